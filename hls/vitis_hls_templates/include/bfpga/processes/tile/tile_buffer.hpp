@@ -1,10 +1,10 @@
-// The cells of a map, a word of channels in each of two sets: what is read is shifted by whole rows and columns (ZS R19,
-// R30-R34).
+// The cells of a map, a word of channels in each of two sets: what is read is shifted by whole rows and columns (ZS
+// R19, R30-R34).
 //
-// Rows alternate between `parallel` banks, so that as many rows that follow each other are read at once, and each column
-// has a memory of its own: a row shift is the address where a bank is read, and which bank is which row; a column shift
-// stands behind the memories. Every cell is stored once. Nothing is written for padding: what lies beside the map reads
-// as zero.
+// Rows alternate between `parallel` banks, so that as many rows that follow each other are read at once, and each
+// column has a memory of its own: a row shift is the address where a bank is read, and which bank is which row; a
+// column shift stands behind the memories. Every cell is stored once. Nothing is written for padding: what lies beside
+// the map reads as zero.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
 #include "bfpga/processes/tile/types.hpp"
@@ -20,8 +20,8 @@ struct CellPlace {
     using D = TileTypes<Config>;
     using bank_t = uint_t<bit_length(D::parallel)>;
 
-    bank_t bank;                 // row modulo `parallel`
-    typename D::group_t index;   // row / `parallel`
+    bank_t bank;                // row modulo `parallel`
+    typename D::group_t index;  // row / `parallel`
     line_t column;
 
     void first() {
@@ -92,8 +92,8 @@ class TileBuffer {
         }
     }
 
-    // One channel of the rows that a group of sums adds, shifted down and to the right: lane (r, x) gets the cell of row
-    // `group` * parallel + r - `down` and column x - `right`. `used`: somebody needs them.
+    // One channel of the rows that a group of sums adds, shifted down and to the right: lane (r, x) gets the cell of
+    // row `group` * parallel + r - `down` and column x - `right`. `used`: somebody needs them.
     void read(bool set, group_t group, lane_t channel, phase_t down, phase_t right, bool used,
               value_t (&lane)[D::lanes]) const {
 #pragma HLS INLINE

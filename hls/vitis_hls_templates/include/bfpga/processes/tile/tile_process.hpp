@@ -1,18 +1,18 @@
-// The zero-skip engine in tile form, in the place of a kernel's array: each weight that is not zero by itself on a whole
-// tile (zero-skip-convolution, R17-R46).
+// The zero-skip engine in tile form, in the place of a kernel's array: each weight that is not zero by itself on a
+// whole tile (zero-skip-convolution, R17-R46).
 //
 // A map is a tile. Its words of channels come into one of two sets, a cell a clock, while the weights of the other set
-// are multiplied: one weight meets all lanes, a group of rows a clock, and adds to the sums of its kernel. Channel after
-// channel is finished; the weights of all kernels in flight share what was loaded. Behind the last word the sums leave,
-// block by block of the full grid, of each all kernels.
+// are multiplied: one weight meets all lanes, a group of rows a clock, and adds to the sums of its kernel. Channel
+// after channel is finished; the weights of all kernels in flight share what was loaded. Behind the last word the sums
+// leave, block by block of the full grid, of each all kernels.
 //
 // Steps come as units of variant B have them: a weight each, none for zeros, and between two of a kernel
-// `sum_distance` steps at least, with pauses where kernels are few. So a sum is never met too early, whatever the tile's
-// size.
+// `sum_distance` steps at least, with pauses where kernels are few. So a sum is never met too early, whatever the
+// tile's size.
 //
 // The loop waits for cells, for steps and for room where blocks go. That ends: cells and steps of a map come from
-// processes that wait for nothing but room in these two streams, and a block's room becomes free when outputs of earlier
-// maps leave.
+// processes that wait for nothing but room in these two streams, and a block's room becomes free when outputs of
+// earlier maps leave.
 #pragma once
 #include "bfpga/processes/cluster/tile_beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
@@ -20,6 +20,26 @@
 #include "bfpga/processes/tile/tile_sums.hpp"
 
 namespace bfpga {
+
+// Lines that are left, with the one that is next; whether that is the last one stands in a register.
+struct LinesLeft {
+    line_t left;
+    bool last;
+
+    LinesLeft() : left(1), last(true) {}
+
+    void start(line_t lines) {
+#pragma HLS INLINE
+        left = lines;
+        last = lines == 1;
+    }
+
+    void next() {
+#pragma HLS INLINE
+        last = left == 2;
+        left = static_cast<line_t>(left - 1);
+    }
+};
 
 template <class Config>
 class TileProcess {
@@ -38,8 +58,7 @@ class TileProcess {
     using down_t = uint_t<bit_length(D::blocks_down)>;
 
    public:
-    TileProcess()
-        : load_(), place_(), rows_left_(0), words_left_(0), given_(), map_kept_(), sets_left_(0), last_number_(0) {
+    TileProcess() : place_(), rows_(0), columns_(0), given_(), map_kept_(), one_before_last_(0), single_group_(true) {
 #pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=loading_ complete dim=0
@@ -56,25 +75,36 @@ class TileProcess {
         PipelinedLoop loop("Tile");
     Tile:
         while (running) {
-// II=1: a word of sums is met again `sum_distance` clocks later at the earliest; what is decided in a clock are flags and
-// counters of the one before; the set that is loaded is not the one that is read.
+// II=1: a word of sums is met again `sum_distance` clocks later at the earliest; what is decided in a clock are flags
+// and counters of the one before; the set that is loaded is not the one that is read.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            const bool idle = !computes_ && !drains_ && !pauses_;
-            running = !(idle && !loads_ && !handed_ && map_.there() && map_.beat().stop && step_.there() &&
-                        step_.beat().stop);
-            const bool meets = computes_ && readable_[reading_ ? 1 : 0] && step_.there();
-            const bool ends_step = meets && (!step_.beat().adds || last_group_);
-            const bool ends_set = ends_step && step_.beat().last && lane_ == C::lanes - 1;
-            compute(meets && step_.beat().adds, blocks);
-            const bool takes_map = !loads_ && !handed_ && map_.there() && !map_.beat().stop;
-            const bool takes_cell = loads_ && !full_[writing_ ? 1 : 0] && cell_.there();
+            running = !ended_;
+            const bool stop = map_.beat().stop & step_.beat().stop & map_.there() & step_.there();
+            const bool begins = idle_ & handed_;
+            ended_ = idle_ & stop & !loads_ & !handed_;
+            idle_ = !begins & !computes_ & !drains_ & !pauses_;
+            // What ends says the step alone; whether it is met comes last.
+            const bool ends_group = !step_.beat().adds | last_group_;
+            const bool ends_words = ends_group & step_.beat().last & last_lane_;
+            const bool meets = ready_ & step_.there();
+            const bool ends_step = meets & ends_group;
+            const bool ends_set = meets & ends_words;
+            // Behind the end of a set a clock passes in which nothing is met: whether the next one is there is asked
+            // anew.
+            const bool readable = readable_[reading_ ? 1 : 0] & computes_;
+            ready_ = readable & !ends_set;
+            compute(meets & step_.beat().adds, blocks);
+            const bool takes_map = !loads_ & !handed_ & map_.there() & !map_.beat().stop;
+            const bool takes_cell = loads_ & !full_[writing_ ? 1 : 0] & cell_.there();
+            go_on(meets, ends_step, ends_set);
+            if (begins) {
+                begin();
+            }
             const bool whole = load(takes_map, takes_cell);
             keep_sets(whole, ends_set);
-            go_on(meets, ends_step, ends_set);
-            begin(idle);
-            handed_ = handed_ || takes_map;
+            handed_ = handed_ | takes_map;
             if (takes_map || !map_.there()) {
                 map_.next(maps);
             }
@@ -102,9 +132,11 @@ class TileProcess {
         writing_ = false;
         reading_ = false;
         arriving_ = false;
-        lane_ = 0;
+        idle_ = true;
+        ended_ = false;
+        ready_ = false;
+        first_lane();
         first_group();
-        last_group_ = false;
     Sets_Clear:
         for (int s = 0; s < 2; ++s) {
 #pragma HLS UNROLL
@@ -118,10 +150,16 @@ class TileProcess {
         }
     }
 
+    void first_lane() {
+#pragma HLS INLINE
+        lane_ = 0;
+        last_lane_ = C::lanes == 1;
+    }
+
     void first_group() {
 #pragma HLS INLINE
         group_ = 0;
-        last_group_ = last_number_ == 0;
+        last_group_ = single_group_;
     }
 
     // A weight on a group of rows, or a block that leaves.
@@ -140,7 +178,8 @@ class TileProcess {
         C::Multiplier::template multiply<C::value_bits, C::weight_bits, D::lanes>(value, entry.weight, product);
         accumulator_t taken[D::lanes];
 #pragma HLS ARRAY_PARTITION variable=taken complete dim=0
-        const bool clears = leaves && block_column_ == last_block_column_ && (down_ == D::blocks_down - 1 || last_row_);
+        const bool clears =
+            leaves && block_column_ == last_block_column_ && (down_ == D::blocks_down - 1 || blocks_left_.last);
         sums_.step(adds, leaves, clears, leaves ? block_group_ : group_, leaves ? plane_ : entry.plane, product, taken);
         if (leaves) {
             blocks.write(to_wire(block(taken)));
@@ -175,43 +214,49 @@ class TileProcess {
     // A map whose words come, or a cell of it; whether its set is whole with it.
     bool load(bool takes_map, bool takes_cell) {
 #pragma HLS INLINE
-        const bool last_column = place_.column == static_cast<line_t>(load_.columns - 1);
-        const bool last_row = rows_left_ == 1;
-        const bool whole = takes_cell && last_column && last_row;
+        const bool row = takes_cell && columns_left_.last;
+        const bool whole = row && rows_left_.last;
         if (takes_cell) {
-            buffer_.write(writing_, place_, cell_.beat(), first_cell_, load_.columns);
+            buffer_.write(writing_, place_, cell_.beat(), first_cell_, columns_);
             first_cell_ = whole;
-            place_.column = static_cast<line_t>(place_.column + 1);
-            if (last_column) {
-                place_.next_row();
-                rows_left_ = static_cast<line_t>(rows_left_ - 1);
-            }
         }
         if (whole) {
-            words_left_ = static_cast<line_t>(words_left_ - 1);
-            loads_ = words_left_ != 0;
+            place_.first();
+            loads_ = !words_left_.last;
+            words_left_.next();
+            rows_left_.start(rows_);
+        } else if (row) {
+            place_.next_row();
+            rows_left_.next();
+        } else if (takes_cell) {
+            place_.column = static_cast<line_t>(place_.column + 1);
+        }
+        if (row) {
+            columns_left_.start(columns_);
+        } else if (takes_cell) {
+            columns_left_.next();
         }
         if (takes_map) {
-            load_ = map_.beat();
-            given_ = map_.beat();
-            words_left_ = map_.beat().words;
-            loads_ = true;
-            first_cell_ = true;
-            check(map_.beat());
-        }
-        if (takes_map || whole) {
-            place_.first();
-            rows_left_ = load_.rows;
+            begin_loading(map_.beat());
         }
         return whole;
     }
 
-    static void check(const Maps& map) {
+    void begin_loading(const Maps& map) {
 #pragma HLS INLINE
         simulation_check(static_cast<int>(map.rows) <= D::cell_rows, "a map",
                          "has more rows than the tile:", static_cast<int>(map.rows));
         simulation_check(static_cast<int>(map.columns) <= D::cell_columns, "a map",
                          "has more columns than the tile:", static_cast<int>(map.columns));
+        given_ = map;
+        rows_ = map.rows;
+        columns_ = map.columns;
+        rows_left_.start(map.rows);
+        columns_left_.start(map.columns);
+        words_left_.start(map.words);
+        loads_ = true;
+        first_cell_ = true;
+        place_.first();
     }
 
     // Which sets are full, and which can be read. Sets become whole in turns.
@@ -227,6 +272,7 @@ class TileProcess {
         }
         arriving_ = arriving_ != arrives;
         writing_ = writing_ != whole;
+        reading_ = reading_ != ended;
     Clocks_Keep:
         for (int k = tile_set_guard - 1; k > 0; --k) {
 #pragma HLS UNROLL
@@ -244,20 +290,23 @@ class TileProcess {
             pause_ = static_cast<pause_t>(pause_ - 1);
         }
         if (ends_step) {
-            const bool last_lane = lane_ == C::lanes - 1;
-            lane_ = !step_.beat().last ? lane_
-                    : last_lane        ? static_cast<lane_t>(0)
-                                       : static_cast<lane_t>(lane_ + 1);
             first_group();
         } else if (meets) {
+            last_group_ = group_ == one_before_last_;
             group_ = static_cast<group_t>(group_ + 1);
-            last_group_ = group_ == last_number_;
         }
+        const bool ends_channel = ends_step && step_.beat().last;
+        if (ends_channel && last_lane_) {
+            first_lane();
+        } else if (ends_channel) {
+            last_lane_ = lane_ == C::lanes - 2;
+            lane_ = static_cast<lane_t>(lane_ + 1);
+        }
+        const bool ends_map = ends_set && sets_left_.last;
         if (ends_set) {
-            sets_left_ = static_cast<line_t>(sets_left_ - 1);
-            reading_ = !reading_;
+            sets_left_.next();
         }
-        if (ends_set && sets_left_ == 0) {
+        if (ends_map) {
             computes_ = false;
             drains_ = true;
             first_block();
@@ -281,8 +330,7 @@ class TileProcess {
         down_ = 0;
         block_column_ = 0;
         plane_ = 0;
-        blocks_left_ = map_kept_.block_rows;
-        last_row_ = map_kept_.block_rows == 1;
+        blocks_left_.start(map_kept_.block_rows);
     }
 
     // The block behind the one that leaves: the next kernel's, the next column's, the next row's.
@@ -298,40 +346,37 @@ class TileProcess {
             const bool wraps = down_ == D::blocks_down - 1;
             down_ = wraps ? static_cast<down_t>(0) : static_cast<down_t>(down_ + 1);
             block_group_ = wraps ? static_cast<group_t>(block_group_ + 1) : block_group_;
-            blocks_left_ = static_cast<line_t>(blocks_left_ - 1);
-            drains_ = !last_row_;
-            if (last_row_) {
+            drains_ = !blocks_left_.last;
+            if (blocks_left_.last) {
                 pause();
             }
-            last_row_ = blocks_left_ == 1;
+            blocks_left_.next();
         }
     }
 
     // The map that has been given is computed.
-    void begin(bool idle) {
+    void begin() {
 #pragma HLS INLINE
-        if (idle && handed_) {
-            map_kept_ = given_;
-            sets_left_ = given_.words;
-            last_block_column_ = static_cast<line_t>(given_.block_columns - 1);
-            last_number_ = last_group_of(given_.block_rows);
-            computes_ = true;
-            handed_ = false;
-            lane_ = 0;
-            first_group();
-        }
+        map_kept_ = given_;
+        sets_left_.start(given_.words);
+        last_block_column_ = static_cast<line_t>(given_.block_columns - 1);
+        one_before_last_ = one_before_last_of(given_.block_rows);
+        single_group_ = given_.block_rows <= D::blocks_down;
+        last_group_ = given_.block_rows <= D::blocks_down;
+        computes_ = true;
+        handed_ = false;
     }
 
-    // The last group of rows of a grid with so many rows of blocks.
-    static group_t last_group_of(line_t block_rows) {
+    // The group of rows before the last one of a grid with so many rows of blocks, if it has two.
+    static group_t one_before_last_of(line_t block_rows) {
 #pragma HLS INLINE
-        group_t last = 0;
+        group_t found = 0;
     Groups_Count:
-        for (int g = 1; g < D::groups; ++g) {
+        for (int g = 2; g < D::groups; ++g) {
 #pragma HLS UNROLL
-            last = block_rows > g * D::blocks_down ? static_cast<group_t>(g) : last;
+            found = block_rows > g * D::blocks_down ? static_cast<group_t>(g - 1) : found;
         }
-        return last;
+        return found;
     }
 
     HeldBeat<Maps> map_;
@@ -339,11 +384,11 @@ class TileProcess {
     HeldBeat<Steps> step_;
     TileBuffer<Config> buffer_;
     TileSums<Config> sums_;
-    // What is loaded: the map, the cell that comes next, rows and words that are left with it
-    Maps load_;
+    // What is loaded: the cell that comes next, lines of the map, those that are left with it, words that are
     bool loads_, first_cell_;
     CellPlace<Config> place_;
-    line_t rows_left_, words_left_;
+    line_t rows_, columns_;
+    LinesLeft rows_left_, columns_left_, words_left_;
     // The map that has begun to be loaded and waits to be computed
     Maps given_;
     bool handed_;
@@ -353,18 +398,20 @@ class TileProcess {
     bool loading_[tile_set_guard];
     // What is computed: the map, words that are left, the channel, the group of rows, the last one
     Maps map_kept_;
-    bool computes_;
-    line_t sets_left_;
+    bool computes_, ready_;  // there is one; steps can be met
+    bool idle_, ended_;      // nothing is computed, nor leaves; the start has ended
+    LinesLeft sets_left_;
     lane_t lane_;
-    group_t group_, last_number_;
-    bool last_group_;
+    group_t group_, one_before_last_;
+    bool single_group_;
+    bool last_group_, last_lane_;
     // What leaves: the block's group of rows, its row there, its column, the kernel
     bool drains_, pauses_;
     pause_t pause_;
     group_t block_group_;
     down_t down_;
-    line_t block_column_, last_block_column_, blocks_left_;
-    bool last_row_;
+    line_t block_column_, last_block_column_;
+    LinesLeft blocks_left_;  // rows of blocks
     plane_t plane_;
 };
 

@@ -16,7 +16,9 @@ class TileSums {
     using accumulator_t = typename D::accumulator_t;
     using group_t = typename D::group_t;
     using plane_t = typename D::plane_t;
+    using sum_t = int_t<D::C::accumulator_bits + 1>;
     static constexpr int words = D::groups * T::planes;
+    using address_t = uint_t<bit_length(words - 1)>;
 
    public:
     TileSums() {
@@ -49,7 +51,7 @@ class TileSums {
     void step(bool adds, bool takes, bool clears, group_t group, plane_t plane,
               const typename D::product_t (&product)[D::lanes], accumulator_t (&taken)[D::lanes]) {
 #pragma HLS INLINE
-        const int word = static_cast<int>(group) * T::planes + static_cast<int>(plane);
+        const int word = static_cast<int>(static_cast<address_t>(static_cast<address_t>(group) * T::planes + plane));
         if (adds || takes) {
             sum_waiver_.reads(word);
         }
@@ -57,15 +59,17 @@ class TileSums {
         if (writes) {
             sum_waiver_.writes(word);
         }
-    Lanes_Step:
+    Lanes_Read:
         for (int l = 0; l < D::lanes; ++l) {
 #pragma HLS UNROLL
-            const accumulator_t old = sum_[word][l];
-            const accumulator_t more = low_bits<D::C::accumulator_bits>(
-                static_cast<int_t<D::C::accumulator_bits + 1>>(static_cast<int_t<D::C::accumulator_bits + 1>>(old) +
-                                                               product[l]));
-            taken[l] = old;
-            if (writes) {
+            taken[l] = sum_[word][l];
+        }
+        if (writes) {
+        Lanes_Write:
+            for (int l = 0; l < D::lanes; ++l) {
+#pragma HLS UNROLL
+                const accumulator_t more =
+                    low_bits<D::C::accumulator_bits>(static_cast<sum_t>(static_cast<sum_t>(taken[l]) + product[l]));
                 sum_[word][l] = clears ? static_cast<accumulator_t>(0) : more;
             }
         }

@@ -4,8 +4,8 @@
 
 namespace bfpga {
 
-// A map lies in the tile as its cells, its full grid as sums: `rows` x `columns` of them, `parallel` rows at a time, for
-// all kernels in flight.
+// A map lies in the tile as its cells, its full grid as sums: `rows` x `columns` of them, `parallel` rows at a time,
+// for all kernels in flight.
 template <class Config>
 struct TileTypes {
     using C = ClusterConfig<Config>;
@@ -16,11 +16,11 @@ struct TileTypes {
     static_assert(rows % parallel == 0, "steps are whole groups of rows");
     static_assert(parallel % T::rows == 0 && columns % T::columns == 0, "blocks lie in one group of rows");
 
-    static constexpr int groups = rows / parallel;      // of rows: clocks of a weight at most
-    static constexpr int lanes = parallel * columns;    // multipliers
+    static constexpr int groups = rows / parallel;    // of rows: clocks of a weight at most
+    static constexpr int lanes = parallel * columns;  // multipliers
     static constexpr int cell_rows = rows - T::rows + 1;
     static constexpr int cell_columns = columns - T::columns + 1;
-    static constexpr int blocks_down = parallel / T::rows;     // in a group of rows
+    static constexpr int blocks_down = parallel / T::rows;  // in a group of rows
     static constexpr int blocks_across = columns / T::columns;
 
     using value_t = typename T::value_t;
