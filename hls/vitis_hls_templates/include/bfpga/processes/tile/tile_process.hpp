@@ -81,23 +81,30 @@ class TileProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             running = !ended_;
-            const bool stop = map_.beat().stop & step_.beat().stop & map_.there() & step_.there();
+            const bool map_there = map_.there();
+            const bool map_stops = map_.beat().stop;
+            const bool step_there = step_.there();
+            const bool step_stops = step_.beat().stop;
+            const bool cell_there = cell_.there();
+            const bool stops = map_stops & step_stops & map_there & step_there;
             const bool begins = idle_ & handed_;
-            ended_ = idle_ & stop & !loads_ & !handed_;
+            ended_ = idle_ & stops & !loads_ & !handed_;
             idle_ = !begins & !computes_ & !drains_ & !pauses_;
             // What ends says the step alone; whether it is met comes last.
-            const bool ends_group = !step_.beat().adds | last_group_;
-            const bool ends_words = ends_group & step_.beat().last & last_lane_;
-            const bool meets = ready_ & step_.there();
+            const bool step_adds = step_.beat().adds;
+            const bool step_last = step_.beat().last;
+            const bool ends_group = !step_adds | last_group_;
+            const bool ends_words = ends_group & step_last & last_lane_;
+            const bool meets = ready_ & step_there;
             const bool ends_step = meets & ends_group;
             const bool ends_set = meets & ends_words;
             // Behind the end of a set a clock passes in which nothing is met: whether the next one is there is asked
             // anew.
             const bool readable = readable_[reading_ ? 1 : 0] & computes_;
             ready_ = readable & !ends_set;
-            compute(meets & step_.beat().adds, blocks);
-            const bool takes_map = !loads_ & !handed_ & map_.there() & !map_.beat().stop;
-            const bool takes_cell = loads_ & !full_[writing_ ? 1 : 0] & cell_.there();
+            compute(meets & step_adds, blocks);
+            const bool takes_map = !loads_ & !handed_ & map_there & !map_stops;
+            const bool takes_cell = loads_ & !full_[writing_ ? 1 : 0] & cell_there;
             go_on(meets, ends_step, ends_set);
             if (begins) {
                 begin();
@@ -105,13 +112,13 @@ class TileProcess {
             const bool whole = load(takes_map, takes_cell);
             keep_sets(whole, ends_set);
             handed_ = handed_ | takes_map;
-            if (takes_map || !map_.there()) {
+            if (takes_map || !map_there) {
                 map_.next(maps);
             }
-            if (takes_cell || !cell_.there()) {
+            if (takes_cell || !cell_there) {
                 cell_.next(cells);
             }
-            if (ends_step || !step_.there()) {
+            if (ends_step || !step_there) {
                 step_.next(steps);
             }
         }

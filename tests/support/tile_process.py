@@ -1,0 +1,80 @@
+"""Runs maps on a tile in the place of the array (tests/cpp/tile_process.cpp)."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+from cluster_units import UnitError, UnitRun, _Layer
+from cpp_units import library
+
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.units.process_maps import map_cells, map_word, stop_map
+from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers, kernel_steps
+
+LIBRARY = "tile_process"
+BUILDS = range(4)
+
+
+class _Maps(ctypes.Structure):
+    _fields_ = (
+        ("map", ctypes.c_void_p), ("maps", ctypes.c_int32), ("cell", ctypes.c_void_p), ("cells", ctypes.c_int32),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TileSizes:
+    """The numbers of a tile: as a unit has them, rows and columns of sums, rows at once."""
+
+    unit: UnitNumbers
+    rows: int
+    columns: int
+    parallel: int
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """Rows and columns of cells of the largest map."""
+        halo = self.unit.kernel[0] - 1
+        return self.rows - halo, self.columns - halo
+
+    def groups(self, rows: int) -> int:
+        """Clocks of a weight on a map of so many rows of cells."""
+        kernel = self.unit.kernel[0]
+        return -(-(-(-(rows + kernel - 1) // kernel) * kernel) // self.parallel)
+
+
+def sizes(number: int) -> TileSizes:
+    """Those of a build."""
+    values = (ctypes.c_int32 * 6)()
+    assert library(LIBRARY, "native").tile_sizes(number, values) == 0
+    lanes, kernel, planes, rows, columns, parallel = values
+    unit = UnitNumbers(lanes, (kernel, kernel), planes, 4096, kernel * kernel * max(planes, 8))
+    return TileSizes(unit, rows, columns, parallel)
+
+
+def run_tile(
+    integers: Integers, number: int, layers: list[tuple[np.ndarray, np.ndarray]], rarely: int = 0, room: int = 4
+) -> UnitRun:
+    """Each layer: an image (rows, columns, channels) and weights (kernels, rows, columns, channels); ``UnitError``."""
+    unit = sizes(number).unit
+    maps, cells, steps = [], [], []
+    for image, weights in layers:
+        rows, columns, channels = image.shape
+        maps.append(map_word(rows, columns, channels, len(weights), unit))
+        cells.append(map_cells(image, unit))
+        steps += kernel_steps(weights, unit, lanes=1)
+    words = np.ascontiguousarray(np.concatenate([*maps, stop_map()]), np.int32)
+    values = np.ascontiguousarray(np.concatenate(cells), np.int32)
+    lists = np.ascontiguousarray(np.concatenate(steps), np.int32)
+    capacity = 1 << 13
+    sums, message = np.zeros((capacity, unit.cells), np.int64), ctypes.create_string_buffer(256)
+    layer = _Layer(
+        0, 0, lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data, 0, 0, 0, 0,
+        ctypes.cast(message, ctypes.c_char_p),
+    )  # fmt: skip
+    given = _Maps(words.ctypes.data, len(words), values.ctypes.data, len(values))
+    if library(LIBRARY, integers).tile_run(number, ctypes.byref(layer), ctypes.byref(given)):
+        raise UnitError(message.value.decode())
+    assert layer.blocks <= capacity
+    return UnitRun(sums[: layer.blocks], 0, 0, layer.clocks)
