@@ -42,13 +42,16 @@ def full_grid(image: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return grid
 
 
-def grids(number: int, integers: Integers, layers: list[tuple[np.ndarray, np.ndarray]], rarely: int) -> list[np.ndarray]:
+def grids(
+    number: int, integers: Integers, layers: list[tuple[np.ndarray, np.ndarray]], rarely: int
+) -> list[np.ndarray]:
     """The full grid of each layer as the tile gives it."""
     unit = sizes(number).unit
     sums, found, first = run_tile(integers, number, layers, rarely).sums, [], 0
     for image, weights in layers:
         rows, columns, kernels = *image.shape[:2], len(weights)
-        blocks = -(-(rows + unit.kernel[0] - 1) // unit.kernel[0]) * -(-(columns + unit.kernel[1] - 1) // unit.kernel[1])
+        down, across = (-(-(lines + kernel - 1) // kernel) for lines, kernel in zip((rows, columns), unit.kernel))
+        blocks = down * across
         own = sums[first : first + blocks * kernels]
         found.append(whole_grid(own, rows, columns, kernels, weights.shape[1:3], unit))
         first += blocks * kernels

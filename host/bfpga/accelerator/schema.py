@@ -159,8 +159,8 @@ class SkipArraySection(Section):
     )
     form: Literal["windows", "tile"] = Field(
         "windows",
-        description="windows: groups multiply a weight each by all pixels of a pass; tile: one weight at a time meets all "
-        "cells of a map, of source weights",
+        description="windows: groups multiply a weight each by all pixels of a pass; tile: one weight at a time meets "
+        "all cells of a map, of source weights",
     )
     columns: int = Field(
         ge=2, le=128, description="half of the output pixels computed at once; of source weights an even number; of a "

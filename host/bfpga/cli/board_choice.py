@@ -89,6 +89,8 @@ def _zeros_text(program: Program) -> str:
     config = program.config
     if not config.skip_groups:
         return "multiplies zeros like other numbers"
+    if config.has_tile:
+        return "zero weights take no time"
     known = config.skips_weights or any(node.input_density is not None for node in _array_nodes(program))
     unknown = "" if known else "; not known without samples, so none is assumed"
     return f"zero {config.skip_source} take no time{unknown}"

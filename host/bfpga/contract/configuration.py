@@ -116,9 +116,9 @@ class SystolicConfig:
     cluster_moves: int = 256
     cluster_variant: ClusterVariant = "E"
     cluster_products: int = 4
-    #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the sums of
-    #: a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose piece is the
-    #: map: each weight that is not zero meets all cells of it.
+    #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the sums
+    #: of a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose piece is
+    #: the map: each weight that is not zero meets all cells of it.
     tile_rows: int = 0
     tile_columns: int = 0
     tile_parallel: int = 0
@@ -210,6 +210,11 @@ class SystolicConfig:
     def has_tile(self) -> bool:
         """Whether a tile stands in the place of the array, which is a sparse cluster of one unit."""
         return self.tile_parallel > 0
+
+    @property
+    def skips_zero_weights(self) -> bool:
+        """Whether weights that are zero take no time, each by itself."""
+        return self.skips_weights or self.has_tile
 
     @property
     def cuts_maps(self) -> bool:

@@ -260,8 +260,8 @@ def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
         _group(
             "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
             "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
-            "full grid; whether steps are single weights, as of variant B, and products of its units in a clock; whether "
-            "a tile takes the place of the units, rows and columns of its sums, rows at once",
+            "full grid; whether steps are single weights, as of variant B, and products of its units in a clock; "
+            "whether a tile takes the place of the units, rows and columns of its sums, rows at once",
             cluster_rows=config.cluster_rows,
             cluster_columns=config.cluster_columns,
             cluster_kernel=config.cluster_kernel,

@@ -176,7 +176,8 @@ def tile_findings(config: SystolicConfig) -> Iterator[Finding]:
     if columns % kernel:
         yield Finding("tile", f"{tile}; its columns must be a multiple of kernel = {kernel}")
     if min(rows, columns) < 2 * kernel - 1:
-        yield Finding("tile", f"{tile}; a map of {kernel} x {kernel} cells has {2 * kernel - 1} rows and columns of sums")
+        sums = 2 * kernel - 1
+        yield Finding("tile", f"{tile}; a map of {kernel} x {kernel} cells has {sums} rows and columns of sums")
     yield from run_findings(config, "tile", f"[{rows}, {columns}]")
 
 

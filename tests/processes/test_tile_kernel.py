@@ -1,0 +1,50 @@
+"""A kernel with a tile in the place of its array: bits, counters and work of the emulator, and who refuses what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cluster_configs import CLUSTER
+
+from bfpga.accelerator.constraints import config_findings
+from bfpga.verify.check import verify
+
+TILE = replace(
+    CLUSTER, skip_groups=1, cluster_rows=1, cluster_columns=1, cluster_moves=0, cluster_lines=16, cluster_blocks=32,
+    tile_rows=12, tile_columns=15, tile_parallel=3,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "changes", "cases"),
+    [
+        ("csim", {}, 40),
+        ("csim", {"tile_parallel": 6, "columns": 3, "lanes": 2, "rows": 4}, 20),
+        ("csim:exact", {"rows": 8, "tile_rows": 9, "tile_columns": 9}, 10),
+        ("virtual", {"count_registers": 2}, 6),
+    ],
+)  # fmt: skip
+def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
+    """ZS R1, ZS R4, ZS R10, ZS R11, ZS R12, ZS R13, ZS R17, ZS R25, ZS R50, ZS R54: layers are cut into maps that fill
+    the tile, results pass the output stage."""
+    config = replace(TILE, **changes)
+    assert list(config_findings(config)) == []
+    report = verify([config], [target], cases)
+    assert report.mismatch is None, report.mismatch
+    assert report.cases == cases
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"tile_parallel": 4}, "rows_parallel"),
+        ({"tile_rows": 10}, "tile"),
+        ({"tile_columns": 16}, "tile"),
+        ({"tile_rows": 3, "tile_columns": 3}, "tile"),
+        ({"rows": 12}, "rows"),
+    ],
+)
+def test_tiles_that_cannot_be_are_refused(changes: dict[str, Any], key: str) -> None:
+    assert key in [finding.key for finding in config_findings(replace(TILE, **changes))]
