@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +54,9 @@ class Augmentation:
         if flip is None:
             flip = right(lambda images: np.ascontiguousarray(images[..., ::-1])) >= least
         if shift is None:
-            moves = {pixels: Augmentation(shift=pixels) for pixels in SHIFTS}
-            borne = [n for n, move in moves.items() if right(lambda x, move=move: move.images(x, generator)) >= least]
-            shift = max(borne, default=0)
+            moves = [Augmentation(shift=pixels) for pixels in SHIFTS]
+            borne = [move for move in moves if right(partial(move.images, generator=generator)) >= least]
+            shift = max((move.shift or 0 for move in borne), default=0)
         return Augmentation(flip, shift)
 
     def images(self, values: Float32Array, generator: np.random.Generator) -> Float32Array:

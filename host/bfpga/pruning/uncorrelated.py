@@ -146,4 +146,5 @@ def _powers(network: LearningNetwork, inputs: Mapping[str, Float32Array]) -> lis
 
 def _cost(dense: Dense) -> float:
     """Multiplications to find the directions of a layer."""
-    return dense.weights.value.shape[1] * (1.0 + np.count_nonzero(dense.weights.value, axis=0).max()) ** 3
+    most = 1 + int(np.count_nonzero(dense.weights.value, axis=0).max())
+    return float(dense.weights.value.shape[1]) * most**3
