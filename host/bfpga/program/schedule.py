@@ -44,6 +44,7 @@ from bfpga.engines.array.cycles import (
     weight_reads,
 )
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
+from bfpga.engines.skip_array import cycles as skip_cycles
 from bfpga.engines.skip_array.activation_cycles import first_weights, last_sums, last_unit
 from bfpga.formats.arrays import IntArray
 
@@ -54,6 +55,8 @@ _KEPT, _MEASURE, _STREAM = int(Flag.KEPT), int(Flag.MEASURE), int(Flag.STREAM_WE
 #: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
 #: through the array, the output stage and back into memory, and the guard of the order.
 RESULT_LATENCY = 70
+#: Of these, what the rows of a systolic array take to leave it; those of a skip array are counted by themselves.
+ARRAY_ROWS = 10
 #: Clocks between the last step of an operation's reading and the first one of an operation that does not need it: its
 #: passes are set and its first group of pixels is there. A GEMM's weights follow the guard of their memory, and are as
 #: far ahead of the operands as their stream holds.
@@ -239,7 +242,7 @@ class _Run:
                 break
             self._advance()
         ends = [end + STORE_LATENCY for end in self.times[STORER].end.values()]
-        ends += [end + self._latency for end in self.times[COMPUTER].end.values()]
+        ends += [end + self._latency for end in self.finished[RESULTS]]
         return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
 
     def _done(self) -> bool:
@@ -532,6 +535,8 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
         writes = min(1.0, count * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
     task = _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
+    if skips_zeros(config, descriptor) and config.skips_weights:
+        task.tail = skip_cycles.last_sums(config, descriptor) - ARRAY_ROWS
     if skips:
         task.first, task.last = first_weights(config, descriptor), last_unit(config, descriptor)
         task.tail = last_sums(config, descriptor)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
 from bfpga.engines.skip_array.entries import EntryWords
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels
@@ -21,7 +23,10 @@ from bfpga.formats.arrays import Int64Array
 #: distant stages of the loop, and from the last group's leaving to the first word of the next chunk.
 TURN = 14
 #: Clocks from the last sum of a chunk to the first one of the next, which no group finishes before all have ended it.
-CLOSE = 8
+CLOSE = 5
+#: Clocks of an operation beside those of its passes and of the last sums: from the write of a window's last word to its
+#: first product, and from a chunk's last sum to the first one that leaves.
+AROUND = 23
 
 
 @dataclass(frozen=True)
@@ -52,3 +57,22 @@ def pass_clocks(
     drain = (1 if single else shape.halves) * chunks.counts + CLOSE
     kept = 0 if slid is None else int(chunks.steps[0]) - slid
     return PassClocks(load, words.fullest, drain, shape.held(int(steps[0]), apart, kept))
+
+
+def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks from where an operation's passes and its first window have ended to its last sum that leaves.
+
+    ``steps`` is what one pass among many takes. Behind the last of them nothing comes: its last chunk is multiplied, the
+    sums of the last round of kernels, or of all that wait, are added, and the rows of the pass leave.
+    """
+    halves = 1 if descriptor.groups % config.skip_halves == 1 else config.skip_halves
+    rows = -(-descriptor.output_rows // config.lanes) * config.lanes
+    window = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
+    blocks = max(1, descriptor.blocks)  # a damaged one may have none
+    chunks = max(1, blocks * -(-window // max(1, descriptor.chunk_steps)))
+    kernels = max(1, -(-rows // blocks))
+    rounds = -(-kernels // config.skip_groups)
+    products, clocks = descriptor.entry_words // chunks, descriptor.steps // chunks
+    last_round = kernels - (rounds - 1) * config.skip_groups
+    added = max(products + halves * last_round, products // rounds + halves * kernels)
+    return added - clocks + halves * rows + AROUND
