@@ -206,7 +206,7 @@ class CSimulation:
             self._library.bfpga_hold(self._kernel, name.encode(), words.get(name, 0))
 
     def count_clocks(self) -> None:
-        """From the next start on its clocks are counted (``clocks``): each process one iteration of its loop a clock.
+        """From the next start on clocks are counted (``clocks``): each process one iteration of its loop a clock.
 
         The stages of their pipelines are not counted. DeviceError for a kernel that is one loop, and for a build without
         ``COUNTING_FLAGS``.

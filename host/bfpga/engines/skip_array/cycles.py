@@ -104,7 +104,7 @@ class OperationEnd:
         return self._blocks * self._steps * clocks
 
     def _added(self, halves: int) -> int:
-        """Clocks from the begin of the last chunk's products to the last of its sums: those of the last round of kernels
+        """Clocks from the begin of the last chunk's products to its last sum: those of the last round of kernels
         come behind the products, or all that wait."""
         kernels = max(1, -(-self._rows // self._blocks))
         rounds = -(-kernels // self.config.skip_groups)

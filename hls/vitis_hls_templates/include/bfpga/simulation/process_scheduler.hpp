@@ -214,7 +214,8 @@ class ProcessScheduler : public StreamWaits {
         }
         for (const std::unique_ptr<Process>& process : processes_) {
             left = left || process->coroutine.running();
-            asks = asks || (process->coroutine.running() && (process->waits == Waits::Perhaps || process->waits == Waits::Clock));
+            asks = asks || (process->coroutine.running() &&
+                            (process->waits == Waits::Perhaps || process->waits == Waits::Clock));
         }
         idle_rounds_ = transfers_ == before ? idle_rounds_ + 1 : 0;
         if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? patience_ : 0)) {
