@@ -208,8 +208,8 @@ class CSimulation:
     def count_clocks(self) -> None:
         """From the next start on clocks are counted (``clocks``): each process one iteration of its loop a clock.
 
-        The stages of their pipelines are not counted. DeviceError for a kernel that is one loop, and for a build without
-        ``COUNTING_FLAGS``.
+        The stages of their pipelines are not counted. DeviceError for a kernel that is one loop, and for a build
+        without ``COUNTING_FLAGS``.
         """
         if self.config.kernel != "processes" or self._library.bfpga_count_clocks(ctypes.c_void_p(self._kernel), 1):
             raise DeviceError("only a kernel of processes whose loops are counted, -DBFPGA_WAIVER_CHECKS, tells clocks")
