@@ -236,6 +236,8 @@ def interrupted(workshop: Workshop, number: signal.Signals, runs: int) -> str:
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's job in the background ignores it, and so would what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while workshop.calls() != ["hls"] * runs and time.monotonic() < deadline and process.poll() is None:
