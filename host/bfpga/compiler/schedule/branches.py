@@ -126,4 +126,4 @@ def _computes(item: KernelOperation) -> bool:
 
 def _chooses(item: KernelOperation) -> bool:
     """Whether data decides about an operation, or it about others."""
-    return predicate_of(item.descriptor) is not None or counted_in(item.descriptor)
+    return predicate_of(item.descriptor) is not None or bool(counted_in(item.descriptor))
