@@ -22,7 +22,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 CONCLUSIONS = {
     "01_first_inference": ["accuracy: 99.00% of 500 digits", "tensor_dma"],
     "02_board_against_emulator": ["bit-exact: True", "equal"],
-    "03_custom_accelerator": ["of 500 digits", "bit-exact: True"],
+    "03_custom_accelerator": ["of 100 digits", "bit-exact: True"],
     "04_debugging_a_mismatch": [
         "the checksum of `input` is",
         "accuracy: 99.00%",

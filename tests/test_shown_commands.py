@@ -69,8 +69,11 @@ ELSEWHERE = {
     "prune net.onnx --sparsity 0.8 -d samples.npz -o pruned.onnx": "cli/test_prune.py::test_prune_tells_every_layer",
     f"prune {LENET} --sparsity 0.9 -d examples/models/mnist_test.npz --epochs 40 -o lenet_pruned.onnx":
         "cli/test_prune.py::test_prune_tells_every_layer",
-    "prune resnet8_cifar10.onnx --sparsity 0.8 -d cifar10_train.npz --held-out cifar10_test.npz --epochs 8 "
-    "--time-limit 2150 -o resnet8_pruned80.onnx": "cli/test_prune.py::test_prune_judges_on_a_file_of_its_own",
+    "prune resnet8_cifar10.onnx --sparsity 0.8 -d cifar10_train.npz --held-out cifar10_test.npz --epochs 20 "
+    "--structure pynq_z2_zero_skip_wide --time-limit 1500 -o resnet8_pruned80.onnx":
+        "cli/test_prune.py::test_prune_judges_on_a_file_of_its_own",
+    "prune resnet8_cifar10.onnx --sparsity 0.8 -d cifar10_train_calib.npz --held-out cifar10_test.npz --epochs 40 "
+    "--structure pynq_z2_zero_skip_wide": "cli/test_prune.py::test_prune_balances_the_groups_of_a_skip_array",
     "estimate --board pynq_z2 examples/models/lenet_mnist_pruned90.onnx -d examples/models/mnist_test.npz":
         "cli/test_prune.py::test_board_compares_all_its_ready_accelerators_at_their_clocks",
     "synthesize tiny --loop Array": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfpga.accelerator.boards import load_boards
-from bfpga.accelerator.clocks import LARGEST_DIVIDER, PLL_MHZ, TOLERANCE, clock_problem, clock_setting
+from bfpga.accelerator.clocks import (
+    LARGEST_DIVIDER,
+    PLL_MHZ,
+    TOLERANCE,
+    clock_problem,
+    clock_setting,
+    wire_percent,
+)
+from bfpga.contract.processes import process_kind
 from bfpga.errors import ConfigurationError
 
 SYSTEMS = st.sampled_from(sorted(PLL_MHZ))
@@ -62,3 +70,10 @@ def test_a_refusal_names_clocks_of_the_board_only(
 def test_every_board_has_a_default_that_can_be_made() -> None:
     for board in load_boards():
         assert clock_setting(board.processing_system, board.clock_default).actual_mhz <= board.clock_max
+
+
+def test_numbered_ips_leave_what_their_kind_leaves_for_wires() -> None:
+    assert [process_kind(name) for name in ("gather_12", "unit_0", "step_maker", "post", "")] == [
+        "gather", "unit", "step_maker", "post", "",
+    ]  # fmt: skip
+    assert wire_percent("zynqmp", "gather_3") == wire_percent("zynqmp", "gather") != wire_percent("zynqmp", "unit_3")

@@ -209,24 +209,61 @@ def test_odd_rows_and_wide_words_are_refused() -> None:
 
 
 def test_kernels_of_processes_have_columns_in_equal_hops_and_no_engine_beside(tmp_path: Path) -> None:
-    plain = VALID.replace("    position_bins: 16\n    wide_words: 1024\n", "")
+    loop = VALID.replace("    position_bins: 16\n    wide_words: 1024\n", "")
+    plain = loop.replace("    kernel: loop\n", "")
     config = load_accelerator(write(tmp_path, plain + "    kernel: processes\n    hop_columns: 4\n")).systolic
     assert (config.kernel, config.hop_columns) == ("processes", 4)
     assert load_accelerator(DENSE).systolic.kernel == "loop"
     uneven = refusal(tmp_path, plain + "    kernel: processes\n    hop_columns: 5\n")
     assert "hop_columns: is 5; must divide the 12 columns: 1, 2, 3, 4, 6, 12, or 0 for all of them" in uneven
-    loop = refusal(tmp_path, plain + "    hop_columns: 4\n")
-    assert "hop_columns: is 4; only a kernel of processes (`kernel: processes`) has such columns" in loop
-    kept = refusal(tmp_path, plain + "    wide_memory: true\n")
-    assert "wide_memory: is true; only a kernel of processes (`kernel: processes`) keeps so" in kept
     kept = refusal(tmp_path, plain + "    kernel: processes\n    wide_memory: true\n")
     assert "wide_memory: is true; an accumulator of 32 bits must fit a word of lanes x mantissa = 16" in kept
     wrong = refusal(tmp_path, plain + "    kernel: single\n")
     assert all(word in wrong for word in ("engines[0].kernel", "loop", "processes"))
-    loop = (READY / "pynq_z2_zero_skip_loop.yaml").read_text()
-    beside = loop.replace("    skew: true\n", "    kernel: processes\n", 1)
-    text = refusal(tmp_path, beside)
-    assert "engines[0].kernel: is processes; beside the array is zero_skip, which needs `kernel: loop`" in text
+
+
+def test_an_array_alone_has_a_kernel_of_processes_unless_its_file_says_loop(tmp_path: Path) -> None:
+    """No synthesizer schedules a loop well, so nobody gets one without asking for it."""
+    plain = VALID.replace("    kernel: loop\n", "")
+    processes, loop = load_accelerator(write(tmp_path, plain)), load_accelerator(DENSE)
+    assert (processes.systolic.kernel, loop.systolic.kernel) == ("processes", "loop")
+    assert processes.systolic == replace(loop.systolic, kernel="processes")
+    stated = plain + "    kernel: processes\n"
+    assert load_accelerator(write(tmp_path, stated)).digest == processes.digest != loop.digest
+    assert load_accelerator(write(tmp_path, plain + "    kernel: auto\n")).digest == processes.digest
+
+
+#: Keys with which a loop can do nothing.
+OF_PROCESSES = ["hop_columns: 4", "wide_memory: true", "count_registers: 4", "ultra_ram: [weights]"]
+
+
+@pytest.mark.parametrize("key", OF_PROCESSES)
+def test_what_only_a_kernel_of_processes_has_is_refused_of_a_loop_with_what_to_write(tmp_path: Path, key: str) -> None:
+    text = refusal(tmp_path, f"{VALID}    {key}\n")
+    name, value = key.split(": ")
+    wanted = "only a kernel of processes has it: write `kernel: processes`, or leave out the key `kernel`"
+    assert f"engines[0].{name}: is {value}; {wanted}" in text
+
+
+@pytest.mark.parametrize(("ready", "beside"), [
+    ("pynq_z2_zero_skip_loop", "zero_skip"),
+    ("pynq_z2_sparse_loop", "sparse_cluster"),
+    ("zcu104_hetero_loop", "zero_skip and sparse_cluster"),
+])  # fmt: skip
+def test_an_array_with_engines_beside_it_is_a_loop_whose_file_need_not_say_so(
+    tmp_path: Path, ready: str, beside: str
+) -> None:
+    text = (READY / f"{ready}.yaml").read_text()
+    assert "    kernel: loop\n" not in text
+    assert load_accelerator(ready).systolic.kernel == "loop"
+    first = "    skew: true\n"
+    stated = load_accelerator(write(tmp_path, text.replace(first, "    kernel: loop\n", 1)))
+    assert stated.digest == load_accelerator(ready).digest
+    message = refusal(tmp_path, text.replace(first, "    kernel: processes\n", 1))
+    assert f"engines[0].kernel: is processes; beside the array is {beside}, which needs `kernel: loop`" in message
+    for key in OF_PROCESSES:
+        message = refusal(tmp_path, text.replace(first, f"    {key}\n", 1))
+        assert f"must be left out: beside {beside} a kernel is a loop, and only one of processes has it" in message
 
 
 def test_the_small_kernel_of_processes_differs_from_the_small_one_by_its_form_alone() -> None:

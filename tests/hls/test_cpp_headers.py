@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendered_headers, write_rendered
+from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendered_headers, unit_files, write_rendered
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.devices import toolchain
@@ -202,3 +202,18 @@ def test_processes_that_wait_for_ever_are_named_with_their_streams() -> None:
 def test_an_error_of_a_process_ends_all_of_them() -> None:
     total, text = run_processes("native", 20, 4, fails=9)
     assert (total, text) == (-20 * 19, "the second process fails")
+
+
+def test_a_unit_is_compiled_again_when_any_file_that_it_reads_changes(rendered: Path) -> None:
+    """What the compiler reads is in the digest of a unit; headers of other units are not."""
+    files = unit_files("cluster_indexed", rendered_headers(cluster=True))
+    folders = [SOURCES, shim_directory(), library_directory(), rendered]
+    command = [compiler(), "-std=c++14", "-MM", *integer_flags("native"), str(SOURCES / "cluster_indexed.cpp")]
+    for folder in folders:
+        command += ["-I", str(folder)]
+    rule = subprocess.run(command, capture_output=True, text=True, check=True).stdout.replace("\\\n", " ")
+    read = [Path(word) for word in rule.split()[1:]]
+    names = {path.relative_to(folder).as_posix() for path in read for folder in folders if folder in path.parents}
+    assert len(names) == len(read) > 10
+    assert names <= set(files)
+    assert "bfpga/zero_skip/engine.hpp" not in files

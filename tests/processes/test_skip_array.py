@@ -466,9 +466,14 @@ def test_passes_take_the_clocks_that_the_host_counts(kernels: int, steps: int, d
     words = entry_words(chunks, shape)
     clocks = pass_clocks(chunks, words, shape)
     operands = random_window(array, rng, passes, steps, shape.chunk_steps(steps))
-    result = array.run(operands, [host_list(codes, shape) * passes for codes in words.words.T])
+    few = random_window(array, rng, passes // 3, steps, shape.chunk_steps(steps))
+    found, begun = (
+        array.run(part, [host_list(codes, shape) * len(part.window) for codes in words.words.T]).clocks
+        for part in (operands, few)
+    )
     counted = passes * clocks.total + int(clocks.load[0])
-    assert 0.96 * counted - 60 <= result.clocks <= 1.04 * counted + 60
+    assert 0.96 * counted - 60 <= found <= 1.04 * counted + 60
+    assert found - begun == pytest.approx((passes - passes // 3) * clocks.total, rel=0.04)
 
 
 @pytest.mark.parametrize(("kernels", "fresh", "density"), [(4, 2, 0.2), (12, 4, 1.0), (20, 1, 0.1)])

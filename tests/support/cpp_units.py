@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,6 +31,9 @@ _RENDERED = (
     "include/bfpga/contract/beats.hpp",
     "include/bfpga/output/activation_tables.hpp",
 )
+
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 
 
 def integer_flags(integers: Integers) -> list[str]:
@@ -85,16 +89,36 @@ def write_rendered(directory: Path, headers: Mapping[str, str] | None = None) ->
         target.write_text(text)
 
 
-def _digest(
-    command: Sequence[str], arguments: Sequence[str], folders: Sequence[Path], headers: Mapping[str, str]
-) -> str:
-    """Digest of the compiler, the arguments, the rendered headers and every file below the folders."""
+def unit_files(source: str, headers: Mapping[str, str]) -> dict[str, str]:
+    """All that a unit may be compiled from: path as it is included -> text.
+
+    The source, and every header that these include under whatever condition: rendered, of the library, of the shim or
+    beside the source; those of the system have no folder here.
+    """
+    files = {f"{source}.cpp": (SOURCES / f"{source}.cpp").read_text()}
+    waiting = list(files.values())
+    while waiting:
+        for name in _INCLUDE.findall(waiting.pop()):
+            if name not in files and (text := _header(name, headers)) is not None:
+                files[name] = text
+                waiting.append(text)
+    return files
+
+
+def _header(name: str, headers: Mapping[str, str]) -> str | None:
+    """Text of a header by the path that it is included with; None for one of the system."""
+    if name in headers:
+        return headers[name]
+    paths = (folder / name for folder in (SOURCES, shim_directory(), library_directory()))
+    return next((path.read_text() for path in paths if path.is_file()), None)
+
+
+def _digest(command: Sequence[str], arguments: Sequence[str], files: Mapping[str, str]) -> str:
+    """Digest of the compiler, the arguments and every file of a unit with its name."""
     content = hashlib.sha256()
-    for part in (*arguments, toolchain.compiler_version(*command), *headers.values()):
+    named = (part for item in sorted(files.items()) for part in item)
+    for part in (*arguments, toolchain.compiler_version(*command), *named):
         content.update(part.encode() + b"\0")
-    for folder in folders:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            content.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return content.hexdigest()[:32]
 
 
@@ -116,7 +140,7 @@ def library(
     optimization = _OPTIMIZATION[:1] if exact else _OPTIMIZATION  # the warning is g++'s
     arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
     headers = rendered_headers(skip_groups, skip_source, cluster)
-    digest = _digest(command, [source, *arguments], [include, shim_directory(), SOURCES], headers)
+    digest = _digest(command, [source, *arguments], unit_files(source, headers))
     target = cache_directory() / "units" / f"{source}-{digest}.so"
     unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]
     cached_library(target, lambda built, directory: _build(built, directory, command, unit, headers))

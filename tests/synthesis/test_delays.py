@@ -130,6 +130,18 @@ def test_memories_by_size_and_binding() -> None:
     assert [delays(b).timing(read).last for read in reads] == [2.322, 3.254, 2.322]
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"), [(4096, 1.20), (8192, 1.64), (16384, 1.64), (16385, 2.08), (65536, 2.96)]
+)
+def test_ultra_ram_is_slower_the_more_blocks_stand_behind_each_other(words: int, expected: float) -> None:
+    """However narrow its words: 8,192 of 32 bits have the bits of one block, and take two."""
+    b = BodyBuilder()
+    memory = b.memory(words, 8)
+    b.body.memories[0].implementation = "uram"
+    read = b.read(memory, b.counter(17))
+    assert delays(b, ULTRASCALE).timing(read).last == expected
+
+
 def test_numbers_of_both_sizes_have_units_and_unknown_operations_are_named() -> None:
     b = BodyBuilder()
     sums = [b.add(Opcode.FLOAT, width, b.state(width), b.state(width), name="fadd") for width in (32, 64)]

@@ -21,3 +21,6 @@ def test_loops_of_processes_reach_their_intervals() -> None:
     assert {"Sequencer", "Scratchpad", "Weights", "Array", "Rows", "Store"} <= {loop.name for loop in loops}
     assert {loop.name: loop.interval for loop in loops if loop.interval > loop.stated_interval} == {}
     assert all(loop.slack >= 0 for loop in loops)
+    # A loop alone is the same: what the others do not read of it is left out of both.
+    (alone,) = synthesize(load_accelerator(str(TINY)), "Weights", count=False).loops
+    assert alone == next(loop for loop in loops if loop.name == "Weights")

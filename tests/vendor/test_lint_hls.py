@@ -308,26 +308,32 @@ def test_rendered_kernels_keep_every_rule(name: str) -> None:
     assert lint.format_findings(lint.lint_sources(sources, [library_directory()])) == "no findings"
 
 
-@pytest.mark.parametrize(
-    ("rule", "pattern", "replacement"),
+#: Changes of the library that do not hide each other: rule that must see one, pattern, replacement.
+CHANGES = [
     [
         ("pragma-name", "HLS UNROLL", "HLS UNROL"),
-        ("pragma-variable", "variable=", "variable=no_"),
         ("loop-label", r"\n *\w+:(?=\n *(for|while) )", ""),
-        ("loop-reason", r"\n#pragma HLS UNROLL", ""),
         ("pipeline-reason", r"\n *// *II=.*", ""),
-        ("loop-unbounded", r"\n#pragma HLS LOOP_TRIPCOUNT.*", ""),
         ("long", r"\bint64_t\b", "long"),
     ],
-)
-def test_rules_see_the_loops_and_pragmas_of_the_library(
-    tmp_path: Path, rule: str, pattern: str, replacement: str
-) -> None:
+    [
+        ("pragma-variable", "variable=", "variable=no_"),
+        ("loop-reason", r"\n#pragma HLS UNROLL", ""),
+        ("loop-unbounded", r"\n#pragma HLS LOOP_TRIPCOUNT.*", ""),
+    ],
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: "-".join(rule for rule, _, _ in changes))
+def test_rules_see_the_loops_and_pragmas_of_the_library(tmp_path: Path, changes: list[tuple[str, str, str]]) -> None:
     accelerator = load_accelerator("tiny")
     project = write_project(accelerator.name, accelerator.digest, accelerator.systolic, tmp_path / "project")
     for header in (project / "include").rglob("*.hpp"):
-        header.write_text(re.sub(pattern, replacement, header.read_text()))
-    assert rule in {finding.rule for finding in lint.lint_paths([project])}
+        text = header.read_text()
+        for _, pattern, replacement in changes:
+            text = re.sub(pattern, replacement, text)
+        header.write_text(text)
+    assert {rule for rule, _, _ in changes} <= {finding.rule for finding in lint.lint_paths([project])}
 
 
 @pytest.mark.parametrize(
@@ -362,6 +368,33 @@ def test_findings_in_included_headers_name_the_header(tmp_path: Path) -> None:
     (tmp_path / "testbench.cpp").write_text("long host_code_may_use_it;\n")
     found = lint.lint_paths([tmp_path])
     assert [(Path(finding.file).name, finding.line, finding.rule) for finding in found] == [("library.hpp", 2, "long")]
+
+
+#: A source with a top function that needs what `shared.hpp` has.
+TOP = "void {name}() {{\n#pragma HLS INTERFACE ap_ctrl_none\n(void)shared();\n}}\n"
+
+
+def project_of_tops(directory: Path, first: str, second: str) -> Path:
+    """Two sources with a top function each, behind what is given, and a header that breaks a rule where WIDE is set."""
+    header = "#pragma once\ninline int shared() { return 0; }\n#ifdef WIDE\nextern long wide;\n#endif\n"
+    (directory / "shared.hpp").write_text(header)
+    (directory / "a.cpp").write_text(first + TOP.format(name="a"))
+    (directory / "b.cpp").write_text(second + TOP.format(name="b"))
+    return directory
+
+
+def test_sources_that_are_read_together_are_judged_as_if_each_were_alone(tmp_path: Path) -> None:
+    """Headers are walked once for all; what one source lacks, or asks of a header, still shows."""
+    include = '#include "shared.hpp"\n'
+    cases = [
+        (include, f"{include}extern long b_alone;\n", ("b.cpp", 2, "long")),
+        (include, "", ("b.cpp", 3, "parse")),
+        (include, f"#define WIDE\n{include}", ("shared.hpp", 4, "long")),
+        (f"{include}int same;\n", f"{include}long same;\n", ("b.cpp", 2, "long")),
+    ]
+    for first, second, wanted in cases:
+        (found,) = lint.lint_paths([project_of_tops(tmp_path, first, second)])
+        assert (Path(found.file).name, found.line, found.rule) == wanted
 
 
 def test_directory_without_top_function_is_read_file_by_file(tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ class StreamWaits {
     virtual void polled(const std::string& stream) = 0;
     // A word entered or left a stream.
     void moved() { ++transfers_; }
+    // The process that runs uses `stream` now; where clocks are counted it waits until its clock has come.
+    void uses(const std::string& stream) {
+        if (counts_clocks_) {
+            await_clock(stream);
+        }
+    }
     // Whether a stream shall pretend to be empty or full this time; a test of all that may happen in hardware.
     bool refuses() { return disturbs_ && pretends(); }
 
@@ -38,9 +44,11 @@ class StreamWaits {
 
    protected:
     virtual bool pretends() { return false; }
+    virtual void await_clock(const std::string&) {}
 
     uint64_t transfers_ = 0;
     bool disturbs_ = false;
+    bool counts_clocks_ = false;
 };
 
 }  // namespace bfpga
@@ -77,6 +85,7 @@ class stream {
 
     T read() {
         if (waits_ != nullptr) {
+            begin_use();
             await(true);
         } else if (empty()) {
             throw bfpga::StreamError("stream `" + name_ + "` is empty: the kernel waits for " +
@@ -87,6 +96,7 @@ class stream {
 
     // Whether there was a word, which `value` has then.
     bool read_nb(T& value) {
+        begin_use();
         if (waits_ != nullptr && (empty() || waits_->refuses())) {
             waits_->polled(name_);
         }
@@ -99,6 +109,7 @@ class stream {
 
     void write(const T& value) {
         if (waits_ != nullptr) {
+            begin_use();
             await(false);
         } else if (full()) {
             throw bfpga::StreamError("stream `" + name_ + "` is full: nobody reads its " + std::to_string(depth_) +
@@ -109,6 +120,7 @@ class stream {
 
     // Whether there was room for the word, which the stream has then.
     bool write_nb(const T& value) {
+        begin_use();
         if (waits_ != nullptr && (full() || waits_->refuses())) {
             waits_->polled(name_);
         }
@@ -129,6 +141,12 @@ class stream {
 
     // Deep streams take memory when they need it.
     static std::size_t first_capacity(std::size_t depth) { return depth < 64 ? depth : 64; }
+
+    void begin_use() const {
+        if (waits_ != nullptr) {
+            waits_->uses(name_);
+        }
+    }
 
     void await(bool reads) {
         if (waits_->refuses()) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from bfpga.contract.processes import process_kind
 from bfpga.errors import ConfigurationError
 
 #: MHz of the IO PLL, which PYNQ images leave as it is, by processing system.
@@ -48,7 +49,7 @@ def wire_percent(system: str, part: str) -> int:
 
     ``part``: the IP's name in a kernel of several, or nothing.
     """
-    return _WIDER.get((system, part.rstrip("0123456789").rstrip("_")), WIRE_PERCENT)
+    return _WIDER.get((system, process_kind(part)), WIRE_PERCENT)
 
 
 def clock_setting(system: str, mhz: float) -> ClockSetting:

@@ -21,7 +21,7 @@ from bfpga.accelerator.schema import (
 )
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.contract.configuration import SkipSource, SystolicConfig
+from bfpga.contract.configuration import KernelForm, SkipSource, SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
@@ -240,9 +240,16 @@ def systolic_config(
         shift=shift_format(document, engines, section, config.format.mantissa_bits),
         beside=engines.numbers(),
         wide_memory=section.wide_memory,
-        kernel=section.kernel,
+        kernel=kernel_form(engines, section),
         hop_columns=section.hop_columns,
     )
+
+
+def kernel_form(engines: EngineSections, section: SystolicSection) -> KernelForm:
+    """The form that the file asks for, or the one that schedules best: engines beside the array need the loop."""
+    if section.kernel == "auto":
+        return "loop" if engines.beside else "processes"
+    return section.kernel
 
 
 def array_rows(section: ArraySection) -> int:

@@ -130,8 +130,10 @@ class SystolicSection(Section):
     wide_memory: bool = Field(
         False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
     )
-    kernel: KernelForm = Field(
-        "loop", description="loop: one loop that does everything; processes: transfers overlap with computing"
+    kernel: Literal["auto", KernelForm] = Field(
+        "auto",
+        description="processes: transfers overlap with computing; loop: one loop that does everything, for engines "
+        "beside the array; auto: loop beside such engines, else processes",
     )
     hop_columns: int = Field(
         0, ge=0, le=128, description="columns of a kernel of processes that share a copy of the weights; 0: all of them"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 from typing import Any
 
@@ -26,9 +27,15 @@ def validate(document: Document, model: type[Section], what: str) -> Any:
     try:
         instance = model.model_validate(document.value)
     except ValidationError as error:
-        add_problems(document, model.model_json_schema(), error)
+        add_problems(document, json_rules(model), error)
     document.raise_problems(what)
     return instance
+
+
+@functools.cache
+def json_rules(model: type[Section]) -> dict[str, Any]:
+    """The JSON schema of a model, by which errors are told; not to be changed."""
+    return model.model_json_schema()
 
 
 def add_problems(document: Document, schema: dict[str, Any], error: ValidationError) -> None:

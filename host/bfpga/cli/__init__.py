@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from bfpga.errors import BfpgaError, ClockWarning
 from bfpga.formats.files import printable
@@ -19,12 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error prints one message (with `--debug` the traceback too)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    from bfpga.cli.application import app
-
+    command = _command()
     # The reports print it in their own words.
     warnings.filterwarnings("ignore", category=ClockWarning)
     try:
-        app(args=[word for word in words if word != "--debug"], prog_name="bfpga")
+        command(args=[word for word in words if word != "--debug"], prog_name="bfpga")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:
@@ -37,6 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bfpga: {message(error)}", file=sys.stderr)
         return WRONG_USE
     return 0
+
+
+@functools.cache
+def _command() -> Callable[..., Any]:
+    """The tree of commands with their options, which takes a while to make; a process may run many commands."""
+    from typer.main import get_command
+
+    from bfpga.cli.application import app
+
+    return get_command(app)
 
 
 def message(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from bfpga.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from bfpga.pruning.layers import Group
+    from bfpga.pruning.lesson import Augmentation
     from bfpga.pruning.prune import Pruned
     from bfpga.pruning.split import Parts
     from bfpga.report.accuracy import Share
@@ -69,14 +70,25 @@ def prune(
     ] = None,
     rate: Annotated[
         float,
-        typer.Option("--rate", help="Largest step of fine-tuning, as a share of a layer's root mean square."),
+        typer.Option("--rate", help="Largest step of fine-tuning, as a share of what a layer's weights do."),
     ] = 0.01,
     flip: Annotated[
-        bool, typer.Option("--flip", help="Learn images also from right to left; not where sides have a meaning.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--flip/--no-flip",
+            help="Learn images also from right to left. Default: where the network stays right on them.",
+            show_default=False,
+        ),
+    ] = None,
     shift: Annotated[
-        int, typer.Option("--shift", min=0, max=1000, help="Learn images moved by up to so many pixels.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--shift",
+            min=0,
+            max=1000,
+            help="Learn images moved by up to so many pixels. Default: up to 3, as far as the network stays right.",
+        ),
+    ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option("--time-limit", min=1, help="Seconds of fine-tuning: fewer epochs where they take longer."),
@@ -88,14 +100,15 @@ def prune(
     """Make weights zero where a network loses least by it, and fine-tune the others; write it as an ONNX file.
 
     Each layer is pruned alone at several shares of zeros to see what it loses; the shares are dealt out so that the sum
-    of losses is least. Then the smallest weights go, more and more of them, while the network learns from its own
-    answers of before, and from the labels. It is judged on samples that took no part: by the labels, or without any by
-    how often it says what it said before (docs/sparse.md).
+    of losses is least. Layer by layer the weights go that the others can make up for; then the network learns from its
+    own answers of before, and from the labels. What is kept is what says most nearly what it said before, on samples
+    that taught nothing. It is judged on samples that took no part: by the labels, or without any by how often it says
+    what it said before (docs/sparse.md).
 
     \b
     Examples:
       bfpga prune lenet_mnist.onnx --sparsity 0.9 -d mnist_test.npz -o lenet_pruned.onnx
-      bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20 --flip
+      bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20
       bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip_loop --json result.json
     """
     from bfpga.cli import work
@@ -178,6 +191,8 @@ def _show(found: Pruned, parts: Parts, sparsity: float, group: Group | None, by_
     learned = f"{len(parts.learning):,} samples learned from in {found.epochs:.4g} epochs"
     chose = f"{len(parts.choosing):,} chose, {len(parts.judging):,} others judge:"
     output.say(f"{learned if found.epochs else 'no fine-tuning'}, {chose}")
+    if found.augmentation:
+        output.say(f"images learned from: {_changes(found.augmentation)}")
     if not by_labels:
         output.say("they have no labels (`y`): right is what the network said before")
     steps = [("before", found.before), ("pruned, not fine-tuned", found.at_once), ("pruned", found.after)]
@@ -188,6 +203,13 @@ def _show(found: Pruned, parts: Parts, sparsity: float, group: Group | None, by_
         f"lost: {100 * found.changes.difference:.2f} points ({100 * low:.2f} to {100 * high:.2f}; intervals hold "
         "with 95 %)"
     )
+
+
+def _changes(augmentation: Augmentation) -> str:
+    mirrored = ["also mirrored"] if augmentation.flip else []
+    pixels = "a pixel" if augmentation.shift == 1 else f"{augmentation.shift} pixels"
+    moved = [f"moved by up to {pixels}"] if augmentation.shift else []
+    return ", ".join([*mirrored, *moved])
 
 
 def _structure(group: Group | None) -> str:
@@ -218,6 +240,7 @@ def content(
         "group": group if group is None or isinstance(group, str | tuple) else asdict(group),
         "samples": {part: len(getattr(parts, part)) for part in ("learning", "choosing", "judging")},
         "epochs": found.epochs,
+        "augmentation": asdict(found.augmentation),
         "losses": dict(zip(("before", "at_once", "pruned"), found.losses, strict=True)),
         "accuracy": {key: {"value": item.value, "interval": item.interval} for key, item in shares.items()},
         "lost_points": 100 * found.changes.difference,

@@ -107,6 +107,12 @@ def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
     return tuple(f"gather_{unit}" for unit in range(config.cluster_units if config.indexes_products else 0))
 
 
+def process_kind(process: str) -> str:
+    """The kind of a process: the name of those that a kernel has several of, without its number."""
+    name, _, number = process.rpartition("_")
+    return name if number.isdigit() else process
+
+
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
     """The streams of a kernel of processes; bits as in bfpga/processes/wires.hpp."""
     return tuple(_streams(config))
@@ -206,12 +212,12 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("grid_maps", ARRAY, COLLECTOR, MAP_BITS, SHALLOW)
     yield ProcessStream("cells", ARRAY, DISTRIBUTOR, cell, SHALLOW)
     yield ProcessStream("steps", STEP_MAKER, BROADCAST, step, SHALLOW)
-    for number, unit in enumerate(cluster_units(config)):
-        gather = f"gather_{number}"
-        takes = gather if config.indexes_products else unit
-        yield ProcessStream(f"pieces_{number}", DISTRIBUTOR, takes, piece, config.cluster_queue)
-        if config.indexes_products:
-            yield ProcessStream(f"tiles_{number}", gather, unit, tile, SHALLOW)
+    units = cluster_units(config)
+    takers = cluster_gathers(config) or units
+    for number, (taker, unit) in enumerate(zip(takers, units, strict=True)):
+        yield ProcessStream(f"pieces_{number}", DISTRIBUTOR, taker, piece, config.cluster_queue)
+        if taker != unit:
+            yield ProcessStream(f"tiles_{number}", taker, unit, tile, SHALLOW)
         yield ProcessStream(f"steps_{number}", BROADCAST, unit, step, CLUSTER_AHEAD)
         yield ProcessStream(f"sums_{number}", unit, COLLECTOR, block, SHALLOW)
     yield ProcessStream("blocks", COLLECTOR, GRID_SUMS, block, SHALLOW)

@@ -41,6 +41,10 @@ _FLAGS: dict[Integers, tuple[str, ...]] = {
 }
 
 
+#: Flags of a build of any integers that can count clocks.
+COUNTING_FLAGS = ("-DBFPGA_WAIVER_CHECKS", "-Wno-maybe-uninitialized")
+
+
 def cache_directory() -> Path:
     """Where what can be made again is kept: $BFPGA_CACHE, else $XDG_CACHE_HOME/bfpga, else ~/.cache/bfpga."""
     own, common = os.environ.get("BFPGA_CACHE"), Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -200,6 +204,23 @@ class CSimulation:
         self._library.bfpga_hold.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
         for name in names:
             self._library.bfpga_hold(self._kernel, name.encode(), words.get(name, 0))
+
+    def count_clocks(self) -> None:
+        """From the next start on clocks are counted (``clocks``): each process one iteration of its loop a clock.
+
+        The stages of their pipelines are not counted. DeviceError for a kernel that is one loop, and for a build
+        without ``COUNTING_FLAGS``.
+        """
+        if self.config.kernel != "processes" or self._library.bfpga_count_clocks(ctypes.c_void_p(self._kernel), 1):
+            raise DeviceError("only a kernel of processes whose loops are counted, -DBFPGA_WAIVER_CHECKS, tells clocks")
+
+    def clocks(self, operations: int) -> tuple[int, list[int]]:
+        """Clocks of the start before, and when each of its operations had ended."""
+        ended = np.zeros(max(operations, 1), np.int64)
+        self._library.bfpga_clocks.restype = ctypes.c_int64
+        self._library.bfpga_clocks.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
+        clocks = self._library.bfpga_clocks(self._kernel, ended.ctypes.data, operations)
+        return clocks, ended[:operations].tolist()
 
     def close(self) -> None:
         """Free the kernel; it cannot run afterwards."""

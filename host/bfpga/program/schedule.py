@@ -31,6 +31,7 @@ from bfpga.engines.array.cycles import (
     ARRAY_OPERATIONS,
     WORD_BITS,
     drain_cycles,
+    first_window,
     kernel_steps,
     occupied_cycles,
     on_cluster,
@@ -45,6 +46,7 @@ from bfpga.engines.array.cycles import (
 )
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
 from bfpga.engines.skip_array.activation_cycles import first_weights, last_sums, last_unit
+from bfpga.engines.skip_array.cycles import OperationEnd
 from bfpga.formats.arrays import IntArray
 
 _FIELDS = {command.process: command.fields for command in COMMANDS}
@@ -54,6 +56,8 @@ _KEPT, _MEASURE, _STREAM = int(Flag.KEPT), int(Flag.MEASURE), int(Flag.STREAM_WE
 #: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
 #: through the array, the output stage and back into memory, and the guard of the order.
 RESULT_LATENCY = 70
+#: Of these, what the rows of a systolic array take to leave it; those of a skip array are counted by themselves.
+ARRAY_ROWS = 10
 #: Clocks between the last step of an operation's reading and the first one of an operation that does not need it: its
 #: passes are set and its first group of pixels is there. A GEMM's weights follow the guard of their memory, and are as
 #: far ahead of the operands as their stream holds.
@@ -117,6 +121,8 @@ class _Task:
     #: Clocks at least, after the stream that feeds it; clocks of its rows in the output stage.
     streamed: float
     rows: float
+    #: Of its clocks, those in which a word of weights leaves: in the others their stream is full.
+    sent_share: float = 1.0
     earlier_results: int = 0
     #: Of a skip array of activations: clocks before its first product in which its first weights come, and those at its
     #: end in which none come any more, so that those of the next operation may.
@@ -124,6 +130,8 @@ class _Task:
     last: float = 0.0
     #: Clocks behind its end in which its last sums leave the array.
     tail: float = 0.0
+    #: Of a skip array of weights: clocks at its begin in which its first window comes, which needs no weights.
+    window: float = 0.0
     #: Computing operations before it that have ended when it is known whether it is skipped; whether it is.
     decided_behind: int = 0
     skipped: bool = False
@@ -239,7 +247,7 @@ class _Run:
                 break
             self._advance()
         ends = [end + STORE_LATENCY for end in self.times[STORER].end.values()]
-        ends += [end + self._latency for end in self.times[COMPUTER].end.values()]
+        ends += [end + self._latency for end in self.finished[RESULTS]]
         return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
 
     def _done(self) -> bool:
@@ -392,6 +400,10 @@ class _Run:
             return False
         engine.taken, engine.running = None, index
         engine.done, engine.left = 0.0, self._clocks(name, index)
+        if name == COMPUTER and self.tasks[index].window:
+            # Its first window has come while it waited for weights.
+            waited = self.now - max(ready, self._operands_ready(name, index))
+            engine.left -= min(self.tasks[index].window, max(0.0, waited))
         if name == COMPUTER and self.tasks[index].last:
             # Its weights are all in the array before its last passes.
             self.engines[READER].left = max(1.0, engine.left - self.tasks[index].last)
@@ -409,6 +421,13 @@ class _Run:
 
     def _ready(self, name: str, index: int) -> float:
         """When what an operation needs has reached memory; infinity while that is not known."""
+        task, moment = self.tasks[index], self._operands_ready(name, index)
+        if name == COMPUTER and task.multiplies:
+            moment = max(moment, self.times[READER].begin.get(index, math.inf) + task.first)
+        return moment
+
+    def _operands_ready(self, name: str, index: int) -> float:
+        """The same but for weights."""
         task, moment = self.tasks[index], 0.0
         if name == COMPUTER and self.last_read is not None:
             moment = self.last_read + READ_TURN
@@ -419,8 +438,6 @@ class _Run:
             if needed > 0:
                 latency = RESULT_LATENCY if kind == RESULTS else START_GUARD
                 moment = max(moment, self.finished[kind][needed - 1] + latency)
-        if name == COMPUTER and task.multiplies:
-            moment = max(moment, self.times[READER].begin.get(index, math.inf) + task.first)
         return moment
 
     # What takes time
@@ -438,7 +455,21 @@ class _Run:
             rates[COMPUTER] = min(1.0, (1.0 - rates[STORER]) / reads) if reads else 1.0
         else:
             rates[STORER] = 0.0
+        rates[FILLER] = self._filling(computing)
         return rates
+
+    def _filling(self, computing: int | None) -> float:
+        """How much of a clock a WEIGHTS gets: none while the weights of a GEMM wait for room in their stream, since one
+        loop does both."""
+        reader = self.engines[READER]
+        if reader.running is None or reader.done < self._weights_ahead:
+            return 1.0
+        return self.tasks[computing].sent_share if computing == reader.running else 0.0
+
+    @property
+    def _weights_ahead(self) -> int:
+        """Words of weights that their stream has room for."""
+        return self.config.skip_queue if self.config.skips_weights else SHALLOW
 
     def _stores(self) -> bool:
         """Whether a store is at work: its first groups wait for its exponent, which the output stage sends in order."""
@@ -459,6 +490,8 @@ class _Run:
                     yield (STORE_CREDITS - engine.done) / rates[name]
                 if name == LOADER:
                     yield (engine.left - SHALLOW) / rates[name]
+                if name == READER:
+                    yield self._weights_ahead - engine.done
             elif engine.taken is not None:
                 index, ready = engine.taken
                 yield max(ready, self._ready(name, index)) - self.now
@@ -500,7 +533,8 @@ _NOTHING = 1e-6
 def _copy(task: _Task, waits: Sequence[int]) -> _Task:
     return _Task(
         task.engine, task.work, waits, task.multiplies, task.read_share, task.write_share, task.streamed, task.rows,
-        first=task.first, last=task.last, tail=task.tail,
+        task.sent_share, first=task.first, last=task.last, tail=task.tail,
+        window=task.window,
     )  # fmt: skip
 
 
@@ -532,6 +566,15 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
         writes = min(1.0, count * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
     task = _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
+    if operation == Operation.GEMM and work and not flags & _KEPT:
+        words = weight_reads(config, descriptor) * (config.lanes if skips_zeros(config, descriptor) and skips else 1)
+        waits = first_window(config, descriptor) if skips_zeros(config, descriptor) and config.skips_weights else 0
+        task.sent_share = min(1.0, words / max(1, work - waits))
+    if skips_zeros(config, descriptor) and config.skips_weights:
+        end = OperationEnd(config, descriptor)
+        task.work -= end.read_before
+        task.window = 0 if end.read_before else first_window(config, descriptor)
+        task.tail = end.last_sums + end.read_before - ARRAY_ROWS
     if skips:
         task.first, task.last = first_weights(config, descriptor), last_unit(config, descriptor)
         task.tail = last_sums(config, descriptor)

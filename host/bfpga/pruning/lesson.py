@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -11,24 +12,52 @@ import numpy.typing as npt
 from bfpga.formats.arrays import Float32Array, FloatArray
 from bfpga.pruning.scores import Scorer
 from bfpga.pruning.split import Labelled
-from bfpga.training.steps import softmax
+from bfpga.training.steps import cross_entropy, softmax
 
 #: Scores are divided by it before answers are compared: the order of all classes is learned, not the first alone.
 TEMPERATURE = 4.0
 #: Share of the labels in the loss; the rest is the unpruned network's answer.
 LABELS = 0.1
+#: Pixels by which images may be moved where nobody says it; the share of images that a change may make wrong; how many
+#: are tried.
+SHIFTS, BORNE, TRIED = (1, 2, 3), 0.02, 1000
 
 
 @dataclass(frozen=True)
 class Augmentation:
     """How images are changed each time they are seen. flip: mirrored left to right, every other one by chance; shift:
-    moved by up to so many pixels, borders repeated. Samples that are no images (channels, rows, columns) stay."""
+    moved by up to so many pixels, borders repeated; None: not known yet, as ``settled`` finds it. Samples that are no
+    images (channels, rows, columns) stay."""
 
-    flip: bool = False
-    shift: int = 0
+    flip: bool | None = False
+    shift: int | None = 0
 
     def __bool__(self) -> bool:
-        return self.flip or self.shift > 0
+        return bool(self.flip or self.shift)
+
+    def settled(self, samples: Labelled, scorer: Scorer) -> Augmentation:
+        """Open ones as far as the unpruned network, whose ``scorer`` it is, stays right on images changed so.
+
+        A network that has learned mirrored and moved images says of them what it says of others; one that has not, as
+        of digits, would teach nonsense.
+        """
+        few = samples.part(np.arange(min(len(samples), TRIED)))
+        if not any(values.ndim == 4 for values in few.inputs.values()):
+            return Augmentation()
+        generator = np.random.default_rng(0)
+
+        def right(change: Callable[[Float32Array], Float32Array]) -> float:
+            inputs = {name: change(values) if values.ndim == 4 else values for name, values in few.inputs.items()}
+            return float((scorer.scores(inputs).argmax(axis=1) == few.labels).mean())
+
+        least, flip, shift = right(lambda images: images) - BORNE, self.flip, self.shift
+        if flip is None:
+            flip = right(lambda images: np.ascontiguousarray(images[..., ::-1])) >= least
+        if shift is None:
+            moves = [Augmentation(shift=pixels) for pixels in SHIFTS]
+            borne = [move for move in moves if right(partial(move.images, generator=generator)) >= least]
+            shift = max((move.shift or 0 for move in borne), default=0)
+        return Augmentation(flip, shift)
 
     def images(self, values: Float32Array, generator: np.random.Generator) -> Float32Array:
         """Samples as they are seen this time."""
@@ -67,6 +96,15 @@ class Lesson:
             return Batch(part.inputs, self._answers[chosen], part.labels)
         inputs = {name: self._augmentation.images(values, generator) for name, values in part.inputs.items()}
         return Batch(inputs, self._scorer.scores(inputs), part.labels)
+
+
+def lesson_loss(scores: FloatArray, answers: FloatArray, labels: npt.NDArray[np.int64]) -> float:
+    """What is learned, as one figure: 0 where scores (samples, classes) say what the unpruned network's ``answers``
+    say, and are right without doubt. Answers tell more than labels, so that few samples judge well."""
+    wanted, said = softmax(answers / TEMPERATURE), softmax(scores / TEMPERATURE)
+    tiny = np.finfo(np.float64).tiny
+    apart = (wanted * np.log(np.maximum(wanted, tiny) / np.maximum(said, tiny))).sum(axis=1).mean()
+    return float((1 - LABELS) * TEMPERATURE**2 * apart + LABELS * cross_entropy(scores, labels)[0])
 
 
 @dataclass(frozen=True)

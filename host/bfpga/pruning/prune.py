@@ -16,7 +16,7 @@ from bfpga.devices.host import onnx_session
 from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import Float32Array, FloatArray
 from bfpga.pruning.layers import Group, PrunableLayer, prunable_layers
-from bfpga.pruning.lesson import Lesson
+from bfpga.pruning.lesson import Augmentation, Lesson, lesson_loss
 from bfpga.pruning.reconstruct import LARGEST, LARGEST_TRIED, Reconstruction
 from bfpga.pruning.scores import Scorer
 from bfpga.pruning.sensitivity import MOST, Curve, best_shares, curves, pruned_weights
@@ -25,7 +25,6 @@ from bfpga.pruning.tuning import Tuning, fine_tuned
 from bfpga.report.accuracy import Changes, Share, accuracy_of
 from bfpga.training.network import LearningNetwork
 from bfpga.training.shards import Shards
-from bfpga.training.steps import cross_entropy
 
 #: Most of the samples that choose on which each layer is pruned alone, many times over.
 SENSING = 400
@@ -61,7 +60,7 @@ class Pruned:
 
     before, at_once, after: accuracy on samples that chose nothing, of the unpruned network, before fine-tuning, at the
     end; changes: what the pruned network gains and loses there, sample by sample. losses: on the samples that chose, of
-    the unpruned network, before fine-tuning, at the end. epochs: of fine-tuning.
+    the unpruned network, before fine-tuning, at the end. epochs, augmentation: of fine-tuning.
     """
 
     model: ModelProto
@@ -73,6 +72,7 @@ class Pruned:
     changes: Changes
     losses: tuple[float, float, float]
     epochs: float
+    augmentation: Augmentation
 
     @property
     def sparsity(self) -> float:
@@ -100,10 +100,13 @@ def prune(
     scorer = Scorer(graph, graph_weights(shards, layers))
     check_labels(network, scorer, parts)
 
-    def loss(constants: Mapping[str, FloatArray], samples: Labelled = parts.choosing) -> float:
-        return cross_entropy(scorer.scores(samples.inputs, constants), samples.labels)[0]
+    answers = scorer.scores(parts.choosing.inputs)
 
-    sensing = partial(loss, samples=parts.choosing.part(np.arange(min(len(parts.choosing), SENSING))))
+    def loss(constants: Mapping[str, FloatArray], count: int = len(parts.choosing)) -> float:
+        part = parts.choosing.part(np.arange(min(len(parts.choosing), count)))
+        return lesson_loss(scorer.scores(part.inputs, constants), answers[: len(part)], part.labels)
+
+    sensing = partial(loss, count=SENSING)
     with stage("sensitivity of layers") as show:
         found = curves(layers, sensing, group, show)
     rebuild = None if shards is None else partial(rebuilt, network, graph, layers, parts.learning.inputs, group)
@@ -115,11 +118,12 @@ def prune(
 
     shares = best_shares(layers, found, sparsity, loss_with)
     once: Mapping[str, FloatArray] = pruned_weights(layers, shares, group)
-    constants, epochs = once, 0.0
+    constants, epochs, augmentation = once, 0.0, Augmentation()
     if shards is not None and rebuild is not None:
         with stage("weights of layers") as show:
             once = min(once, rebuild(shares, REBUILDING, LARGEST, show), key=loss)
-        lesson = Lesson(parts.learning, scorer, tuning.augmentation)
+        augmentation = tuning.augmentation.settled(parts.learning, scorer)
+        lesson = Lesson(parts.learning, scorer, augmentation)
         with stage("fine-tuning") as show:
             zeros = [layer.constant for layer in layers]
             constants, epochs = fine_tuned(shards, lesson, tuning, loss, once, zeros, show)
@@ -138,6 +142,7 @@ def prune(
         pruned.changes,
         (loss({}), loss(once), loss(constants)),
         epochs,
+        augmentation,
     )
 
 

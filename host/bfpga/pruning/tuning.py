@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import cos, inf, pi
 from time import perf_counter
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from bfpga.formats.arrays import FloatArray
 from bfpga.pruning.lesson import Augmentation, Batch, Lesson
+from bfpga.pruning.uncorrelated import UncorrelatedAdam
 from bfpga.training.shards import Shards
-from bfpga.training.steps import RelativeAdam
 
 #: Samples that a fine-tuning sees where nobody says how long, and the fewest and most passes over them.
 SEEN, EPOCHS = 100_000, (10, 100)
@@ -22,8 +22,8 @@ SEEN, EPOCHS = 100_000, (10, 100)
 class Tuning:
     """How long and how fast.
 
-    epochs: 0 for no fine-tuning; None for as many as ``SEEN`` samples make, within ``EPOCHS``. rate: largest step of a
-    weight, as a share of its layer's root mean square. seconds: what it may take; rates fall and it ends sooner where
+    epochs: 0 for no fine-tuning; None for as many as ``SEEN`` samples make, within ``EPOCHS``. rate: largest step, as a
+    share of what a layer's weights do to its results. seconds: what it may take; rates fall and it ends sooner where
     epochs would take longer.
     """
 
@@ -31,7 +31,7 @@ class Tuning:
     rate: float = 0.01
     batch: int = 32
     seed: int = 0
-    augmentation: Augmentation | None = None
+    augmentation: Augmentation = field(default_factory=Augmentation)
     seconds: float = inf
 
     def epochs_of(self, samples: int) -> int:
@@ -63,10 +63,10 @@ def fine_tuned(
     network = shards.network
     network.load(start)
     held = [(item := network.learned[name].parameter, item.value != 0) for name in pruned]
-    optimizer = RelativeAdam(network.parameters, tuning.rate)
     best, done = (judge(start), start), 0.0
     whole, each = tuning.iterations(len(lesson)), tuning.iterations_each(len(lesson))
     with shards:
+        optimizer = UncorrelatedAdam(network, lesson.samples.inputs, tuning.rate)
         for iteration, (batch, passed) in enumerate(_batches(lesson, tuning)):
             shards.learn(batch.inputs, batch.gradient)
             optimizer.rate = tuning.rate * 0.5 * (1 + cos(pi * passed))

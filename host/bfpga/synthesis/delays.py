@@ -82,12 +82,14 @@ class PipelinedUnit(_Table):
 class MemoryDelays(_Table):
     """A memory: ns from address to the clock edge, ns from the clock edge to the word by its size in kibibits.
 
-    ``data_wide``: of words beyond the width of a block, the same where it is left out.
+    ``data_wide``: of words beyond the width of a block, the same where it is left out. ``cascade``: at least, by its
+    words, whatever their width: those of one block have the outputs of others behind each other to pass.
     """
 
     address: float
     data: Points
     data_wide: Points | None = None
+    cascade: Points | None = None
     latency: int = Field(ge=0, le=3)
 
 
@@ -301,6 +303,8 @@ class Delays:
             return _combinational(delays.address)
         points = delays.data_wide if delays.data_wide and memory.width > BLOCK_BITS else delays.data
         data = step(points, memory.words * memory.width / 1024)
+        if delays.cascade:
+            data = max(data, step(delays.cascade, memory.words))
         return Timing(delays.latency, delays.address, data) if delays.latency else _combinational(data)
 
     def _multiplication(self, index: int) -> Timing:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
+from bfpga.scale.worker_side import source_digest
 from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel, top_files
 
@@ -62,4 +63,6 @@ def keep_figures(figures: HardwareFigures, cache: Path) -> None:
 
 
 def _cached(cache: Path, sources: str) -> Path:
-    return cache / f"{sources[:32]}.json"
+    """Figures of these sources as the code of this package makes them: other code makes others."""
+    made = hashlib.sha256(f"{sources}\0{source_digest('bfpga.synthesis')}".encode())
+    return cache / f"{made.hexdigest()[:32]}.json"

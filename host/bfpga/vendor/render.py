@@ -390,6 +390,15 @@ def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
     ]
 
 
+def _array_header(config: SystolicConfig) -> str:
+    """Header, below bfpga/processes, of what a kernel has under the name `array`."""
+    if config.has_cluster:
+        return "cluster/cell_feeder.hpp"
+    if config.skips_weights:
+        return "skip_array.hpp"
+    return "sparse_array.hpp" if config.skips_activations and not config.dense_beside else "array.hpp"
+
+
 def _command_kinds(config: SystolicConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
     yield f"layout_{layout_digest(config.functions)[:8]}"
@@ -486,6 +495,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "processes": _processes(config),
         "host_ports": _host_ports(),
         "wires": _wires(config),
+        "array_header": _array_header(config),
         "skip_array": config.skips_weights,
         "sparse_array": config.skips_activations and not config.dense_beside and not config.has_cluster,
         "cluster": config.has_cluster,

@@ -2,12 +2,14 @@
 
 Commands reach the engines in the order of the program, and one that has to wait stops those behind it. So WEIGHTS move
 forward, at most to where the memory that they fill is free, and only as far as the one before them is through by then.
+Branches are put into the order that waits less (``branches.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bfpga.compiler.schedule.branches import branches_first
 from bfpga.compiler.schedule.held_weights import SharedMemory, held_weights
 from bfpga.compiler.schedule.loads_beside import loads_beside
 from bfpga.contract.configuration import SystolicConfig
@@ -31,10 +33,22 @@ def overlapped(
 
     shared: where pieces of weights may get other places, so that they stay; None: they have those that they have.
     """
+    operations = _branches(operations, config)
     orders = [operations, *(order for order in ways(operations, config, shared) if order is not operations)]
     if len(orders) == 1:
         return operations
     return min(orders, key=lambda order: schedule(config, order, COMPARED_SAMPLES).clocks)
+
+
+def _branches(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
+    """The operations with branches in the order that takes fewer clocks."""
+    if config.kernel == "loop":
+        return operations
+    found = branches_first(operations)
+    if all(one is other for one, other in zip(operations, found, strict=True)):
+        return operations
+    orders = (operations, found)
+    return min(orders, key=lambda order: schedule(config, forward(order, config), COMPARED_SAMPLES).clocks)
 
 
 def start_clocks(config: SystolicConfig, operations: list[KernelOperation], shared: SharedMemory | None = None) -> int:

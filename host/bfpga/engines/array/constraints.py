@@ -232,7 +232,7 @@ def wide_memory_findings(config: SystolicConfig) -> Iterator[Finding]:
         return
     word = config.lanes * config.format.mantissa_bits
     if config.kernel == "loop":
-        yield Finding("wide_memory", "is true; only a kernel of processes (`kernel: processes`) keeps so")
+        yield Finding("wide_memory", f"is true; {_of_processes(config)}")
     if config.accumulator_bits > word:
         text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
         yield Finding("wide_memory", text)
@@ -242,7 +242,7 @@ def ultra_ram_findings(config: SystolicConfig) -> Iterator[Finding]:
     """Memories of UltraRAM are those of processes, which write whole words."""
     if config.ultra_ram and config.kernel != "processes":
         named = ", ".join(config.ultra_ram)
-        yield Finding("ultra_ram", f"is [{named}]; only a kernel of processes (`kernel: processes`) has such memories")
+        yield Finding("ultra_ram", f"is [{named}]; {_of_processes(config)}")
 
 
 def count_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -251,7 +251,7 @@ def count_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not count:
         return
     if config.kernel == "loop":
-        yield Finding("count_registers", f"is {count}; only a kernel of processes (`kernel: processes`) has some")
+        yield Finding("count_registers", f"is {count}; {_of_processes(config)}")
     if count > MOST_REGISTERS:
         yield Finding("count_registers", f"is {count}; must be at most {MOST_REGISTERS}")
     if config.stream_bits < choices.first + choices.bits:
@@ -263,11 +263,22 @@ def kernel_findings(config: SystolicConfig) -> Iterator[Finding]:
     hop, columns = config.hop_columns, config.columns
     if config.kernel == "loop":
         if hop:
-            yield Finding("hop_columns", f"is {hop}; only a kernel of processes (`kernel: processes`) has such columns")
+            yield Finding("hop_columns", f"is {hop}; {_of_processes(config)}")
         return
     if config.beside:
-        names = " and ".join(config.engines[1:])
-        yield Finding("kernel", f"is processes; beside the array is {names}, which needs `kernel: loop`")
+        yield Finding("kernel", f"is processes; beside the array is {_beside(config)}, which needs `kernel: loop`")
     if hop and columns % hop:
         fitting = ", ".join(str(number) for number in range(1, columns + 1) if columns % number == 0)
         yield Finding("hop_columns", f"is {hop}; must divide the {columns} columns: {fitting}, or 0 for all of them")
+
+
+def _beside(config: SystolicConfig) -> str:
+    """The engines beside the array, `zero_skip and sparse_cluster`."""
+    return " and ".join(config.engines[1:])
+
+
+def _of_processes(config: SystolicConfig) -> str:
+    """What to write where a loop has a number that is of a kernel of processes alone."""
+    if config.beside:
+        return f"must be left out: beside {_beside(config)} a kernel is a loop, and only one of processes has it"
+    return "only a kernel of processes has it: write `kernel: processes`, or leave out the key `kernel`"

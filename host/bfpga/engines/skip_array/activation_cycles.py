@@ -18,6 +18,9 @@ from bfpga.engines.skip_array.shape import SkipShape
 SEGMENTS = 4
 #: Clocks from the write of a word of a memory to its first read.
 GUARD = 8
+#: Clocks around the last sums of an operation: from the last product to the first row that is added, and until one that
+#: was added may be read.
+AROUND = 15
 
 
 def half_clocks(config: SystolicConfig) -> int:
@@ -127,7 +130,7 @@ def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
 def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks behind the last product in which sums leave: those of the last pass, added and then read."""
     halves = min(descriptor.groups, config.skip_halves)
-    return halves * half_clocks(config) + GUARD
+    return halves * half_clocks(config) + AROUND
 
 
 def _last_groups(config: SystolicConfig, descriptor: Descriptor) -> int:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor, Flag
 from bfpga.engines.skip_array.entries import EntryWords
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels
@@ -21,7 +23,10 @@ from bfpga.formats.arrays import Int64Array
 #: distant stages of the loop, and from the last group's leaving to the first word of the next chunk.
 TURN = 14
 #: Clocks from the last sum of a chunk to the first one of the next, which no group finishes before all have ended it.
-CLOSE = 8
+CLOSE = 5
+#: Clocks of an operation beside those of its passes and of the last sums: from the write of a window's last word to its
+#: first product, and from a chunk's last sum to the first one that leaves.
+AROUND = 23
 
 
 @dataclass(frozen=True)
@@ -52,3 +57,83 @@ def pass_clocks(
     drain = (1 if single else shape.halves) * chunks.counts + CLOSE
     kept = 0 if slid is None else int(chunks.steps[0]) - slid
     return PassClocks(load, words.fullest, drain, shape.held(int(steps[0]), apart, kept))
+
+
+@dataclass(frozen=True)
+class OperationEnd:
+    """How an operation ends, whose descriptor this is: with its last pass, of one half or of as many as the others."""
+
+    config: SystolicConfig
+    descriptor: Descriptor
+
+    @property
+    def _shape(self) -> SkipShape:
+        return SkipShape.of(self.config)
+
+    @property
+    def _blocks(self) -> int:
+        return max(1, self.descriptor.blocks)  # a damaged one may have none
+
+    @property
+    def _passes(self) -> int:
+        return -(-self.descriptor.groups // self.config.skip_halves)
+
+    @property
+    def _steps(self) -> int:
+        """Steps of the window of a block."""
+        return self.descriptor.kernel_height * self.descriptor.kernel_width * self.descriptor.channel_words
+
+    @property
+    def _chunks(self) -> int:
+        return self._blocks * max(1, -(-self._steps // max(1, self.descriptor.chunk_steps)))
+
+    @property
+    def _rows(self) -> int:
+        return -(-self.descriptor.output_rows // self.config.lanes) * self.config.lanes
+
+    @property
+    def _single(self) -> bool:
+        """Whether the last pass has one half."""
+        return self.descriptor.groups % self.config.skip_halves == 1
+
+    def _loaded(self, single: bool) -> int:
+        """Clocks in which the window of a pass is written."""
+        descriptor = self.descriptor
+        apart = bool(descriptor.flags & int(Flag.LANES_APART))
+        clocks = self._shape.step_clocks(max(1, descriptor.read_slots), apart, single)
+        return self._blocks * self._steps * clocks
+
+    def _added(self, halves: int) -> int:
+        """Clocks from the begin of the last chunk's products to its last sum: those of the last round of kernels
+        come behind the products, or all that wait."""
+        kernels = max(1, -(-self._rows // self._blocks))
+        rounds = -(-kernels // self.config.skip_groups)
+        products = self.descriptor.entry_words // self._chunks
+        last_round = kernels - (rounds - 1) * self.config.skip_groups
+        return max(products + halves * last_round, products // rounds + halves * kernels)
+
+    @property
+    def read_before(self) -> int:
+        """Clocks before the end of all passes in which nothing is read any more; 0 where products or sums decide."""
+        several, clocks = self._passes > 1, self.descriptor.steps
+        if clocks > self._loaded(self._single and not several):
+            return 0
+        first = self.descriptor.chunk_steps * self._loaded(self._single and not several) // max(1, self._steps)
+        saved = self._loaded(False) - self._loaded(True) if self._single and several else 0
+        return min(first // self._blocks + saved, (self._passes - 1) * clocks + first // self._blocks)
+
+    @property
+    def last_sums(self) -> int:
+        """Clocks from where all passes and the first window have ended to the last sum that leaves.
+
+        ``steps`` is what a pass among many takes. Behind the last of them nothing comes: its last chunk is multiplied,
+        its sums are added, and the rows of the pass leave behind those of the pass before.
+        """
+        clocks, chunk = self.descriptor.steps, self.descriptor.steps // self._chunks
+        halves = 1 if self._single else self.config.skip_halves
+        if self._passes == 1:
+            return self._added(halves) - chunk + halves * self._rows + AROUND
+        before = self._added(self.config.skip_halves) - chunk - clocks
+        turn = max(self._loaded(True), self.descriptor.entry_words) if self._single else clocks
+        added = max(self._added(halves) - chunk - clocks + turn, before + halves * self._rows)
+        return max(added, before + self.config.skip_halves * self._rows) + halves * self._rows + AROUND

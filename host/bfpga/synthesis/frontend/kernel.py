@@ -91,10 +91,10 @@ def analyse_files(files: Mapping[str, str], top: str, only: str = "") -> Analysi
         text = _compiled(sources, top)
     module, notes, flat = flatten(text)
     named = {source_name(path): content for path, content in files.items()}
-    loops = loop_bodies(module, notes, read_module(text), named, only)
-    bodies = [narrowed(loop) for loop in loops]
-    # Of one loop alone nobody knows what the others read of it.
-    return Analysis(bodies if only else without_unread(bodies, visible_roots(module)), flat)
+    loops = loop_bodies(module, notes, read_module(text), named)
+    # Of one loop too all others are asked what they read of it.
+    bodies = without_unread([narrowed(loop) for loop in loops], visible_roots(module))
+    return Analysis([body for body in bodies if not only or body.name == only], flat)
 
 
 def _compiled(sources: Path, top: str) -> str:

@@ -75,13 +75,10 @@ def bindings(sources: dict[str, str]) -> dict[tuple[str, int], str]:
     return found
 
 
-def loop_bodies(
-    module: Module, notes: list[Note], original: Module, sources: dict[str, str], only: str = ""
-) -> list[LoopBody]:
+def loop_bodies(module: Module, notes: list[Note], original: Module, sources: dict[str, str]) -> list[LoopBody]:
     """The pipelined loops of the flat module, in program order, and last what lies outside of them (``OUTSIDE``).
 
-    ``original``: the module as clang wrote it (names of variables); ``sources``: name -> text of the sources;
-    ``only``: the loops with this label alone.
+    ``original``: the module as clang wrote it (names of variables); ``sources``: name -> text of the sources.
     """
     bodies = []
     names = VariableNames(original.metadata)
@@ -99,13 +96,12 @@ def loop_bodies(
         cells = Cells(module, pointers, storage, types, names, streams, bindings(sources))
         for loop in loops:
             found = of_loop.get(loop.header, [])
-            if is_pipelined(found) and (not only or any(n.label == only for n in found)):
+            if is_pipelined(found):
                 body = loop_body(found, places, function, loop)
                 bodies.append(BodyBuilder(function, Region.of_loop(function, loop), body, places, cells).build())
-        if not only:
-            pipelined = [loop for loop in loops if is_pipelined(of_loop.get(loop.header, []))]
-            body = LoopBody(OUTSIDE, Place("", 0, function.name), 0)
-            bodies.append(BodyBuilder(function, _outside(function, pipelined), body, places, cells).build())
+        pipelined = [loop for loop in loops if is_pipelined(of_loop.get(loop.header, []))]
+        body = LoopBody(OUTSIDE, Place("", 0, function.name), 0)
+        bodies.append(BodyBuilder(function, _outside(function, pipelined), body, places, cells).build())
     return bodies
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bfpga.contract.processes import process_kind
 from bfpga.vendor.bitstream.failure import BuildError, Kind
 from bfpga.vendor.bitstream.gates import TITLES
 from bfpga.vendor.block_design import BlockDesign
@@ -17,7 +17,7 @@ from bfpga.vendor.stated_loops import StatedLoop
 #: The loops that compute, one of each engine: a report without one of them is not of this kernel. Others may be absent:
 #: the tool dissolves a loop that runs once and drops one that this configuration never enters.
 COMPUTING_LOOPS = frozenset({"Array", "Image", "Word"})
-#: The loop that a process consists of.
+#: The loop that a process consists of, by the kind of the process.
 PROCESS_LOOPS = {
     "sequencer": "Sequencer",
     "scratchpad": "Scratchpad",
@@ -25,9 +25,7 @@ PROCESS_LOOPS = {
     "array": "Array",
     "post": "Rows",
     "store": "Store",
-}
-#: The same of processes that some kernels have besides; units of a cluster have numbers behind their names.
-OTHER_LOOPS = {
+    # Of some kernels.
     "skip_array": "Sparse",
     "partition": "Terms",
     "distributor": "Cells",
@@ -89,8 +87,8 @@ def computing_loops(ip: KernelIp) -> frozenset[str]:
     """Labels of loops without which a report is not that of this IP."""
     if not ip.part:
         return COMPUTING_LOOPS
-    kind = re.sub(r"_\d+$", "", ip.part)
-    return ARRAY_LOOPS if kind == "array" else frozenset({{**PROCESS_LOOPS, **OTHER_LOOPS}[kind]})
+    kind = process_kind(ip.part)
+    return ARRAY_LOOPS if kind == "array" else frozenset({PROCESS_LOOPS[kind]})
 
 
 def intervals(reports: Iterable[IpReport]) -> dict[str, int | None]:

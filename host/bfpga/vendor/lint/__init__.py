@@ -14,6 +14,7 @@ from pathlib import Path
 from bfpga.accelerator.boards import Board
 from bfpga.errors import DataError
 from bfpga.vendor.finding import Finding
+from bfpga.vendor.lint import parser
 from bfpga.vendor.lint.accesses import check_accesses
 from bfpga.vendor.lint.arrays import check_arrays
 from bfpga.vendor.lint.language import check_language
@@ -39,11 +40,7 @@ def lint_file(
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path} is no file; give a C++ source or a directory with some")
-    unit = Unit(path, include_directories, defines)
-    rules = (_check_parse, check_pragmas, check_loops, check_divisions, check_language, check_accesses)
-    findings = {finding for rule in rules for finding in rule(unit)} | set(check_arrays(unit, board))
-    kept = [finding for finding in findings if not unit.sources[finding.file].allows(finding)]
-    return sorted({*kept, *(bad for source in unit.sources.values() for bad in source.check_allowances())})
+    return _unit_findings(Unit([path], include_directories, defines), board)
 
 
 def lint_paths(
@@ -58,8 +55,12 @@ def lint_paths(
     findings: set[Finding] = set()
     for path in map(Path, paths):
         directories = [*include_directories, path / "include"] if path.is_dir() else include_directories
-        for file in _kernels(path):
-            findings.update(lint_file(file, directories, board=board))
+        files = _kernels(path)
+        together = _unit_together(files, directories)
+        if together is not None:
+            findings.update(_unit_findings(together, board))
+        else:
+            findings.update(bad for file in files for bad in lint_file(file, directories, board=board))
     return sorted(findings)
 
 
@@ -86,11 +87,33 @@ def _kernels(path: Path) -> list[Path]:
     return tops or files
 
 
+def _unit_together(files: Sequence[Path], directories: Sequence[Path]) -> Unit | None:
+    """Several sources as one unit, so that the headers they share are walked once.
+
+    None where that could hide what a source alone would show: it lacks a header of its own, defines what headers ask
+    for, clashes with another one, or is in another directory.
+    """
+    if len(files) < 2 or len({file.parent for file in files}) > 1:
+        return None
+    if any(b"#define" in file.read_bytes() for file in files):
+        return None
+    if any(parser.errors(parser.parse([file], directories)) for file in files):
+        return None
+    unit = Unit(files, directories)
+    return None if parser.errors(unit.tree) else unit
+
+
+def _unit_findings(unit: Unit, board: Board | None) -> list[Finding]:
+    """Findings of every rule but those that the sources allow."""
+    rules = (_check_parse, check_pragmas, check_loops, check_divisions, check_language, check_accesses)
+    findings = {finding for rule in rules for finding in rule(unit)} | set(check_arrays(unit, board))
+    kept = [finding for finding in findings if not unit.sources[finding.file].allows(finding)]
+    return sorted({*kept, *(bad for source in unit.sources.values() for bad in source.check_allowances())})
+
+
 def _check_parse(unit: Unit) -> Iterator[Finding]:
     """Errors of clang, in the project's own files or, where a vendor's header is to blame, in the main file."""
-    for diagnostic in unit.tree.diagnostics:
-        if diagnostic.severity < diagnostic.Error:
-            continue
+    for diagnostic in parser.errors(unit.tree):
         file = diagnostic.location.file.name if diagnostic.location.file else ""
         inside = file in unit.sources
         where = "" if inside else f" ({file}:{diagnostic.location.line})"

@@ -17,6 +17,8 @@ from bfpga.errors import ToolError
 VENDOR_HEADERS = Path(__file__).parent / "vendor"
 #: Headers of the vendor are not the project's to mend.
 _VENDOR_NAME = re.compile(r"(ap|hls)_\w+\.h$")
+#: A source that is on no disk: it includes several that are.
+_TOGETHER = "together_for_the_lint.cpp"
 
 
 def load_clang() -> Any:
@@ -48,9 +50,14 @@ def system_include_directories() -> tuple[str, ...]:
     return tuple(line.strip() for line in found[1].splitlines())
 
 
-def parse(path: Path, include_directories: Sequence[Path], defines: Sequence[str]) -> Any:
-    """The translation unit of a source file or header. ``defines``: `NAME` or `NAME=value`."""
+def parse(paths: Sequence[Path], include_directories: Sequence[Path], defines: Sequence[str] = ()) -> Any:
+    """The translation unit of a source file or header, or of several in one directory. ``defines``: `NAME[=value]`."""
     cindex = load_clang()
+    main, path = str(paths[0]), paths[0]
+    text: list[tuple[str, str]] = []
+    if len(paths) > 1:
+        main = str(path.parent / _TOGETHER)
+        text = [(main, "".join(f'#include "{source.name}"\n' for source in paths))]
     arguments = ["-x", "c++", "-std=c++14", "-nostdinc", "-ferror-limit=20", "-D__SYNTHESIS__", "-Wno-everything"]
     arguments += [f"-D{define}" for define in defines]
     arguments += [f"-I{directory}" for directory in include_directories]
@@ -58,16 +65,20 @@ def parse(path: Path, include_directories: Sequence[Path], defines: Sequence[str
         arguments += ["-isystem", directory]
     options = cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD
     try:
-        return cindex.Index.create().parse(str(path), args=arguments, options=options)
+        return cindex.Index.create().parse(main, args=arguments, unsaved_files=text, options=options)
     except cindex.TranslationUnitLoadError as error:
         raise ToolError(f"{path}: clang cannot read the file; is it C++ text?") from error
 
 
-def project_files(unit: Any, directories: Sequence[Path]) -> list[str]:
-    """The main file and what it includes from ``directories``, without the vendor's headers."""
-    main = str(unit.spelling)
-    names = [main, *dict.fromkeys(str(inclusion.include.name) for inclusion in unit.get_includes())]
-    roots = [directory.resolve() for directory in (*directories, Path(main).parent)]
+def errors(unit: Any) -> list[Any]:
+    """Diagnostics of clang that are errors."""
+    return [diagnostic for diagnostic in unit.diagnostics if diagnostic.severity >= diagnostic.Error]
+
+
+def project_files(unit: Any, paths: Sequence[Path], directories: Sequence[Path]) -> list[str]:
+    """The sources and what they include from ``directories``, without the vendor's headers."""
+    names = [*map(str, paths), *dict.fromkeys(str(inclusion.include.name) for inclusion in unit.get_includes())]
+    roots = [directory.resolve() for directory in (*directories, paths[0].parent)]
     inside = [name for name in names if any(root in Path(name).resolve().parents for root in roots)]
     return [name for name in dict.fromkeys(inside) if not _VENDOR_NAME.match(Path(name).name)]
 

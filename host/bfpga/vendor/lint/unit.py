@@ -117,12 +117,12 @@ class _Context:
 
 
 class Unit:
-    """What the rules need of a source file and the project's headers it includes."""
+    """What the rules need of a source file, or of several in one directory, and the project's headers they include."""
 
-    def __init__(self, path: Path, include_directories: Sequence[Path], defines: Sequence[str]) -> None:
-        self.path = str(path)
-        self.tree = parser.parse(path, include_directories, defines)
-        names = parser.project_files(self.tree, include_directories)
+    def __init__(self, paths: Sequence[Path], include_directories: Sequence[Path], defines: Sequence[str] = ()) -> None:
+        self.path = str(paths[0])
+        self.tree = parser.parse(paths, include_directories, defines)
+        names = parser.project_files(self.tree, paths, include_directories)
         self.sources = {name: SourceText.read(name, parser.skipped_ranges(self.tree, name)) for name in names}
         self.functions: list[Function] = []
         self.loops: list[Loop] = []
@@ -172,7 +172,8 @@ class Unit:
             cursor, around = waiting.pop()
             self.cursors.append((around.source, cursor))
             inside = self._enter(cursor, around)
-            inside = replace(inside, label=cursor if cursor.kind.name == "LABEL_STMT" else None)
+            label = cursor if cursor.kind.name == "LABEL_STMT" else None
+            inside = inside if inside.label is label else replace(inside, label=label)
             waiting += [(child, inside) for child in reversed(list(cursor.get_children()))]
 
     def _enter(self, cursor: Any, context: _Context) -> _Context:

@@ -29,6 +29,7 @@ class OutsideSource : public OutsideEnd {
     void expect(long long count, const char* what, int number) { source_.expect(count, what, number); }
 
     bits_t<Bits> read() {
+        scheduler_.uses(name_);
         while (!source_.ready()) {
             starves_ = true;
             scheduler_.wait(name_, true);
@@ -37,6 +38,7 @@ class OutsideSource : public OutsideEnd {
     }
 
     bool read_nb(bits_t<Bits>& beat) {
+        scheduler_.uses(name_);
         if (!source_.ready() || scheduler_.refuses()) {
             starves_ = true;
             scheduler_.polled(name_);
@@ -72,6 +74,7 @@ class OutsideSink : public OutsideEnd {
     void await() override { sink_.await(); }
 
     void write(const bits_t<Bits>& data, bool last) {
+        scheduler_.uses(name_);
         while (!sink_.ready()) {
             starves_ = true;
             scheduler_.wait(name_, false);
@@ -92,7 +95,10 @@ class OutsideSink : public OutsideEnd {
 template <class Trace>
 class DescriptorTrace {
    public:
-    explicit DescriptorTrace(Trace& trace) : trace_(trace) {}
+    DescriptorTrace(Trace& trace, const ProcessScheduler& scheduler) : trace_(trace), scheduler_(scheduler) {}
+
+    // When each operation has ended, in clocks of the start if they are counted.
+    const std::vector<int64_t>& ended() const { return ended_; }
 
     // The sequencer has read a word of a descriptor. Its operation may end before the last one.
     void word(int, int index, int32_t word) {
@@ -122,6 +128,7 @@ class DescriptorTrace {
 
     void begin(int32_t operation) {
         const std::size_t number = first_ + operations_.size();
+        ended_.push_back(0);
         const bool computes = ScratchpadCommand::hears(operation);
         const bool fills = static_cast<Operation>(operation) == Operation::Weights;
         operations_.push_back({Descriptor(), false, !computes && !fills, 0});
@@ -136,6 +143,7 @@ class DescriptorTrace {
         Entry& entry = operations_[number - first_];
         entry.finished = true;
         entry.work = work;
+        ended_[number] = scheduler_.clock();
         tell();
     }
 
@@ -148,6 +156,8 @@ class DescriptorTrace {
     }
 
     Trace& trace_;
+    const ProcessScheduler& scheduler_;
+    std::vector<int64_t> ended_;
     int32_t words_[Descriptor::words];
     std::deque<Entry> operations_;  // from the first on that has not been told
     std::size_t first_ = 0;
@@ -176,7 +186,7 @@ class ProcessKernel {
         OutsideSource<Config::stream_bits, Source> input("input", source, scheduler_);
         OutsideSource<Config::weight_stream_bits, WeightSource> weights("weights", weight_source, scheduler_);
         OutsideSink<Config::stream_bits, Sink> output("output", sink, scheduler_);
-        DescriptorTrace<Trace> descriptor_trace(trace);
+        DescriptorTrace<Trace> descriptor_trace(trace, scheduler_);
         KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         join_streams();
         scheduler_.outside({&output, &weights, &input});
@@ -209,8 +219,16 @@ class ProcessKernel {
             post_ = PostProcess<Config, Storage>();
             throw;
         }
+        ended_ = descriptor_trace.ended();
         return status;
     }
+
+    // From the next start on its clocks are counted, without the stages of pipelines; false if this build cannot.
+    bool count_clocks(bool counts) { return scheduler_.count_clocks(counts); }
+
+    // Clocks of the start before, and when each of its operations had ended.
+    int64_t clocks() const { return scheduler_.clock(); }
+    const std::vector<int64_t>& ended() const { return ended_; }
 
     // From now on the processes run in an order drawn by chance, streams hold any number of words that suffices, and
     // pretend to be empty or full at times. 0: no longer.
@@ -269,6 +287,7 @@ class ProcessKernel {
 
     ProcessScheduler scheduler_{idle_clocks};
     std::map<std::string, int> held_words_;
+    std::vector<int64_t> ended_;
     SequencerProcess<Config> sequencer_;
     ScratchpadProcess<Config, Storage> scratchpad_;
     Multiplying multiplying_;

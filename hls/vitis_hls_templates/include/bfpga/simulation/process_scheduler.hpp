@@ -1,10 +1,15 @@
 // Runs the processes of a kernel in a simulation: each is a coroutine that runs until it has to wait for a stream.
 //
 // Values do not depend on who runs when, so the order is free: round robin, or drawn by chance to try that very claim.
+//
+// Where waivers are checked, rounds can be clocks: a process uses a stream in the clock of the iteration that it is in,
+// and a process that waits for a stream goes on a clock later. What is not counted are the stages of pipelines: a word
+// is in its stream in the clock of its iteration.
 #pragma once
 #include <exception>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,6 +52,19 @@ class ProcessScheduler : public StreamWaits {
         random_ = seed;
     }
 
+    // From the next start on rounds are clocks; false if the loops of the processes are not counted.
+    bool count_clocks(bool counts) {
+#ifdef BFPGA_WAIVERS_CHECKED
+        counts_clocks_ = counts;
+        return true;
+#else
+        return !counts;
+#endif
+    }
+
+    // Clocks since the begin of the start, if they are counted.
+    int64_t clock() const { return clock_; }
+
     // The next number of the generator that `disturb` has set, below `limit` (xorshift, Marsaglia 2003).
     uint64_t random(uint64_t limit) {
         random_ ^= random_ << 13;
@@ -60,6 +78,7 @@ class ProcessScheduler : public StreamWaits {
     void run(const std::vector<Body>& bodies) {
         failure_ = nullptr;
         idle_rounds_ = 0;
+        clock_ = 0;
         for (std::size_t k = 0; k < processes_.size(); ++k) {
             processes_[k]->start(bodies[k]);
         }
@@ -79,10 +98,14 @@ class ProcessScheduler : public StreamWaits {
     void wait(const std::string& stream, bool reads) override {
         running_->waits_for(stream, reads ? Waits::Word : Waits::Room);
         suspend();
+        running_->due = clock_;
     }
 
     // A process that moves no word is suspended once in a turn of its loop: at the stream that it asked first.
     void polled(const std::string& stream) override {
+        if (counts_clocks_) {
+            return;
+        }
         Process& process = *running_;
         const bool moved = process.transfers != transfers_;
         if (!moved && process.asked != &stream && ++process.others < most_others) {
@@ -100,8 +123,31 @@ class ProcessScheduler : public StreamWaits {
    protected:
     bool pretends() override { return random(8) == 0; }
 
+    // Outside of counted loops a clock has one use of each stream.
+    void await_clock(const std::string& stream) override {
+#ifdef BFPGA_WAIVERS_CHECKED
+        Process& process = *running_;
+        const PipelinedLoop& loop = *PipelinedLoop::running();
+        const int64_t since = loop.since(process.moment);
+        const bool again = process.used.count(&stream) != 0;
+        const int64_t clocks = since < 0 ? 1 : since > 0 ? since : again ? 1 : 0;
+        process.moment = loop.now();
+        process.due += clocks;
+        if (clocks > 0) {
+            process.used.clear();
+        }
+        process.used.insert(&stream);
+        while (process.due > clock_) {
+            process.waits_for(stream, Waits::Clock);
+            suspend();
+        }
+#else
+        static_cast<void>(stream);
+#endif
+    }
+
    private:
-    enum class Waits { Nothing, Word, Room, Perhaps };
+    enum class Waits { Nothing, Word, Room, Perhaps, Clock };
 
     struct Process {
         Process(ProcessScheduler& own, const std::string& text) : scheduler(own), name(text), coroutine(stack_bytes) {}
@@ -112,6 +158,9 @@ class ProcessScheduler : public StreamWaits {
             transfers = ~static_cast<uint64_t>(0);
             asked = nullptr;
             others = 0;
+            moment = 0;
+            due = 0;
+            used.clear();
             coroutine.start(&Process::enter, this);
         }
 
@@ -145,6 +194,10 @@ class ProcessScheduler : public StreamWaits {
         uint64_t transfers = 0;
         const std::string* asked = nullptr;
         int others = 0;
+        // Where clocks are counted: the iteration in which it used a stream last, its clock, the streams used in it.
+        int64_t moment = 0;
+        int64_t due = 0;
+        std::set<const std::string*> used;
     };
 
     // Every process once; whether one is left.
@@ -152,6 +205,7 @@ class ProcessScheduler : public StreamWaits {
         const uint64_t before = transfers_;
         bool left = false;
         bool asks = false;  // one of them may do something without a word of a stream
+        ++clock_;
         for (std::size_t k = 0; k < processes_.size(); ++k) {
             Process& process = *processes_[disturbs_ ? random(processes_.size()) : k];
             if (process.coroutine.running() && failure_ == nullptr && may_go_on(process)) {
@@ -160,7 +214,8 @@ class ProcessScheduler : public StreamWaits {
         }
         for (const std::unique_ptr<Process>& process : processes_) {
             left = left || process->coroutine.running();
-            asks = asks || (process->coroutine.running() && process->waits == Waits::Perhaps);
+            asks = asks || (process->coroutine.running() &&
+                            (process->waits == Waits::Perhaps || process->waits == Waits::Clock));
         }
         idle_rounds_ = transfers_ == before ? idle_rounds_ + 1 : 0;
         if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? patience_ : 0)) {
@@ -171,6 +226,9 @@ class ProcessScheduler : public StreamWaits {
 
     // A process that waits for a stream cannot before something has moved.
     bool may_go_on(const Process& process) const {
+        if (process.waits == Waits::Clock) {
+            return process.due <= clock_ || failure_ != nullptr;
+        }
         const bool waits = process.waits == Waits::Word || process.waits == Waits::Room;
         return !waits || disturbs_ || process.transfers != transfers_;
     }
@@ -257,6 +315,7 @@ class ProcessScheduler : public StreamWaits {
     std::exception_ptr failure_;
     uint64_t random_ = 0;
     int idle_rounds_ = 0;
+    int64_t clock_ = 0;
 };
 
 }  // namespace bfpga

@@ -1,0 +1,106 @@
+"""The clocks that the C simulation of a whole kernel counts, beside those of the schedule: operations of a network from
+the first operand to the last result, what they wait for, and weights that are filled in meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_pairs import QUICK, small
+from small_networks import Network, compiled
+
+from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program
+from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
+from bfpga.engines.array import streams
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.errors import DeviceError
+from bfpga.program.cycles import step_start
+from bfpga.program.schedule import schedule
+
+#: Clocks before each computing operation that the stages of pipelines take, of which the simulation counts none: of
+#: the reader, the array, the output stage and the writer, and of the streams between them (`depth` of the figures).
+STAGES = 36
+#: What a schedule may differ by, of the clocks: groups of entries run ahead of each other; how many activations are not
+#: zero, and how far that evens out between pixels, is a mean.
+SHARE, SHARE_OF_MEANS = 0.01, 0.04
+
+COMMON = {"kernel": "processes", "columns": 8, "lanes": 4, "activation_words": 4096, "parameter_rows": 512,
+          "multiplier": "dsp_packed", "accumulator_bits": 24}  # fmt: skip
+SKIPPING = {**COMMON, "skip_groups": 8, "skip_chunk": 64}
+ARRAYS = {
+    "dense": small(rows=16, weight_words=4096, **COMMON),
+    "weights": small(rows=16, weight_words=4096, **SKIPPING),
+    "weights that come meanwhile": small(rows=16, weight_words=700, **SKIPPING),
+    "activations": small(
+        rows=16, weight_words=4096, **COMMON, skip_groups=16, skip_source="activations", skip_chunk=64, skip_queue=64,
+        skip_passes=4,
+    ),
+}  # fmt: skip
+
+
+def network() -> Network:
+    """Layers whose windows, products or sums decide, a residual sum, depthwise taps, and a connected layer.
+
+    Without ReLU, since zeros of activations are no matter of a schedule without samples.
+    """
+    result = Network(3, 16, 16)
+    value = result.conv(16, 3, 3, pads=[1, 1, 1, 1])
+    inner = result.conv(24, 16, 3, pads=[1, 1, 1, 1])
+    inner = result.conv(16, 24, 1, source=inner)
+    result.add("Add", value, inner)
+    result.conv(40, 16, 1, strides=[2, 2])
+    result.conv(40, 40, 3, group=40, pads=[1, 1, 1, 1])
+    result.conv(16, 40, 1)
+    result.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    result.add("Flatten", axis=1)
+    result.add("Gemm", result.last, result.weights(10, 256), result.weights(10), transB=1)
+    return result
+
+
+class Counted:
+    """A kernel that counts clocks, and the starts of a program on random tensors."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.config = program, program.config
+        self.kernel = CSimulation(self.config, flags=(*QUICK, *COUNTING_FLAGS))
+        self.kernel.count_clocks()
+        rng = np.random.default_rng(1)
+        self.tensors = {
+            name: BlockTensor(
+                rng.integers(-100, 101, (1, spec.height, spec.width, spec.channels)).astype(np.int8),
+                np.zeros(1, np.int64),
+            )
+            for name, spec in program.tensors.items()
+        }
+
+    def run(self, operations: list[KernelOperation]) -> tuple[int, list[int]]:
+        """Clocks of a start, and when each operation had ended."""
+        packet = streams.input_packet(operations, self.config, self.tensors)
+        size = streams.output_bytes(operations, self.config)
+        self.kernel.run_packet(len(operations), packet, streams.weight_stream(operations), size)
+        return self.kernel.clocks(len(operations))
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_schedule_takes_the_clocks_of_the_processes(name: str, tmp_path: Path) -> None:
+    """And the stages of pipelines before every operation that waits for the results of another one."""
+    program = compiled(network(), tmp_path, ARRAYS[name])
+    counted = Counted(program)
+    if program.setup.operations:
+        clocks, _ = counted.run(program.setup.operations)
+        assert abs(schedule(program.config, program.setup.operations).clocks - clocks) <= 0.01 * clocks + 40
+    starts = [step_start(program, step)[0] for step in program.steps if isinstance(step, LaunchStep)]
+    assert starts
+    for operations in starts:
+        clocks, ended = counted.run(operations)
+        assert ended == sorted(ended) or name == "weights that come meanwhile"
+        computing = sum(item.descriptor.operation in ARRAY_OPERATIONS for item in operations)
+        found = schedule(program.config, operations).clocks
+        share = SHARE_OF_MEANS if program.config.skips_activations else SHARE
+        assert abs(found - clocks - STAGES * computing) <= share * clocks
+
+
+def test_a_build_without_checks_of_waivers_counts_no_clocks() -> None:
+    with pytest.raises(DeviceError, match="only a kernel of processes whose loops are counted"):
+        CSimulation(ARRAYS["dense"], flags=QUICK).count_clocks()
