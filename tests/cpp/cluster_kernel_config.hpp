@@ -1,5 +1,8 @@
 // The numbers of a kernel whose array is a sparse cluster.
 #pragma once
+#include <cstdint>
+#include <cstring>
+
 #include "bfpga/array/lane_multiplier.hpp"
 
 template <int COLUMNS, int LANES, int ROWS, int GRID_ROWS, int GRID_COLUMNS, int KERNEL, int WORDS, int BLOCKS,
@@ -48,4 +51,20 @@ struct ClusterKernel {
     static constexpr int transfer_pixels = 2;
     static constexpr int weight_stream_bits = 64;
     static constexpr int beats_per_weight_word = ROWS * LANES;
+};
+
+// The numbers of a kernel, as tests are told of them.
+struct ClusterKernelNumbers {
+    int32_t* value;
+
+    template <class Config>
+    int apply() const {
+        const int32_t numbers[] = {Config::columns,         Config::lanes,           Config::rows,
+                                   Config::cluster_rows,    Config::cluster_columns, Config::cluster_kernel,
+                                   Config::cluster_words,   Config::cluster_blocks,  Config::cluster_lines,
+                                   Config::mantissa_bits,   Config::weight_bits,     Config::accumulator_bits,
+                                   Config::cluster_products};
+        std::memcpy(value, numbers, sizeof numbers);
+        return 0;
+    }
 };
