@@ -14,11 +14,14 @@
 
 namespace {
 
-// 2 x 2 units with 4 kernels in flight; one whose numbers all differ; that of a ZCU104; one of variant B.
+// 2 x 2 units with 4 kernels in flight; one whose numbers all differ; that of a ZCU104; one of variant B,
+// of C, of D.
 using All =
     List<ClusterKernel<4, 4, 4, 2, 2, 3, 64, 64, 32, 8, 8, 32>, ClusterKernel<3, 2, 8, 2, 3, 2, 128, 128, 16, 6, 5, 24>,
          ClusterKernel<12, 4, 16, 4, 4, 3, 64, 64, 64, 8, 8, 32, bfpga::LaneDspPacked>,
-         ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 5>>;
+         ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 5>,
+         ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 6, 2>,
+         ClusterKernel<4, 4, 16, 2, 2, 2, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 4, 2, true>>;
 
 struct Start {
     const int32_t* descriptor;  // (operations, words)

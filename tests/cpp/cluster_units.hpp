@@ -36,8 +36,9 @@ struct Layer {
     int64_t* sum;      // (blocks, cells)
     int32_t blocks;    // that came
     int32_t issued, rounds;
-    int64_t clocks;  // of the loop that takes steps; 0 where nobody counts them
-    char* message;   // (256)
+    int32_t held, stalls;  // of units that hold products back
+    int64_t clocks;        // of the loop that takes steps; 0 where nobody counts them
+    char* message;         // (256)
 };
 
 // Hands out words, and stops a unit that asks for ever.
@@ -125,6 +126,10 @@ struct Run {
         sums.take_all();
         layer->issued = static_cast<int32_t>(reports.read());
         layer->rounds = static_cast<int32_t>(reports.read());
+        if (!reports.empty()) {
+            layer->held = static_cast<int32_t>(reports.read());
+            layer->stalls = static_cast<int32_t>(reports.read());
+        }
         layer->clocks = steps.clocks;
         if (!steps.empty() || !pieces.empty()) {
             throw bfpga::StreamError("the unit has left words in its streams");

@@ -88,7 +88,9 @@ def process_function(process: str) -> str:
 def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
     if config.has_cluster:
-        return (*PROCESSES, *CLUSTER, *cluster_gathers(config), *cluster_units(config))
+        return (
+            *PROCESSES, *CLUSTER, *cluster_gathers(config), *cluster_units(config), *cluster_merges(config),
+        )  # fmt: skip
     return (*PROCESSES, SKIP_ARRAY) if config.dense_beside else PROCESSES
 
 
@@ -98,8 +100,13 @@ def cluster_units(config: SystolicConfig) -> tuple[str, ...]:
 
 
 def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
-    """The processes in front of units of variant B, which put micro-tiles together."""
+    """The processes in front of units of variants B, C and D, which put micro-tiles together."""
     return tuple(f"gather_{unit}" for unit in range(config.cluster_units if config.indexes_products else 0))
+
+
+def cluster_merges(config: SystolicConfig) -> tuple[str, ...]:
+    """The processes behind units of variants C and D, which add products and hold back those that meet."""
+    return tuple(f"merge_{unit}" for unit in range(config.cluster_units if config.merges_products else 0))
 
 
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
@@ -184,7 +191,7 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     piece, step = cell + place + 2 * phase + 5, taps * config.weight_bits + (config.rows - 1).bit_length() + 4
     block = taps * config.accumulator_bits
     lane = max(1, (config.lanes - 1).bit_length())
-    tile = config.cluster_products * (config.format.mantissa_bits + 2 * phase) + lane + place + 6
+    tile = config.block_values * (config.format.mantissa_bits + 2 * phase) + lane + place + 6
     yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS, SHALLOW)
     yield ProcessStream("counted", ARRAY, PARTITION, cell, SHALLOW)
     yield ProcessStream("limits", PARTITION, DISTRIBUTOR, LIMITS_BITS, SHALLOW)
@@ -196,11 +203,23 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
     yield ProcessStream("steps", STEP_MAKER, BROADCAST, step, SHALLOW)
     for number, unit in enumerate(cluster_units(config)):
-        gather = f"gather_{number}"
+        gather, merge = f"gather_{number}", f"merge_{number}"
         takes = gather if config.indexes_products else unit
         yield ProcessStream(f"pieces_{number}", DISTRIBUTOR, takes, piece, config.cluster_queue)
         if config.indexes_products:
             yield ProcessStream(f"tiles_{number}", gather, unit, tile, SHALLOW)
         yield ProcessStream(f"steps_{number}", BROADCAST, unit, step, CLUSTER_AHEAD)
-        yield ProcessStream(f"sums_{number}", unit, COLLECTOR, block, SHALLOW)
+        if config.merges_products:
+            yield ProcessStream(f"rounds_{number}", unit, merge, _round_bits(config), SHALLOW)
+        adds = merge if config.merges_products else unit
+        yield ProcessStream(f"sums_{number}", adds, COLLECTOR, block, SHALLOW)
     yield ProcessStream("blocks", COLLECTOR, GRID_SUMS, block, SHALLOW)
+
+
+def _round_bits(config: SystolicConfig) -> int:
+    """Bits of the products of a round, each with its bank and block; of the clashes of banks, and of a block itself."""
+    taps = config.cluster_kernel * config.cluster_kernel
+    place, plane = (config.cluster_words - 1).bit_length(), max(1, (config.rows - 1).bit_length())
+    bank = max(1, (taps - 1).bit_length())
+    product = config.format.mantissa_bits + config.weight_bits + bank + place + 1
+    return config.block_values * config.step_weights * product + place + plane + taps + 3

@@ -37,6 +37,7 @@ OTHER_LOOPS = {
     "grid_sums": "Grid",
     "unit": "Unit",
     "gather": "Gather",
+    "merge": "Merge",
 }
 #: What stands in the place of a systolic array under its name.
 ARRAY_LOOPS = frozenset({"Array", "Skip", "Sparse", "Feed"})
