@@ -147,7 +147,7 @@ def test_steps_at_the_distance_of_variant_b_stop_the_simulation() -> None:
 
 
 def test_a_step_of_three_weights_stops_the_simulation() -> None:
-    """SC R98: a round has two weights."""
+    """SC R61, SC R98: a round has two weights."""
     numbers = builds(PACKED)[0].numbers
     words = piece_words(np.full((2, 2, 1), 3), Rectangle(0, 0, 2, 2), numbers, 2)
     steps = np.concatenate(kernel_steps(np.full((2, 3, 3, 1), 1), numbers, 2, MERGE_DISTANCE))
