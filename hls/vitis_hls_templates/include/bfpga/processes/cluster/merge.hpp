@@ -155,15 +155,16 @@ class MergeProcess {
 #pragma HLS INLINE
         Product found;
     Lanes_Choose:
-        for (int l = from; l < from + products; ++l) {
+        for (int l = 0; l < products; ++l) {
 #pragma HLS UNROLL
-            const bool here = round.valid[l] && round.bank[l] == bank;
+            const int lane = from + l;
+            const bool here = round.valid[lane] && round.bank[lane] == bank;
             simulation_check(!here || !there, "a weight", "has two products for bank", bank);
             there = there || here;
             // One lane at most has a product for the bank: what the lanes have is one number.
-            found.sum =
-                static_cast<sum_t>(found.sum | (here ? static_cast<sum_t>(round.product[l]) : static_cast<sum_t>(0)));
-            found.block = static_cast<place_t>(found.block | (here ? round.block[l] : static_cast<place_t>(0)));
+            found.sum = static_cast<sum_t>(found.sum |
+                                           (here ? static_cast<sum_t>(round.product[lane]) : static_cast<sum_t>(0)));
+            found.block = static_cast<place_t>(found.block | (here ? round.block[lane] : static_cast<place_t>(0)));
         }
         return found;
     }

@@ -82,7 +82,7 @@ class PairRounds {
         for (int p = 0; p < products; ++p) {
 #pragma HLS UNROLL
         Others_Compare:
-            for (int q = products; q < 2 * products; ++q) {
+            for (int q = products; q < weights * products; ++q) {
 #pragma HLS UNROLL
                 const bool here = round.valid[p] && round.bank[p] == bank;
                 const bool other = round.valid[q] && round.bank[q] == bank;
