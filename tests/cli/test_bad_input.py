@@ -224,9 +224,12 @@ def structure_cases() -> Iterator[Case]:
         for wrong in ("-1", "100000", "'16'"):
             text = re.sub(f" {name}: .*", f" {name}: {wrong}", cluster)
             yield case(f"cluster, {name} {wrong}", text, f"engines[0].{name}: is ")
-    for variant in "ACD":
-        other = cluster.replace("variant: E", f"variant: {variant}")
-        yield case(f"cluster of variant {variant}", other, f"engines[0].variant: is {variant}; must be B or E")
+    yield case("cluster of variant A", cluster.replace("variant: E", "variant: A"), "engines[0].variant: is A; must be")
+    for variant in "CD":
+        two = cluster.replace("variant: E", f"variant: {variant}\n    products: 5")
+        yield case(f"odd lanes of variant {variant}", two, "engines[0].products: is 5; must be even")
+        one = two.replace("products: 5", "products: 2").replace("kernel: 3", "kernel: 1")
+        yield case(f"kernels of one weight, variant {variant}", one, "engines[0].kernel: is 1; must be 2 at least")
     lanes = cluster.replace("variant: E", "variant: B\n    products: 4")
     for wrong in ("0", "10", "100000", "'4'"):
         text = lanes.replace("products: 4", f"products: {wrong}")

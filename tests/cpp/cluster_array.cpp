@@ -9,43 +9,19 @@
 
 #include "bfpga/processes/cluster/multiplying.hpp"
 #include "bfpga/simulation/process_scheduler.hpp"
+#include "build_list.hpp"
 #include "cluster_kernel_config.hpp"
 
 namespace {
 
-template <class... Kernels>
-struct List {};
-
-// 2 x 2 units with 4 kernels in flight; one whose numbers all differ; that of a ZCU104; one of variant B.
+// 2 x 2 units with 4 kernels in flight; one whose numbers all differ; that of a ZCU104; one of variant B,
+// of C, of D.
 using All =
     List<ClusterKernel<4, 4, 4, 2, 2, 3, 64, 64, 32, 8, 8, 32>, ClusterKernel<3, 2, 8, 2, 3, 2, 128, 128, 16, 6, 5, 24>,
          ClusterKernel<12, 4, 16, 4, 4, 3, 64, 64, 64, 8, 8, 32, bfpga::LaneDspPacked>,
-         ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 5>>;
-
-// Calls `action` for the kernel of a number; counts the number down along the list.
-template <class Action, class... Kernels>
-int with_kernel(int number, const Action& action, const List<Kernels...>*) {
-    int left = number;
-    int result = 1;
-    const int expand[] = {(left-- == 0 ? (result = action.template apply<Kernels>(), 0) : 0)...};
-    static_cast<void>(expand);
-    return result;
-}
-
-struct Numbers {
-    int32_t* value;
-
-    template <class Config>
-    int apply() const {
-        const int32_t numbers[] = {Config::columns,         Config::lanes,           Config::rows,
-                                   Config::cluster_rows,    Config::cluster_columns, Config::cluster_kernel,
-                                   Config::cluster_words,   Config::cluster_blocks,  Config::cluster_lines,
-                                   Config::mantissa_bits,   Config::weight_bits,     Config::accumulator_bits,
-                                   Config::cluster_products};
-        std::memcpy(value, numbers, sizeof numbers);
-        return 0;
-    }
-};
+         ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 5>,
+         ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 6, 2>,
+         ClusterKernel<4, 4, 16, 2, 2, 2, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 4, 2, true>>;
 
 struct Start {
     const int32_t* descriptor;  // (operations, words)
@@ -181,11 +157,11 @@ extern "C" {
 
 // 0, or 1 if there is no kernel of that number, or 2 and a message if the cluster stops with an error.
 int cluster_array_numbers(int number, int32_t* numbers) {
-    return with_kernel(number, Numbers{numbers}, static_cast<const All*>(nullptr));
+    return with_build(number, ClusterKernelNumbers{numbers}, static_cast<const All*>(nullptr));
 }
 
 int cluster_array_run(int number, Start* start) {
-    return with_kernel(number, Run{start}, static_cast<const All*>(nullptr));
+    return with_build(number, Run{start}, static_cast<const All*>(nullptr));
 }
 
 }  // extern "C"

@@ -33,3 +33,11 @@ template <class Build, int PRODUCTS>
 struct IndexedBuild : Build {
     static constexpr int products = PRODUCTS;
 };
+
+// The same of a unit of variant C, or of D, which adds two products of a cell: twice as many lanes as values.
+template <class Build, int PRODUCTS, bool ADDS>
+struct PackedBuild : Build {
+    static constexpr int products = PRODUCTS;
+    static constexpr int weights = 2;
+    static constexpr bool adds_pairs = ADDS;
+};

@@ -7,46 +7,21 @@
 
 #include "bfpga/processes/cluster/grid_sums.hpp"
 #include "bfpga/processes/cluster/step_maker.hpp"
+#include "build_list.hpp"
 #include "cluster_kernel_config.hpp"
 #include "process_ends.hpp"
 
 namespace {
 
-template <class... Kernels>
-struct List {};
-
 // 2 x 2 units; one whose numbers all differ, with kernels of 2 x 2; 16 kernels in flight; two of them; two with units
-// of variant B.
+// of variant B, and of C.
 using All =
     List<ClusterKernel<4, 4, 4, 2, 2, 3, 64, 64, 32, 8, 8, 32>, ClusterKernel<3, 2, 8, 2, 3, 2, 128, 128, 16, 6, 5, 24>,
          ClusterKernel<12, 4, 16, 4, 4, 3, 64, 64, 64, 8, 8, 32>, ClusterKernel<2, 1, 2, 1, 2, 3, 64, 32, 16, 8, 8, 24>,
          ClusterKernel<4, 4, 16, 2, 2, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDsp, 4>,
-         ClusterKernel<3, 2, 4, 2, 3, 2, 128, 128, 16, 6, 5, 24, bfpga::LaneDsp, 2>>;
-
-// Calls `action` for the kernel of a number; counts the number down along the list.
-template <class Action, class... Kernels>
-int with_kernel(int number, const Action& action, const List<Kernels...>*) {
-    int left = number;
-    int result = 1;
-    const int expand[] = {(left-- == 0 ? (result = action.template apply<Kernels>(), 0) : 0)...};
-    static_cast<void>(expand);
-    return result;
-}
-
-struct Numbers {
-    int32_t* value;
-
-    template <class Config>
-    int apply() const {
-        const int32_t numbers[] = {Config::columns,         Config::lanes,           Config::rows,
-                                   Config::cluster_rows,    Config::cluster_columns, Config::cluster_kernel,
-                                   Config::cluster_words,   Config::cluster_blocks,  Config::cluster_lines,
-                                   Config::mantissa_bits,   Config::weight_bits,     Config::accumulator_bits,
-                                   Config::cluster_products};
-        std::memcpy(value, numbers, sizeof numbers);
-        return 0;
-    }
-};
+         ClusterKernel<3, 2, 4, 2, 3, 2, 128, 128, 16, 6, 5, 24, bfpga::LaneDsp, 2>,
+         ClusterKernel<4, 4, 16, 2, 2, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDsp, 4, 2>,
+         ClusterKernel<3, 2, 4, 2, 3, 2, 128, 128, 16, 6, 5, 24, bfpga::LaneDsp, 2, 2>>;
 
 struct Work {
     const int32_t* layer;  // (layers, fields): of kernels, or of outputs
@@ -188,15 +163,15 @@ extern "C" {
 
 // 0, or 1 if there is no kernel of that number, or 2 and a message if the process stops with an error.
 int cluster_ends_numbers(int number, int32_t* numbers) {
-    return with_kernel(number, Numbers{numbers}, static_cast<const All*>(nullptr));
+    return with_build(number, ClusterKernelNumbers{numbers}, static_cast<const All*>(nullptr));
 }
 
 int cluster_ends_steps(int number, Work* work) {
-    return with_kernel(number, Steps{work}, static_cast<const All*>(nullptr));
+    return with_build(number, Steps{work}, static_cast<const All*>(nullptr));
 }
 
 int cluster_ends_grids(int number, Work* work) {
-    return with_kernel(number, Grids{work}, static_cast<const All*>(nullptr));
+    return with_build(number, Grids{work}, static_cast<const All*>(nullptr));
 }
 
 }  // extern "C"

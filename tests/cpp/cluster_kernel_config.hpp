@@ -1,9 +1,13 @@
 // The numbers of a kernel whose array is a sparse cluster.
 #pragma once
+#include <cstdint>
+#include <cstring>
+
 #include "bfpga/array/lane_multiplier.hpp"
 
 template <int COLUMNS, int LANES, int ROWS, int GRID_ROWS, int GRID_COLUMNS, int KERNEL, int WORDS, int BLOCKS,
-          int LINES, int MANTISSA, int WEIGHT, int ACC, class MULTIPLIER = bfpga::LaneDsp, int PRODUCTS = 0>
+          int LINES, int MANTISSA, int WEIGHT, int ACC, class MULTIPLIER = bfpga::LaneDsp, int PRODUCTS = 0,
+          int WEIGHTS = 1, bool ADDS = false>
 struct ClusterKernel {
     static constexpr bool has_cluster = true;
     static constexpr int cluster_rows = GRID_ROWS;
@@ -13,7 +17,11 @@ struct ClusterKernel {
     static constexpr bool has_tile = false;
     static constexpr bool cluster_indexed = PRODUCTS > 0;
     static constexpr int cluster_products = PRODUCTS;
-    static constexpr int cluster_steps = (ROWS < 4 ? 4 : ROWS) * (PRODUCTS > 0 ? KERNEL * KERNEL : 1);
+    static constexpr int cluster_weights = WEIGHTS;
+    static constexpr bool cluster_adds_pairs = ADDS;
+    static constexpr int least = WEIGHTS > 1 ? 5 : 4;
+    static constexpr int cluster_steps =
+        (ROWS < least ? least : ROWS) * (PRODUCTS > 0 ? (KERNEL * KERNEL + WEIGHTS - 1) / WEIGHTS : 1);
     static constexpr int cluster_lines = LINES;
     static constexpr int cluster_blocks = BLOCKS;
     static constexpr int cluster_queue = 16;
@@ -49,4 +57,20 @@ struct ClusterKernel {
     static constexpr int transfer_pixels = 2;
     static constexpr int weight_stream_bits = 64;
     static constexpr int beats_per_weight_word = ROWS * LANES;
+};
+
+// The numbers of a kernel, as tests are told of them.
+struct ClusterKernelNumbers {
+    int32_t* value;
+
+    template <class Config>
+    int apply() const {
+        const int32_t numbers[] = {Config::columns,          Config::lanes,           Config::rows,
+                                   Config::cluster_rows,     Config::cluster_columns, Config::cluster_kernel,
+                                   Config::cluster_words,    Config::cluster_blocks,  Config::cluster_lines,
+                                   Config::mantissa_bits,    Config::weight_bits,     Config::accumulator_bits,
+                                   Config::cluster_products, Config::cluster_weights};
+        std::memcpy(value, numbers, sizeof numbers);
+        return 0;
+    }
 };

@@ -5,12 +5,10 @@
 #include <memory>
 
 #include "bfpga/processes/cluster/partition.hpp"
+#include "build_list.hpp"
 #include "cluster_build.hpp"
 
 namespace {
-
-template <class... Builds>
-struct List {};
 
 template <int LANES, int ROWS, int COLUMNS, int WORDS>
 using Build = ClusterBuild<LANES, ROWS, COLUMNS, 8, 8, 32, 8, WORDS, 16>;
@@ -19,16 +17,6 @@ using All = List<GridBuild<Build<2, 3, 3, 64>, 2, 2, 32, 22>, GridBuild<Build<3,
                  GridBuild<Build<4, 3, 3, 64>, 4, 4, 64, 22>, GridBuild<Build<1, 1, 1, 256>, 3, 1, 16, 20>,
                  GridBuild<Build<1, 3, 3, 1024>, 2, 4, 64, 22>, GridBuild<Build<1, 3, 3, 1024>, 1, 2, 64, 22>,
                  GridBuild<Build<1, 3, 3, 1024>, 2, 2, 64, 22>>;
-
-// Calls `action` for the build of a number; counts the number down along the list.
-template <class Action, class... Builds>
-int with_build(int number, const Action& action, const List<Builds...>*) {
-    int left = number;
-    int result = 1;
-    const int expand[] = {(left-- == 0 ? (result = action.template apply<Builds>(), 0) : 0)...};
-    static_cast<void>(expand);
-    return result;
-}
 
 struct Map {
     const int32_t* number;  // what stands before the limits, and the limits

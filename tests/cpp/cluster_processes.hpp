@@ -6,23 +6,11 @@
 #include <memory>
 
 #include "bfpga/processes/cluster/cluster.hpp"
+#include "build_list.hpp"
 #include "cluster_beats.hpp"
 #include "cluster_build.hpp"
 
-template <class... Builds>
-struct List {};
-
 namespace {
-
-// Calls `action` for the build of a number; counts the number down along the list.
-template <class Action, class... Builds>
-int with_build(int number, const Action& action, const List<Builds...>*) {
-    int left = number;
-    int result = 1;
-    const int expand[] = {(left-- == 0 ? (result = action.template apply<Builds>(), 0) : 0)...};
-    static_cast<void>(expand);
-    return result;
-}
 
 struct Numbers {
     int32_t* value;

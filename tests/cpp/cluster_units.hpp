@@ -5,24 +5,12 @@
 #include <cstring>
 #include <exception>
 
+#include "build_list.hpp"
 #include "cluster_beats.hpp"
 #include "cluster_build.hpp"
 #include "process_ends.hpp"
 
-template <class... Builds>
-struct List {};
-
 namespace {
-
-// Calls `action` for the build of a number; counts the number down along the list.
-template <class Action, class... Builds>
-int with_build(int number, const Action& action, const List<Builds...>*) {
-    int left = number;
-    int result = 1;
-    const int expand[] = {(left-- == 0 ? (result = action.template apply<Builds>(), 0) : 0)...};
-    static_cast<void>(expand);
-    return result;
-}
 
 struct Numbers {
     int32_t* value;
@@ -48,8 +36,9 @@ struct Layer {
     int64_t* sum;      // (blocks, cells)
     int32_t blocks;    // that came
     int32_t issued, rounds;
-    int64_t clocks;  // of the loop that takes steps; 0 where nobody counts them
-    char* message;   // (256)
+    int32_t held, stalls;  // of units that hold products back
+    int64_t clocks;        // of the loop that takes steps; 0 where nobody counts them
+    char* message;         // (256)
 };
 
 // Hands out words, and stops a unit that asks for ever.
@@ -137,6 +126,10 @@ struct Run {
         sums.take_all();
         layer->issued = static_cast<int32_t>(reports.read());
         layer->rounds = static_cast<int32_t>(reports.read());
+        if (!reports.empty()) {
+            layer->held = static_cast<int32_t>(reports.read());
+            layer->stalls = static_cast<int32_t>(reports.read());
+        }
         layer->clocks = steps.clocks;
         if (!steps.empty() || !pieces.empty()) {
             throw bfpga::StreamError("the unit has left words in its streams");

@@ -9,27 +9,15 @@
 
 #include "bfpga/kernel/storage.hpp"
 #include "bfpga/processes/skip_array.hpp"
+#include "build_list.hpp"
 #include "process_ends.hpp"
 #include "skip_config.hpp"
 
 namespace {
 
-template <class... Arrays>
-struct List {};
-
 // The build of a PYNQ-Z2; others whose numbers all differ.
 using All = List<SkipArray<16, 2, 12, 4, 256, 8, 8, 24, 128>, SkipArray<4, 2, 4, 2, 16, 8, 8, 24, 12>,
                  SkipArray<1, 1, 2, 1, 4, 6, 5, 32, 3>, SkipArray<5, 3, 6, 4, 32, 8, 8, 20, 28>>;
-
-// Calls `action` for the array of a number; counts the number down along the list.
-template <class Action, class... Arrays>
-int with_array(int number, const Action& action, const List<Arrays...>*) {
-    int left = number;
-    int result = 1;
-    const int expand[] = {(left-- == 0 ? (result = action.template apply<Arrays>(), 0) : 0)...};
-    static_cast<void>(expand);
-    return result;
-}
 
 struct Numbers {
     int32_t* value;
@@ -257,10 +245,10 @@ extern "C" {
 
 // 0, or 1 if there is no array of that number, or 2 and a message if the array stops with an error.
 int unit_skip_numbers(int number, int32_t* numbers) {
-    return with_array(number, Numbers{numbers}, static_cast<const All*>(nullptr));
+    return with_build(number, Numbers{numbers}, static_cast<const All*>(nullptr));
 }
 
-int unit_skip_run(int number, Layer* layer) { return with_array(number, Run{layer}, static_cast<const All*>(nullptr)); }
+int unit_skip_run(int number, Layer* layer) { return with_build(number, Run{layer}, static_cast<const All*>(nullptr)); }
 
 // Sums (kernels, 2) of `terms` products each: of the low pixels and of the high ones; the first product begins them.
 void unit_pair_sums(int kernels, int terms, const int8_t* value, const int8_t* low, const int8_t* high, int64_t* sums) {

@@ -7,27 +7,15 @@
 
 #include "bfpga/kernel/storage.hpp"
 #include "bfpga/processes/sparse_array.hpp"
+#include "build_list.hpp"
 #include "process_ends.hpp"
 #include "sparse_config.hpp"
 
 namespace {
 
-template <class... Arrays>
-struct List {};
-
 // The build of a PYNQ-Z2; others whose numbers all differ.
 using All = List<SparseArray<12, 4, 16, 256, 32, 16, 8, 8, 24>, SparseArray<3, 2, 4, 16, 16, 2, 8, 8, 24>,
                  SparseArray<1, 1, 2, 64, 16, 1, 6, 5, 32>, SparseArray<5, 4, 12, 64, 64, 4, 8, 8, 20>>;
-
-// Calls `action` for the array of a number; counts the number down along the list.
-template <class Action, class... Arrays>
-int with_array(int number, const Action& action, const List<Arrays...>*) {
-    int left = number;
-    int result = 1;
-    const int expand[] = {(left-- == 0 ? (result = action.template apply<Arrays>(), 0) : 0)...};
-    static_cast<void>(expand);
-    return result;
-}
 
 struct Numbers {
     int32_t* value;
@@ -238,11 +226,11 @@ extern "C" {
 
 // 0, or 1 if there is no array of that number, or 2 and a message if the array stops with an error.
 int unit_sparse_numbers(int number, int32_t* numbers) {
-    return with_array(number, Numbers{numbers}, static_cast<const All*>(nullptr));
+    return with_build(number, Numbers{numbers}, static_cast<const All*>(nullptr));
 }
 
 int unit_sparse_run(int number, Layer* layer) {
-    return with_array(number, Run{layer}, static_cast<const All*>(nullptr));
+    return with_build(number, Run{layer}, static_cast<const All*>(nullptr));
 }
 
 }  // extern "C"

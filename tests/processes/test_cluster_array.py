@@ -11,8 +11,10 @@ from cluster_ends import ClusterKernel
 
 from bfpga.devices.csim import Integers
 
-SMALL, ODD, LARGE, INDEXED = range(4)
-CASES: list[tuple[int, Integers]] = [*itertools.product((SMALL, ODD, INDEXED), ("native", "exact")), (LARGE, "native")]
+SMALL, ODD, LARGE, INDEXED, MERGING, ADDING = range(6)
+CASES: list[tuple[int, Integers]] = [
+    *itertools.product((SMALL, ODD, INDEXED, MERGING, ADDING), ("native", "exact")), (LARGE, "native"),
+]  # fmt: skip
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:

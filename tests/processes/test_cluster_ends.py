@@ -10,12 +10,12 @@ import pytest
 from cluster_configs import CLUSTER
 from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import ClusterVariant, SystolicConfig
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.unit_clocks import piece_groups, steps_of_channels
-from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS, SUM_DISTANCE
+from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS, MERGE_DISTANCE, SUM_DISTANCE
 
-CASES: list[tuple[int, Integers]] = list(itertools.product(range(6), ("native", "exact")))
+CASES: list[tuple[int, Integers]] = list(itertools.product(range(8), ("native", "exact")))
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:
@@ -30,8 +30,13 @@ def lists_of(steps: np.ndarray) -> list[np.ndarray]:
     return np.split(steps, ends[:-1])
 
 
-def check_distances(lists: list[np.ndarray]) -> None:
-    """Whatever list follows a list, no kernel is met before ``SUM_DISTANCE`` steps have passed."""
+def distance_of(kernel: ClusterKernel) -> int:
+    """Steps from one of a kernel to its next one at least."""
+    return MERGE_DISTANCE if kernel.weights > 1 else SUM_DISTANCE
+
+
+def check_distances(lists: list[np.ndarray], distance: int) -> None:
+    """Whatever list follows a list, no kernel is met before so many steps have passed."""
     earliest: dict[int, int] = {}
     left: dict[int, int] = {}
     for each in lists:
@@ -40,19 +45,20 @@ def check_distances(lists: list[np.ndarray]) -> None:
         for place, step in enumerate(each):
             kernel = int(step[-3])
             if step[-2]:
-                assert place - met.get(kernel, -SUM_DISTANCE) >= SUM_DISTANCE
+                assert place - met.get(kernel, -distance) >= distance
                 earliest[kernel] = min(earliest.get(kernel, place), place)
                 met[kernel] = place
         for kernel, place in met.items():
             left[kernel] = min(left.get(kernel, len(each)), len(each) - place)
-    assert all(left[kernel] + earliest[kernel] >= SUM_DISTANCE for kernel in left)
+    assert all(left[kernel] + earliest[kernel] >= distance for kernel in left)
 
 
 def clock_config(kernel: ClusterKernel) -> SystolicConfig:
     """What the clocks of a kernel follow from."""
+    variant: ClusterVariant = "C" if kernel.weights > 1 else "B"
     return SystolicConfig(
         cluster_rows=kernel.grid_rows, cluster_columns=kernel.grid_columns, cluster_kernel=kernel.kernel,
-        cluster_variant="B" if kernel.products else "E", cluster_products=kernel.products,
+        cluster_variant=variant if kernel.products else "E", cluster_products=kernel.products,
     )  # fmt: skip
 
 
@@ -67,19 +73,24 @@ def test_groups_of_a_piece_are_those_of_its_tiles(products: int, tile: int, shar
     assert piece_groups(used.size, share, CLUSTER) == used.size * share
 
 
-def taps_apart(weights: np.ndarray) -> list[np.ndarray]:
-    """A channel's weights (rows, columns, kernels) as a list for each tap that has one, or the first one's."""
-    taps = [np.zeros_like(weights) for _ in range(weights.shape[0] * weights.shape[1])]
-    for number, tap in enumerate(taps):
-        place = np.unravel_index(number, weights.shape[:2])
-        tap[place] = weights[place]
-    return [tap for tap in taps if tap.any()] or taps[:1]
+def taps_apart(weights: np.ndarray, together: int, turned: bool) -> list[np.ndarray]:
+    """A channel's weights (rows, columns, kernels) as a list for each tap or two that have one, or the first one's.
+
+    turned: of kernel z list n has those that are z lists further on.
+    """
+    flat = weights.reshape(-1, weights.shape[2])
+    lists = np.zeros((-(-len(flat) // together), *flat.shape), flat.dtype)
+    for tap, kernel in np.ndindex(flat.shape):
+        number = (tap // together - (kernel if turned else 0)) % len(lists)
+        lists[number, tap, kernel] = flat[tap, kernel]
+    apart = lists.reshape(-1, *weights.shape)
+    return [each for each in apart if each.any()] or [apart[0]]
 
 
-def check_steps(steps: np.ndarray, weights: np.ndarray, fewest: int) -> int:
+def check_steps(steps: np.ndarray, weights: np.ndarray, fewest: int, distance: int) -> int:
     """The kernels of a list (rows, columns, kernels) have left, each at its place; how many steps they are."""
     used = np.flatnonzero(weights.any(axis=(0, 1)))
-    many = max(np.count_nonzero(used >= SUM_DISTANCE - 1) + SUM_DISTANCE - 1, SUM_DISTANCE)
+    many = max(np.count_nonzero(used >= distance - 1) + distance - 1, distance)
     count = many if len(used) else fewest
     adds = steps[:count][steps[:count, -2] == 1]
     np.testing.assert_array_equal(adds[:, -3], used)
@@ -92,9 +103,9 @@ def check_steps(steps: np.ndarray, weights: np.ndarray, fewest: int) -> int:
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, density: float) -> None:
     """SC R19, SC R92: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them;
-    units of variant B get one weight a step, tap after tap."""
+    units of variant B get one weight a step, tap after tap. SC R98: those of C get two of each kernel."""
     kernel, rng = kernels()[number], np.random.default_rng(int(100 * density) + number)
-    layers, words, expected = [], [], []
+    layers, words, expected, sizes = [], [], [], []
     fewest = FEWEST_STEPS + 1 if kernel.products else FEWEST_STEPS
     for rows, columns in itertools.product(range(1, kernel.kernel + 1), repeat=2):
         count = int(rng.integers(1, 4))
@@ -105,18 +116,21 @@ def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, de
         placed = np.zeros((count, kernel.kernel, kernel.kernel, kernel.rows, kernel.lanes), np.int64)
         placed[:, kernel.kernel - rows :, kernel.kernel - columns :] = taps
         expected += [placed[word, ..., lane] for word in range(count) for lane in range(kernel.lanes)]
+        sizes += [(rows, columns)] * (count * kernel.lanes)
     for rarely in (0, 5):
         lists = lists_of(made_steps(integers, number, np.array(layers), np.concatenate(words), rarely))
         assert len(lists) == len(expected)
-        check_distances(lists)
-        for steps, weights in zip(lists, expected, strict=True):
+        check_distances(lists, distance_of(kernel))
+        for steps, weights, (rows, columns) in zip(lists, expected, sizes, strict=True):
+            turned = kernel.weights > 1 and rows == columns == kernel.kernel
             length = len(steps)
-            for each in taps_apart(weights) if kernel.products else [weights]:
-                steps = steps[check_steps(steps, each, fewest) :]
+            apart = taps_apart(weights, kernel.weights, turned) if kernel.products else [weights]
+            for each in apart:
+                steps = steps[check_steps(steps, each, fewest, distance_of(kernel)) :]
             assert len(steps) == 0
             config = clock_config(kernel)
-            flat = weights.reshape(-1, weights.shape[2]).T[:, :, None]
-            assert length == steps_of_channels(flat, config)
+            kernels_first = weights[-rows:, -columns:].transpose(2, 0, 1)[..., None]
+            assert length == steps_of_channels(kernels_first, config)
 
 
 def random_grid(rng: np.random.Generator, kernel: ClusterKernel) -> tuple[np.ndarray, tuple[int, int]]:

@@ -17,6 +17,9 @@ from bfpga.verify.check import verify
 
 #: Units of variant B.
 INDEXED: dict[str, Any] = {"cluster_variant": "B", "cluster_products": 4}
+#: Of C; of D.
+MERGING: dict[str, Any] = {"cluster_variant": "C", "cluster_products": 6}
+ADDING: dict[str, Any] = {"cluster_variant": "D", "cluster_products": 6}
 
 
 @pytest.mark.parametrize(
@@ -29,11 +32,20 @@ INDEXED: dict[str, Any] = {"cluster_variant": "B", "cluster_products": 4}
         ("csim:exact", {**INDEXED, "cluster_products": 9, "rows": 8, "columns": 3}, 8),
         ("csim", {**INDEXED, "cluster_products": 3, "cluster_kernel": 2, "cluster_queue": 16, "lanes": 2}, 12),
         ("virtual", INDEXED, 6),
+        ("csim", MERGING, 20),
+        ("csim:exact", {**MERGING, "cluster_products": 8, "rows": 8, "columns": 3}, 8),
+        ("csim", {**MERGING, "cluster_products": 2, "cluster_kernel": 2, "cluster_queue": 16, "lanes": 2}, 12),
+        ("virtual", MERGING, 6),
+        ("csim", ADDING, 20),
+        ("csim:ap_int", {**ADDING, "cluster_products": 8, "rows": 8, "columns": 3}, 6),
+        ("csim:exact", {**ADDING, "cluster_products": 4, "cluster_kernel": 2, "lanes": 2}, 8),
+        ("virtual", ADDING, 6),
     ],
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
     """SC R15, SC R34, SC R62, SC R152: no other array is in the kernel, and units go on by themselves. SC R91, SC R92,
-    SC R93, SC R96, SC R97: units of variant B give the same bits, a weight a step with several values."""
+    SC R93, SC R96, SC R97: units of variant B give the same bits, a weight a step with several values. SC R98, SC R105,
+    SC R112: so do those of C and D, two weights a step."""
     report = verify([replace(CLUSTER, **changes)], [target], cases)
     assert report.mismatch is None, report.mismatch
     assert report.cases == cases

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cluster_processes import DATA_STATIONARY, INDEXED, ClusterBuild, ClusterError, ClusterWork, builds, run_cluster
+from cluster_processes import (
+    DATA_STATIONARY,
+    INDEXED,
+    PACKED,
+    ClusterBuild,
+    ClusterError,
+    ClusterWork,
+    builds,
+    run_cluster,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_sparse_cluster import convolve, full_grid
@@ -22,12 +31,12 @@ from bfpga.engines.sparse_cluster.units.process_maps import (
     unit_capacity,
     whole_grid,
 )
-from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
+from bfpga.engines.sparse_cluster.units.process_words import MERGE_DISTANCE, SUM_DISTANCE, kernel_steps
 from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
-#: Library of the units -> weights of a step; None: all of a kernel.
-VARIANTS = {DATA_STATIONARY: None, INDEXED: 1}
+#: Library of the units -> weights of a step, None: all of a kernel; steps from one of a kernel to its next one.
+VARIANTS = {DATA_STATIONARY: (None, SUM_DISTANCE), INDEXED: (1, SUM_DISTANCE), PACKED: (2, MERGE_DISTANCE)}
 #: Bands and pieces of a band of each build.
 GRIDS = ((2, 2), (2, 3), (4, 4))
 
@@ -80,7 +89,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
             weights = random_numbers(generator, (kernels, *kernel, channels), 0.7, build.weight_bits)
             work.maps.append(map_word(rows, columns, channels, kernels, numbers, keeps=group > 0))
             work.cells.append(map_cells(image, numbers))
-            work.steps += kernel_steps(weights, numbers, VARIANTS[units])
+            work.steps += kernel_steps(weights, numbers, *VARIANTS[units])
             sums = [
                 sum(np.array(full_grid(image[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(channels))
                 for z in range(kernels)
@@ -127,7 +136,7 @@ def test_pieces_with_a_halo_own_their_outputs(
     limits = halo_limits(cut.rectangles(), geometry, kernel, numbers, build.units, padding, stride)
     work = ClusterWork(
         [map_word(rows, columns, channels, kernels, numbers)], [limits], [map_cells(image, numbers)],
-        kernel_steps(weights, numbers, VARIANTS[units]),
+        kernel_steps(weights, numbers, *VARIANTS[units]),
     )  # fmt: skip
     sums, _ = run_cluster(integers, number, work, seed=order, units=units)
     whole = whole_grid(sums, rows, columns, kernels, kernel, numbers)

@@ -17,7 +17,7 @@ from bfpga.devices.csim import CSimulation
 
 #: Between processes that every kernel has; and the operands, which credits fill.
 OTHERS = {SEQUENCER, SCRATCHPAD, POST, STORE}
-INDEXED = replace(CLUSTER, cluster_variant="B")
+INDEXED, MERGING = replace(CLUSTER, cluster_variant="B"), replace(CLUSTER, cluster_variant="C")
 
 
 def own_streams(config: SystolicConfig) -> list[str]:
@@ -25,7 +25,7 @@ def own_streams(config: SystolicConfig) -> list[str]:
     return [stream.name for stream in process_streams(config) if not {stream.source, stream.target} & OTHERS]
 
 
-@pytest.fixture(params=[CLUSTER, INDEXED], ids=["E", "B"])
+@pytest.fixture(params=[CLUSTER, INDEXED, MERGING], ids=["E", "B", "C"])
 def kernel(request: pytest.FixtureRequest) -> Iterator[CSimulation]:
     simulation = CSimulation(request.param)
     yield simulation
@@ -47,7 +47,8 @@ def test_a_cluster_needs_no_room_but_for_its_operands(kernel: CSimulation, words
     of a block do not wait behind its parameters, though these fill their stream."""
     own = own_streams(kernel.config)
     assert {"cells", "steps_0", "sums_3", "blocks", "limits"} <= set(own)
-    assert ("tiles_2" in own) == (kernel.config.cluster_variant == "B")
+    assert ("tiles_2" in own) == (kernel.config.cluster_variant != "E")
+    assert ("rounds_2" in own) == (kernel.config.cluster_variant == "C")
     rng = np.random.default_rng(words)
     depths = dict.fromkeys([*own, "parameters", "sums"], words)
     for _ in range(3):

@@ -104,7 +104,7 @@ def _library(integers: Integers) -> ctypes.CDLL:
 def kernels() -> list[ClusterKernel]:
     """The kernels of the library."""
     found: list[ClusterKernel] = []
-    values = (ctypes.c_int32 * 13)()
+    values = (ctypes.c_int32 * 14)()
     while _library("native").cluster_array_numbers(len(found), values) == 0:
         found.append(ClusterKernel(*values))
     return found

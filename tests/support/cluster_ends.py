@@ -28,7 +28,8 @@ class ClusterKernel:
     value_bits: int
     weight_bits: int
     accumulator_bits: int
-    products: int  # of a unit of variant B; 0: units are of variant E
+    products: int  # of a unit of variant B to D; 0: units are of variant E
+    weights: int  # of a step: two of variants C and D
 
     @property
     def cells(self) -> int:
@@ -52,7 +53,7 @@ class _Work(ctypes.Structure):
 def kernels() -> list[ClusterKernel]:
     """The kernels of the library."""
     found: list[ClusterKernel] = []
-    values = (ctypes.c_int32 * 13)()
+    values = (ctypes.c_int32 * 14)()
     while _library("native").cluster_ends_numbers(len(found), values) == 0:
         found.append(ClusterKernel(*values))
     return found

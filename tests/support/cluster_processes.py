@@ -35,8 +35,8 @@ class ClusterWork:
     steps: list[np.ndarray] = field(default_factory=list)
 
 
-#: Library of clusters with units of variant E; of variant B.
-DATA_STATIONARY, INDEXED = "cluster_processes", "cluster_indexed_processes"
+#: Library of clusters with units of variant E; of variant B; of C and D.
+DATA_STATIONARY, INDEXED, PACKED = "cluster_processes", "cluster_indexed_processes", "cluster_packed_processes"
 
 
 class ClusterError(AssertionError):

@@ -25,16 +25,21 @@ class UnitBuild:
 
 @dataclass(frozen=True)
 class UnitRun:
-    """sums: (blocks, cells) in the order in which they left; what the unit counted. clocks: 0 where nobody counts."""
+    """sums: (blocks, cells) in the order in which they left; what the unit counted. clocks: 0 where nobody counts.
+
+    held: products that waited; stalls: clocks in which a round did.
+    """
 
     sums: np.ndarray
     issued: int
     rounds: int
     clocks: int
+    held: int
+    stalls: int
 
 
-#: Library of the units of variant E; that of variant B.
-DATA_STATIONARY, INDEXED = "cluster_units", "cluster_indexed"
+#: Library of the units of variant E; that of variant B; of C and D.
+DATA_STATIONARY, INDEXED, PACKED = "cluster_units", "cluster_indexed", "cluster_packed"
 
 
 class UnitError(AssertionError):
@@ -45,8 +50,8 @@ class _Layer(ctypes.Structure):
     _fields_ = (
         ("piece", ctypes.c_void_p), ("words", ctypes.c_int32), ("step", ctypes.c_void_p), ("steps", ctypes.c_int32),
         ("rarely", ctypes.c_int32), ("room", ctypes.c_int32), ("capacity", ctypes.c_int32), ("sum", ctypes.c_void_p),
-        ("blocks", ctypes.c_int32), ("issued", ctypes.c_int32), ("rounds", ctypes.c_int32), ("clocks", ctypes.c_int64),
-        ("message", ctypes.c_char_p),
+        ("blocks", ctypes.c_int32), ("issued", ctypes.c_int32), ("rounds", ctypes.c_int32),
+        ("held", ctypes.c_int32), ("stalls", ctypes.c_int32), ("clocks", ctypes.c_int64), ("message", ctypes.c_char_p),
     )  # fmt: skip
 
 
@@ -73,9 +78,9 @@ def run_unit(
     words, lists = np.ascontiguousarray(pieces, np.int32), np.ascontiguousarray(steps, np.int32)
     layer = _Layer(
         words.ctypes.data, len(words), lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data,
-        0, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
+        0, 0, 0, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
     if library(units, integers).cluster_unit_run(number, ctypes.byref(layer)):
         raise UnitError(message.value.decode())
     assert layer.blocks <= capacity
-    return UnitRun(sums[: layer.blocks], layer.issued, layer.rounds, layer.clocks)
+    return UnitRun(sums[: layer.blocks], layer.issued, layer.rounds, layer.clocks, layer.held, layer.stalls)

@@ -281,6 +281,22 @@ def top_in_kernel(name: str, process_row: tuple[str, str, str, list[str], int], 
     )
 
 
+#: The same kernel with units of variant C, and of D.
+PACKED_KERNELS = {
+    variant: KERNEL.replace("Packed>", f"Packed, 4, 2, {adds}>") for variant, adds in (("C", "false"), ("D", "true"))
+}
+#: Of a kernel with such units alone.
+IN_PACKED_KERNEL = {
+    "step_maker": (*IN_KERNEL["step_maker"][:4], 3000),
+    "unit_0": (
+        "PackedProcess<C>", "packed", "TileBeat<C> tiles, StepBeat<C> steps, RoundBeat<C> rounds", ["Unit"], 500,
+    ),
+    "merge_0": (
+        "MergeProcess<C>", "merge", "RoundBeat<C> rounds, BlockBeat<C> sums", ["Sums_Clear", "Merge"], 1800,
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", IN_KERNEL)
 def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R62, SC 7.1: cells, steps and pixels leave one a clock; memories keep the distance that they are promised."""
@@ -318,6 +334,30 @@ def test_the_processes_of_variant_b_in_a_kernel_take_a_word_a_clock(name: str) -
         assert distance(*loops[1], "sums_.banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
         assert distance(*loops[1], "table_.cell_") < guard("step_table.hpp", "step_guard")
         assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 21
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    for made in implement(loops, "xcup", None):
+        assert made.logic.lut < row[4]
+        assert made.path is not None
+        assert made.path.delay < PERIOD
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"), [("step_maker", "C"), ("unit_0", "C"), ("merge_0", "C"), ("unit_0", "D"), ("merge_0", "D")]
+)
+def test_the_processes_of_variants_c_and_d_in_a_kernel_take_a_round_a_clock(name: str, variant: str) -> None:
+    """SC R99, SC R102, SC R107, SC 7.1: two weights a step, rounds that enter or wait, one a clock each; sums keep the
+    distance that they are promised though what waits leaves a clock later."""
+    row = IN_PACKED_KERNEL[name]
+    loops = scheduled(top_in_kernel(name, row, PACKED_KERNELS[variant]), wire_percent("zynqmp", name))
+    assert {body.name: schedule.interval for body, schedule in loops} == dict.fromkeys(row[3], 1)
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    if name == "merge_0":
+        assert distance(*loops[1], "banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
+        assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 18
+    elif name == "unit_0":
+        assert distance(*loops[0], "table_.cell_") < guard("step_table.hpp", "step_guard")
+    else:
+        assert distance(*loops[0], "sets_.cell_") < guard("step_maker.hpp", "kernel_guard")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
     for made in implement(loops, "xcup", None):
         assert made.logic.lut < row[4]

@@ -321,7 +321,7 @@ def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> Syst
         cluster_blocks=section.map_blocks,
         cluster_threshold=section.threshold,
         cluster_moves=section.moves,
-        cluster_variant="B" if section.variant == "B" else "E",
+        cluster_variant="E" if section.variant == "A" else section.variant,
         cluster_products=section.products,
     )
 

@@ -234,10 +234,12 @@ class ClusterArraySection(Section):
     kind: Literal["sparse_cluster_array"] = Field(description="which engine this section describes")
     format: FormatSection = Field(description="number format of activations and weights, of 8 mantissa bits at most")
     variant: Literal["A", "B", "C", "D", "E"] = Field(
-        "E", description="E: a value meets all weights of a kernel at once; B: several values meet one weight"
+        "E",
+        description="E: a value meets all weights of a kernel at once; B: several values meet one weight; C, D: half "
+        "as many meet two, and of products for one bank of sums one waits; D first adds those of one cell",
     )
     products: int = Field(
-        4, ge=1, le=25, description="lanes of a unit of variant B: values of a block of the map that one weight meets"
+        4, ge=1, le=25, description="lanes of a unit of variant B, C or D: values of a block times weights of a round"
     )
     form: Literal["overlap_add", "halo"] = Field(
         "overlap_add",
@@ -286,11 +288,11 @@ class ClusterArraySection(Section):
     def refusals(self) -> list[tuple[str, str]]:
         """Values that are possible in models and not in a kernel: keys, and what would be right."""
         found = []
-        if self.variant not in ("B", "E"):
-            text = f"is {self.variant}; must be B or E: A, C and D are models and C++ units, no kernel has them"
+        if self.variant == "A":
+            text = "is A; must be one of B, C, D, E: A is a model and a C++ unit alone, no kernel has it"
             found.append(("variant", text))
-        if self.variant != "B" and "products" in self.model_fields_set:
-            text = f"is {self.products}; belongs to variant B: a unit of variant E has kernel x kernel products"
+        if self.variant == "E" and "products" in self.model_fields_set:
+            text = f"is {self.products}; belongs to variants B to D: a unit of variant E has kernel x kernel products"
             found.append(("products", text))
         if self.form != "overlap_add":
             text = f"is {self.form}; must be overlap_add: the partition of a kernel makes pieces that share no cell"

@@ -29,7 +29,7 @@ KernelForm = Literal["loop", "processes"]
 #: Which zeros a skip array skips: those of stored weights, or those of activations.
 SkipSource = Literal["weights", "activations"]
 #: How the units of a sparse cluster in the place of the array work.
-ClusterVariant = Literal["B", "E"]
+ClusterVariant = Literal["B", "C", "D", "E"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
@@ -103,8 +103,9 @@ class SystolicConfig:
     #: ``cluster_lines`` rows and columns at most, and ``cluster_blocks`` blocks of its full grid have room. Pieces are
     #: balanced until they differ by ``cluster_threshold`` percentage points at most, with ``cluster_moves`` moves at
     #: most; 0: they are of equal size. A cluster counts as a skip array of source activations with a group for each
-    #: unit, which reads whole maps as one run. Units of variant E multiply one value by the weights of a kernel, those
-    #: of variant B ``cluster_products`` values of a block of the map by one weight.
+    #: unit, which reads whole maps as one run. Units of variant E multiply one value by the weights of a kernel; those
+    #: of the others have ``cluster_products`` lanes: B for values of a block of the map and one weight, C and D for
+    #: half as many values and two weights.
     cluster_rows: int = 0
     cluster_columns: int = 0
     cluster_kernel: int = 3
@@ -116,9 +117,9 @@ class SystolicConfig:
     cluster_moves: int = 256
     cluster_variant: ClusterVariant = "E"
     cluster_products: int = 4
-    #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the sums
-    #: of a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose piece is
-    #: the map: each weight that is not zero meets all cells of it.
+    #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the
+    #: sums of a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose
+    #: piece is the map: each weight that is not zero meets all cells of it.
     tile_rows: int = 0
     tile_columns: int = 0
     tile_parallel: int = 0
@@ -223,13 +224,39 @@ class SystolicConfig:
 
     @property
     def indexes_products(self) -> bool:
-        """Whether the units of the sparse cluster are of variant B."""
-        return self.has_cluster and self.cluster_variant == "B" and not self.has_tile
+        """Whether units of the sparse cluster take values of a block at once: those of variants B, C and D."""
+        return self.cuts_maps and self.cluster_variant != "E"
 
     @property
-    def single_weights(self) -> bool:
-        """Whether a step of the sparse cluster is one weight, not all weights of a kernel."""
+    def lists_taps(self) -> bool:
+        """Whether steps of the sparse cluster are weights of single taps, or of two, not all weights of a kernel."""
         return self.indexes_products or self.has_tile
+
+    @property
+    def merges_products(self) -> bool:
+        """Whether products of a unit meet in banks of sums and wait for each other: those of variants C and D."""
+        return self.cuts_maps and self.cluster_variant in ("C", "D")
+
+    @property
+    def step_weights(self) -> int:
+        """Weights of a kernel that the values of a block meet at once."""
+        return 2 if self.merges_products else 1
+
+    @property
+    def block_values(self) -> int:
+        """Values of a block that units of variants B, C and D take at once."""
+        return self.cluster_products // self.step_weights
+
+    @property
+    def step_lists(self) -> int:
+        """Lists of steps of a channel: one with all weights of a kernel, or one for each tap, or for two of them."""
+        taps = self.cluster_kernel * self.cluster_kernel
+        return -(-taps // self.step_weights) if self.lists_taps else 1
+
+    @property
+    def step_distance(self) -> int:
+        """Steps from one of a kernel to its next one, at least: what a sum takes, and a clock that a product waits."""
+        return 5 if self.merges_products else 4
 
     @property
     def unit_products(self) -> int:

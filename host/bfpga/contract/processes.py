@@ -93,7 +93,9 @@ def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
     if config.has_tile:
         return (*PROCESSES, STEP_MAKER, TILE, GRID_SUMS)
     if config.has_cluster:
-        return (*PROCESSES, *CLUSTER, *cluster_gathers(config), *cluster_units(config))
+        return (
+            *PROCESSES, *CLUSTER, *cluster_gathers(config), *cluster_units(config), *cluster_merges(config),
+        )  # fmt: skip
     return (*PROCESSES, SKIP_ARRAY) if config.dense_beside else PROCESSES
 
 
@@ -103,8 +105,13 @@ def cluster_units(config: SystolicConfig) -> tuple[str, ...]:
 
 
 def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
-    """The processes in front of units of variant B, which put micro-tiles together."""
+    """The processes in front of units of variants B, C and D, which put micro-tiles together."""
     return tuple(f"gather_{unit}" for unit in range(config.cluster_units if config.indexes_products else 0))
+
+
+def cluster_merges(config: SystolicConfig) -> tuple[str, ...]:
+    """The processes behind units of variants C and D, which add products and hold back those that meet."""
+    return tuple(f"merge_{unit}" for unit in range(config.cluster_units if config.merges_products else 0))
 
 
 def process_kind(process: str) -> str:
@@ -195,14 +202,11 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     piece, step = cell + place + 2 * phase + 5, taps * config.weight_bits + (config.rows - 1).bit_length() + 4
     block = taps * config.accumulator_bits
     lane = max(1, (config.lanes - 1).bit_length())
-    tile = config.cluster_products * (config.format.mantissa_bits + 2 * phase) + lane + place + 6
+    tile = config.block_values * (config.format.mantissa_bits + 2 * phase) + lane + place + 6
     yield ProcessStream("kernels", ARRAY, STEP_MAKER, COMMAND_BITS, SHALLOW)
     yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
     if config.has_tile:
-        yield ProcessStream("maps", ARRAY, TILE, MAP_BITS, SHALLOW)
-        yield ProcessStream("cells", ARRAY, TILE, cell, SHALLOW)
-        yield ProcessStream("steps", STEP_MAKER, TILE, step, SHALLOW)
-        yield ProcessStream("blocks", TILE, GRID_SUMS, block, SHALLOW)
+        yield from _tile_streams(cell, step, block)
         return
     yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS, SHALLOW)
     yield ProcessStream("counted", ARRAY, PARTITION, cell, SHALLOW)
@@ -213,11 +217,30 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("cells", ARRAY, DISTRIBUTOR, cell, SHALLOW)
     yield ProcessStream("steps", STEP_MAKER, BROADCAST, step, SHALLOW)
     units = cluster_units(config)
-    takers = cluster_gathers(config) or units
-    for number, (taker, unit) in enumerate(zip(takers, units, strict=True)):
+    takers, adders = cluster_gathers(config) or units, cluster_merges(config) or units
+    for number, (taker, unit, adder) in enumerate(zip(takers, units, adders, strict=True)):
         yield ProcessStream(f"pieces_{number}", DISTRIBUTOR, taker, piece, config.cluster_queue)
         if taker != unit:
             yield ProcessStream(f"tiles_{number}", taker, unit, tile, SHALLOW)
         yield ProcessStream(f"steps_{number}", BROADCAST, unit, step, CLUSTER_AHEAD)
-        yield ProcessStream(f"sums_{number}", unit, COLLECTOR, block, SHALLOW)
+        if adder != unit:
+            yield ProcessStream(f"rounds_{number}", unit, adder, _round_bits(config), SHALLOW)
+        yield ProcessStream(f"sums_{number}", adder, COLLECTOR, block, SHALLOW)
     yield ProcessStream("blocks", COLLECTOR, GRID_SUMS, block, SHALLOW)
+
+
+def _tile_streams(cell: int, step: int, block: int) -> Iterator[ProcessStream]:
+    """The streams of a tile; cell, step, block: bits of their words."""
+    yield ProcessStream("maps", ARRAY, TILE, MAP_BITS, SHALLOW)
+    yield ProcessStream("cells", ARRAY, TILE, cell, SHALLOW)
+    yield ProcessStream("steps", STEP_MAKER, TILE, step, SHALLOW)
+    yield ProcessStream("blocks", TILE, GRID_SUMS, block, SHALLOW)
+
+
+def _round_bits(config: SystolicConfig) -> int:
+    """Bits of the products of a round, each with its bank and block; of the clashes of banks, and of a block itself."""
+    taps = config.cluster_kernel * config.cluster_kernel
+    place, plane = (config.cluster_words - 1).bit_length(), max(1, (config.rows - 1).bit_length())
+    bank = max(1, (taps - 1).bit_length())
+    product = config.format.mantissa_bits + config.weight_bits + bank + place + 1
+    return config.block_values * config.step_weights * product + place + plane + taps + 3

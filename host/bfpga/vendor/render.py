@@ -41,6 +41,7 @@ from bfpga.contract.processes import (
     TILE,
     WAITING_COUNTS,
     cluster_gathers,
+    cluster_merges,
     cluster_units,
     kernel_processes,
     process_function,
@@ -92,8 +93,6 @@ _CLUSTER_TYPES = {
     "maps": "MapBeat", "grid_maps": "MapBeat", "cells": "MapCellBeat", "kernels": "KernelsBeat",
     "outputs": "OutputsBeat", "steps": "StepBeat", "blocks": "BlockBeat",
 }  # fmt: skip
-#: Steps of a channel at least: clocks from a sum of a kernel to its next one.
-LEAST_STEPS = 4
 #: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 #: Includes of rendered headers beside a file.
@@ -255,24 +254,26 @@ def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
     """Numbers of a sparse cluster in the place of the array."""
     if not config.has_cluster:
         return []
-    cells = config.cluster_kernel * config.cluster_kernel
     return [
         _group(
             "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
             "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
-            "full grid; whether steps are single weights, as of variant B, and products of its units in a clock; "
-            "whether a tile takes the place of the units, rows and columns of its sums, rows at once",
+            "full grid; whether steps are listed by taps, lanes of units that take values of a block at once, weights "
+            "of a kernel, whether products of a cell are added to each other; whether a tile takes the place of the "
+            "units, rows and columns of its sums, rows at once",
             cluster_rows=config.cluster_rows,
             cluster_columns=config.cluster_columns,
             cluster_kernel=config.cluster_kernel,
             cluster_words=config.cluster_words,
             cluster_queue=config.cluster_queue,
-            cluster_steps=max(config.rows, LEAST_STEPS) * (cells if config.single_weights else 1),
+            cluster_steps=max(config.rows, config.step_distance) * config.step_lists,
             cluster_ahead=CLUSTER_AHEAD,
             cluster_lines=config.cluster_lines,
             cluster_blocks=config.cluster_blocks,
-            cluster_indexed=config.single_weights,
+            cluster_indexed=config.lists_taps,
             cluster_products=config.cluster_products,
+            cluster_weights=config.step_weights,
+            cluster_adds_pairs=config.cluster_variant == "D",
             has_tile=config.has_tile,
             tile_rows=config.tile_rows,
             tile_columns=config.tile_columns,
@@ -425,6 +426,8 @@ def _cluster_types(config: SystolicConfig) -> dict[str, str]:
         beats |= {f"pieces_{unit}": "PieceBeat", f"steps_{unit}": "StepBeat", f"sums_{unit}": "BlockBeat"}
         if config.indexes_products:
             beats[f"tiles_{unit}"] = "TileBeat"
+        if config.merges_products:
+            beats[f"rounds_{unit}"] = "RoundBeat"
     return {name: f"bfpga::wire_t<bfpga::{beat}<{CLUSTER_CONFIG}>>" for name, beat in beats.items()}
 
 
@@ -500,7 +503,8 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "sparse_array": config.skips_activations and not config.dense_beside and not config.has_cluster,
         "cluster": config.has_cluster,
         "tile": config.has_tile,
-        "indexed": config.single_weights,
+        "indexed": config.lists_taps,
+        "merges": config.merges_products,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
         "both_arrays": config.dense_beside,
         "counts": config.count_registers > 0,
@@ -566,9 +570,10 @@ def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
         return {}
     around = (STEP_MAKER, TILE, GRID_SUMS) if config.has_tile else CLUSTER
     tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in around}
-    unit = "processes/indexed_unit.cpp.j2" if config.indexes_products else "processes/unit.cpp.j2"
+    kind = "packed_unit" if config.merges_products else "indexed_unit" if config.indexes_products else "unit"
     tops |= {f"src/{gather}.cpp": "processes/gather.cpp.j2" for gather in cluster_gathers(config)}
-    return tops | {f"src/{name}.cpp": unit for name in cluster_units(config)}
+    tops |= {f"src/{merge}.cpp": "processes/merge.cpp.j2" for merge in cluster_merges(config)}
+    return tops | {f"src/{name}.cpp": f"processes/{kind}.cpp.j2" for name in cluster_units(config)}
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

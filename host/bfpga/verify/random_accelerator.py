@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.accelerator.constraints import config_findings
-from bfpga.contract.configuration import ULTRA_MEMORIES, SystolicConfig, UltraRam
+from bfpga.contract.configuration import ULTRA_MEMORIES, ClusterVariant, SystolicConfig, UltraRam
 from bfpga.contract.functions import Function
 from bfpga.engines.array.constraints import WIDE_WORDS
 from bfpga.engines.array.shift_words import with_zero
@@ -109,6 +109,9 @@ def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     """With a sparse cluster of few units in the place of the array."""
     down, across, columns = int(rng.integers(1, 3)), int(rng.integers(2, 4)), int(rng.integers(1, 7))
     kernel, lines = int(rng.choice([2, 3, 3])), int(rng.choice([8, 16]))
+    variants: tuple[ClusterVariant, ...] = ("B", "C", "D", "E")
+    variant = variants[int(rng.integers(len(variants)))]
+    weights = 2 if variant in ("C", "D") else 1
     return replace(
         config, columns=columns, rows=int(rng.choice([4, 8])), skip_groups=down * across,
         skip_source="activations", skip_chunk=config.lanes, skip_queue=16, wide_words=0,
@@ -116,7 +119,7 @@ def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
         cluster_kernel=kernel, cluster_words=int(rng.choice([16, 64])), cluster_queue=int(rng.choice([16, 64])),
         cluster_lines=lines, cluster_blocks=int(rng.choice([32, 64])),
         cluster_threshold=int(rng.choice([0, 3, 20])), cluster_moves=int(rng.choice([0, 2, 256])),
-        cluster_variant="B" if rng.random() < 0.5 else "E", cluster_products=int(rng.integers(1, kernel * kernel + 1)),
+        cluster_variant=variant, cluster_products=int(rng.integers(1, kernel * kernel // weights + 1)) * weights,
     )  # fmt: skip
 
 

@@ -14,7 +14,10 @@ NO_ENTRIES = (
     "an accelerator with a systolic array computes it"
 )
 ELSEWHERE = "an accelerator with a systolic array computes it"
-NO_STEPS = f"its second operand is computed, and a sparse cluster, or a tile, takes weights that the compiler stores; {ELSEWHERE}"
+NO_STEPS = (
+    "its second operand is computed, and a sparse cluster, or a tile, takes weights that the compiler stores; "
+    f"{ELSEWHERE}"
+)
 
 
 def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:

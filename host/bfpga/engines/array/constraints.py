@@ -122,6 +122,11 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not 1 <= config.cluster_products <= config.cluster_kernel**2 and config.indexes_products:
         text = f"is {config.cluster_products}; must be 1..{config.cluster_kernel**2}: values of a block of the map"
         yield Finding("products", text)
+    if config.merges_products and config.cluster_products % 2:
+        text = f"is {config.cluster_products}; must be even: half of the lanes are for the second weight of a round"
+        yield Finding("products", text)
+    if config.merges_products and config.cluster_kernel < 2:
+        yield Finding("kernel", f"is {config.cluster_kernel}; must be 2 at least: a round has two weights of a kernel")
     sizes = {"unit_words": config.cluster_words, "map_lines": config.cluster_lines, "map_blocks": config.cluster_blocks}
     for key, number in sizes.items():
         if not _is_power(number):

@@ -14,10 +14,10 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.skip_array.unit_maps import equal_piece, grid_blocks, piece_blocks
-from bfpga.formats.arrays import Int64Array, IntArray
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
-#: Clocks of a value at least: of a channel without weights, of one with some; from a sum of a kernel to its next one.
-EMPTY_STEPS, LEAST_STEPS = 2, 4
+#: Clocks of a value of a channel without weights.
+EMPTY_STEPS = 2
 #: Clocks from the last cell of a block to its last sum in the units' memories, and from these to the first output.
 BLOCK_LATENCY = 48
 #: Clocks from one grid that leaves to the next one.
@@ -31,16 +31,15 @@ MOVE_CLOCKS = 200
 
 
 def steps_of_channels(weights: IntArray, config: SystolicConfig) -> Int64Array:
-    """Clocks of a value of each channel (channels,), or of a group of values; weights: (kernels, taps, channels).
+    """Clocks of a value of each channel (channels,), or of a group of values.
 
-    A list has the kernels in flight with a weight, but kernels 0 to 2 keep their places: no sum is met again too early.
-    A channel has one list, or where steps are single weights one for each tap that has weights.
+    weights: (kernels, rows, columns, channels). A list has the kernels in flight with a weight, but the first ones keep
+    their places: no sum is met again too early. A channel has one list, or one for each tap that has weights, or for
+    two of them. Rounds that wait because products meet are left out: one in a hundred, with 8 lanes up to ten.
     """
-    used = weights != 0
-    if not config.single_weights:
-        used = used.any(axis=1, keepdims=True)
-    lists = np.maximum(LEAST_STEPS, used[3:].sum(axis=0) + LEAST_STEPS - 1)
-    fewest = EMPTY_STEPS + 1 if config.single_weights else EMPTY_STEPS
+    used, least = _listed(weights, config), config.step_distance
+    lists = np.maximum(least, used[least - 1 :].sum(axis=0) + least - 1)
+    fewest = EMPTY_STEPS + 1 if config.lists_taps else EMPTY_STEPS
     steps: Int64Array = np.where(used.any(axis=0), lists, 0).sum(axis=0)
     return np.maximum(fewest, steps)
 
@@ -51,26 +50,46 @@ def row_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
     return -(-rows // config.tile_parallel)
 
 
+def _listed(weights: IntArray, config: SystolicConfig) -> BoolArray:
+    """Which kernels have a weight in a list of a channel (kernels, lists, channels)."""
+    used: BoolArray = weights != 0
+    kernels, rows, columns, channels = used.shape
+    if not config.lists_taps:
+        whole: BoolArray = used.any(axis=(1, 2))[:, None]
+        return whole
+    kernel = config.cluster_kernel
+    placed = np.zeros((kernels, kernel, kernel, channels), np.bool_)
+    placed[:, kernel - rows :, kernel - columns :] = used
+    taps: BoolArray = placed.reshape(kernels, -1, channels)
+    if not config.merges_products:
+        return taps
+    even = np.pad(taps, ((0, 0), (0, taps.shape[1] % 2), (0, 0)))
+    pairs: BoolArray = even.reshape(kernels, -1, 2, channels).any(axis=2)
+    if rows == columns == kernel:
+        pairs = np.stack([np.roll(each, -number, axis=0) for number, each in enumerate(pairs)])
+    return pairs
+
+
 def piece_groups(area: int, share: float, config: SystolicConfig) -> float:
     """Groups in which the values of a piece and channel are computed; share: of values that are not zero.
 
-    Units of variant E take each value by itself, those of variant B up to ``cluster_products`` of a micro-tile: values
-    are taken to lie anywhere in it.
+    Units of variant E take each value by itself, others up to ``block_values`` of a micro-tile: values are taken to lie
+    anywhere in it.
     """
     if not config.indexes_products:
         return area * share
     cells, more, share = config.cluster_kernel * config.cluster_kernel, max(share, 1.0), min(share, 1.0)
     chances = [comb(cells, count) * share**count * (1 - share) ** (cells - count) for count in range(cells + 1)]
-    groups = sum(chance * -(-count // config.cluster_products) for count, chance in enumerate(chances))
+    groups = sum(chance * -(-count // config.block_values) for count, chance in enumerate(chances))
     return more * area / cells * groups
 
 
 def gather_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which a unit of variant B gathers the micro-tiles of its piece, all words of channels of a block."""
+    """Clocks in which a unit of variants B to D gathers its micro-tiles, all words of channels of a block."""
     if not config.indexes_products:
         return 0
     tiles = piece_blocks(*equal_piece(descriptor.input_height, descriptor.input_width, config), config)
-    groups = -(-config.cluster_kernel * config.cluster_kernel // config.cluster_products)
+    groups = -(-config.cluster_kernel * config.cluster_kernel // config.block_values)
     return descriptor.channel_words * (tiles * config.lanes * groups + GATHER_PAUSE)
 
 
@@ -92,7 +111,7 @@ def block_weights(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> 
 def _blocks(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[list[IntArray]]:
     """Weights (kernels, taps, channels) of each block of output channels, those of a group of the layer together."""
     assert node.weights is not None
-    weights = node.weights.reshape(node.channels, -1, node.weights.shape[3])
+    weights = node.weights.reshape(node.channels, *node.weights.shape[1:])
     outputs, found = node.channels // node.groups, []
     for first in range(m0, m1, config.rows):
         last = min(first + config.rows, m1)
@@ -107,7 +126,7 @@ def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> i
     steps: of all channels of the block together.
     """
     taps = descriptor.kernel_height * descriptor.kernel_width
-    between = 3 if config.single_weights else 1
+    between = 3 if config.lists_taps else 1
     return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + between * descriptor.channel_words)
 
 
@@ -174,6 +193,6 @@ def _tile_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: D
 def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """The most that ``cluster_clocks`` may be, whatever the data: one unit has all values, of all kernels."""
     cells = descriptor.map_cells * descriptor.channel_words * config.lanes
-    taps = config.cluster_kernel * config.cluster_kernel if config.single_weights else 1
+    taps = config.cluster_kernel * config.cluster_kernel if config.lists_taps else 1
     moves = descriptor.most_moves * (2 * config.cluster_units + 2) * config.cluster_lines
-    return descriptor.blocks * cells * max(config.rows, LEAST_STEPS) * taps + moves + 2 * descriptor.steps
+    return descriptor.blocks * cells * max(config.rows, config.step_distance) * taps + moves + 2 * descriptor.steps

@@ -16,17 +16,21 @@ from bfpga.contract.processes import (
     STEP_MAKER,
     TILE,
     cluster_gathers,
+    cluster_merges,
     cluster_units,
 )
 from bfpga.engines.interface.resource_units import Resources, half_blocks
 
 #: Tables, flip-flops of each cell of a kernel in a unit whose products share DSP blocks.
 UNIT_CELL = 107, 135
-#: The same of a unit of variant B, of each of its lanes, and of what gathers its micro-tiles.
+#: The same of a unit of variant B, of each of its lanes; of what gathers micro-tiles, of each value of a group.
 INDEXED_UNIT, INDEXED_LANE = (625, 581), (139, 102)
 GATHER_UNIT, GATHER_LANE = (1173, 377), (71, 41)
-#: The maker of their steps; steps of a unit beyond which these lie in block memory.
-TAP_STEPS_CELLS, TABLE_WORDS = (3980, 2520), 1024
+#: Of a unit of variants C and D with its steps; of what adds its products, and more of that where D adds two of a cell.
+PACKED_UNIT, PACKED_LANE = (1019, 369), (78, 40)
+MERGE_UNIT, MERGE_LANE, PAIR_ADDERS = (420, 841), (250, 54), (310, 18)
+#: The makers of their steps; steps of a unit beyond which these lie in block memory.
+TAP_STEPS_CELLS, PAIR_STEPS_CELLS, TABLE_WORDS = (3980, 2520), (3475, 1965), 1024
 #: Of each lane of a tile, and of each memory of its cells: of a bank of rows and a column.
 TILE_LANE, TILE_CELLS = (75, 110), (40, 10)
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
@@ -52,7 +56,10 @@ def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
     grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, bits)
     table = WORK_COPIES * half_blocks(config.cluster_lines * config.cluster_lines, WORK_BITS)
     maker = TAP_STEPS_CELLS if config.indexes_products else STEP_MAKER_CELLS
+    maker = PAIR_STEPS_CELLS if config.merges_products else maker
     unit = _indexed_unit(config, sums) if config.indexes_products else _unit(cells, sums)
+    merge = _of_lanes(MERGE_UNIT, MERGE_LANE, config.cluster_products) + Resources(0, -(-sums // 2))
+    adders = Resources(0, 0, *PAIR_ADDERS) if config.cluster_variant == "D" else Resources()
     return {
         PARTITION: Resources(PARTITION_DSP, -(-table // 2), *PARTITION_CELLS),
         DISTRIBUTOR: _shared(DISTRIBUTOR_UNIT, units),
@@ -61,7 +68,8 @@ def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
         COLLECTOR: _shared(COLLECTOR_UNIT, units),
         GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
         **dict.fromkeys(cluster_units(config), unit),
-        **dict.fromkeys(cluster_gathers(config), _of_lanes(GATHER_UNIT, GATHER_LANE, config.cluster_products)),
+        **dict.fromkeys(cluster_gathers(config), _of_lanes(GATHER_UNIT, GATHER_LANE, config.block_values)),
+        **dict.fromkeys(cluster_merges(config), merge + adders),
     }
 
 
@@ -86,14 +94,17 @@ def _unit(cells: int, sums: int) -> Resources:
 
 
 def _indexed_unit(config: SystolicConfig, sums: int) -> Resources:
-    """A unit of variant B; its steps, one for each weight of a channel, lie in block memory where they are many."""
-    cells, lanes = config.cluster_kernel * config.cluster_kernel, config.cluster_products
-    steps = 1 << (cells * config.rows - 1).bit_length()
+    """A unit of variant B, C or D; its steps lie in block memory where they are many. Sums of C and D are elsewhere."""
+    lanes = config.cluster_products
+    steps = 1 << (config.step_lists * max(config.rows, config.step_distance) - 1).bit_length()
     words = 2 * config.lanes * steps
     phase = (config.cluster_kernel - 1).bit_length() + 1
-    bits = config.weight_bits + 2 * phase + (config.rows - 1).bit_length() + 2
+    bits = config.step_weights * (config.weight_bits + 2 * phase) + (config.rows - 1).bit_length() + 2
     table = half_blocks(words, bits) if words > TABLE_WORDS else 0
-    return _of_lanes(INDEXED_UNIT, INDEXED_LANE, lanes) + Resources((lanes + 1) // 2, -(-(sums + table) // 2))
+    blocks = config.step_weights * ((config.block_values + 1) // 2)
+    if config.merges_products:
+        return _of_lanes(PACKED_UNIT, PACKED_LANE, lanes) + Resources(blocks, -(-table // 2))
+    return _of_lanes(INDEXED_UNIT, INDEXED_LANE, lanes) + Resources(blocks, -(-(sums + table) // 2))
 
 
 def _of_lanes(unit: tuple[int, int], lane: tuple[int, int], lanes: int) -> Resources:

@@ -35,6 +35,8 @@ PROCESS_LOOPS = {
     "grid_sums": "Grid",
     "unit": "Unit",
     "gather": "Gather",
+    "merge": "Merge",
+    "tile": "Tile",
 }
 #: What stands in the place of a systolic array under its name.
 ARRAY_LOOPS = frozenset({"Array", "Skip", "Sparse", "Feed"})

@@ -17,6 +17,8 @@ from bfpga.formats.arrays import Int64Array, IntArray
 
 #: Clocks from a step of a kernel to its next one, at least: what a sum takes (``sum_distance``).
 SUM_DISTANCE = 4
+#: The same of units that hold products back (``merge_delay`` is a clock more).
+MERGE_DISTANCE = SUM_DISTANCE + 1
 #: Steps of a channel, at least: the next value is found meanwhile.
 FEWEST_STEPS = 2
 
@@ -62,12 +64,14 @@ def blocks_of(piece: Rectangle, numbers: UnitNumbers) -> Blocks:
     )
 
 
-def kernel_steps(weights: IntArray, numbers: UnitNumbers, lanes: int | None = None) -> list[IntArray]:
+def kernel_steps(
+    weights: IntArray, numbers: UnitNumbers, lanes: int | None = None, distance: int = SUM_DISTANCE
+) -> list[IntArray]:
     """Sets of steps, one for each word of channels: (steps, cells + 3) numbers of each.
 
     weights: (kernels, rows, columns, channels), no more kernels than planes. lanes: weights of a step (R113), all
-    those of a kernel if None. Steps without a weight are left out (R19); a kernel is met again ``SUM_DISTANCE`` steps
-    later at the earliest, whichever channels' values follow each other.
+    those of a kernel if None. Steps without a weight are left out (R19); a kernel is met again ``distance`` steps later
+    at the earliest, whichever channels' values follow each other.
     """
     kernels, rows, columns, channels = weights.shape
     if kernels > numbers.planes or rows > numbers.kernel[0] or columns > numbers.kernel[1]:
@@ -77,9 +81,9 @@ def kernel_steps(weights: IntArray, numbers: UnitNumbers, lanes: int | None = No
         )
     placed = np.zeros((kernels, *numbers.kernel, channels), np.int64)
     placed[:, numbers.kernel[0] - rows :, numbers.kernel[1] - columns :] = weights
-    lists = [_channel_steps(placed[..., channel], lanes or numbers.cells) for channel in range(channels)]
+    lists = [_channel_steps(placed[..., channel], lanes or numbers.cells, distance) for channel in range(channels)]
     lists += [[] for _ in range(-channels % numbers.lanes)]
-    words = [_padded(each, _earliest(lists), numbers) for each in lists]
+    words = [_padded(each, _earliest(lists), numbers, distance) for each in lists]
     return [np.concatenate(words[first : first + numbers.lanes]) for first in range(0, len(words), numbers.lanes)]
 
 
@@ -87,7 +91,7 @@ def kernel_steps(weights: IntArray, numbers: UnitNumbers, lanes: int | None = No
 _Step = tuple[int, int, Int64Array]
 
 
-def _channel_steps(kernels: Int64Array, lanes: int) -> list[_Step]:
+def _channel_steps(kernels: Int64Array, lanes: int, distance: int) -> list[_Step]:
     """Steps of one channel (kernels, rows, columns): ``lanes`` weights of every kernel, then the next ones of each."""
     found: list[_Step] = []
     flat = kernels.reshape(len(kernels), -1)
@@ -101,7 +105,7 @@ def _channel_steps(kernels: Int64Array, lanes: int) -> list[_Step]:
                 step = np.zeros(flat.shape[1], np.int64)
                 step[chosen] = flat[kernel, chosen]
                 found.append((position, kernel, step))
-                next_free, earliest[kernel] = position + 1, position + SUM_DISTANCE
+                next_free, earliest[kernel] = position + 1, position + distance
     return found
 
 
@@ -114,9 +118,10 @@ def _earliest(lists: Sequence[Sequence[_Step]]) -> dict[int, int]:
     return found
 
 
-def _padded(steps: Sequence[_Step], earliest: dict[int, int], numbers: UnitNumbers) -> IntArray:
+def _padded(steps: Sequence[_Step], earliest: dict[int, int], numbers: UnitNumbers, distance: int) -> IntArray:
     """The words of a list, with pauses, so that no kernel is met too early in the list behind it."""
-    length = max([FEWEST_STEPS, *(position + max(1, SUM_DISTANCE - earliest[kernel]) for position, kernel, _ in steps)])
+    behind = [position + max(1, distance - earliest[kernel]) for position, kernel, _ in steps]
+    length = max([FEWEST_STEPS, *behind])
     if length > numbers.steps:
         raise ConfigurationError(f"a channel takes {length} steps; a unit has {numbers.steps}")
     words = np.zeros((length, numbers.cells + 3), np.int32)

@@ -11,6 +11,19 @@ namespace bfpga {
 // Clocks from a word's sum to its next one at least: reading, adding, writing.
 constexpr int sum_distance = 4;
 
+// Clocks that a product waits at most where two of them meet in a bank (merge.hpp).
+constexpr int merge_delay = 1;
+
+// What a unit sends that has the banks itself: a block where one leaves.
+template <class Config>
+struct SentBlocks {
+    using Beat = BlockBeat<Config>;
+    static constexpr int distance = sum_distance;  // clocks between two steps of a kernel at least
+    static constexpr bool sends_all = false;       // something leaves in each clock of a step or a pause
+
+    static void stop(Beat&, bool) {}
+};
+
 // The blocks where products go whose row or column lies behind the block of their value.
 template <class Config>
 struct BlocksAround {
@@ -34,6 +47,7 @@ template <class Config>
 class BankSums {
     using T = ClusterUnitTypes<Config>;
     using place_t = typename T::place_t;
+    using accumulator_t = typename T::accumulator_t;
     static constexpr int memory_words = T::words * T::planes;
     using address_t = uint_t<bit_length(memory_words - 1)>;
 
@@ -71,19 +85,36 @@ class BankSums {
     Banks_Step:
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
-            const int word = static_cast<int>(address(place[n], plane));
-            if (adds || takes) {
-                cell_waiver_.reads(n * memory_words + word);
-                cell_waiver_.writes(n * memory_words + word);
-            }
-            const typename T::accumulator_t old = cell_[n][word];
-            const typename T::accumulator_t sum =
-                low_bits<Config::accumulator_bits>(static_cast<int_t<Config::accumulator_bits + 1>>(old) + product[n]);
-            if (adds || takes) {
-                cell_[n][word] = takes ? static_cast<typename T::accumulator_t>(0) : sum;
-            }
-            taken.sum[n] = old;
+            const bool used = adds || takes;
+            taken.sum[n] = read(n, place[n], plane, used);
+            write(n, place[n], plane, used, takes ? static_cast<accumulator_t>(0) : added(taken.sum[n], product[n]));
         }
+    }
+
+    // A sum of a bank. `used`: something is done with it.
+    accumulator_t read(int bank, place_t place, typename T::plane_t plane, bool used) const {
+#pragma HLS INLINE
+        const int word = static_cast<int>(address(place, plane));
+        if (used) {
+            cell_waiver_.reads(bank * memory_words + word);
+        }
+        return cell_[bank][word];
+    }
+
+    void write(int bank, place_t place, typename T::plane_t plane, bool used, accumulator_t sum) {
+#pragma HLS INLINE
+        const int word = static_cast<int>(address(place, plane));
+        if (used) {
+            cell_waiver_.writes(bank * memory_words + word);
+            cell_[bank][word] = sum;
+        }
+    }
+
+    // A sum and a product; or a sum of two products.
+    template <class Product>
+    static accumulator_t added(accumulator_t sum, Product product) {
+#pragma HLS INLINE
+        return low_bits<Config::accumulator_bits>(static_cast<int_t<Config::accumulator_bits + 1>>(sum) + product);
     }
 
    private:
@@ -94,7 +125,7 @@ class BankSums {
                    : static_cast<address_t>(static_cast<address_t>(place) * static_cast<address_t>(T::planes) + plane);
     }
 
-    typename T::accumulator_t cell_[T::cells][memory_words];
+    accumulator_t cell_[T::cells][memory_words];
     mutable Waiver<InterFalseBefore<sum_distance>, T::cells * memory_words> cell_waiver_;
 };
 

@@ -58,11 +58,38 @@ inline uint_t<W> unsigned_at(const Bits& word, int low) {
     return static_cast<uint_t<W>>(get_signed<W + 1>(word, low) & ((1LL << W) - 1));
 }
 
+// Signed numbers of W bits each, one after the other from bit 0 on.
+template <int N, int W>
+struct PackedNumbers {
+    static constexpr int bits = N * W;
+
+    template <class Bits, class Number>
+    static void pack(Bits& to, const Number (&number)[N]) {
+#pragma HLS INLINE
+    Numbers_Pack:
+        for (int n = 0; n < N; ++n) {
+#pragma HLS UNROLL
+            set_signed<W>(to, n * W, static_cast<int64_t>(number[n]));
+        }
+    }
+
+    template <class Bits, class Number>
+    static void unpack(const Bits& from, Number (&number)[N]) {
+#pragma HLS INLINE
+    Numbers_Unpack:
+        for (int n = 0; n < N; ++n) {
+#pragma HLS UNROLL
+            number[n] = static_cast<Number>(get_signed<W>(from, n * W));
+        }
+    }
+};
+
 // What a unit is told next. Without a mark: the values of a cell in the channels of a word.
 template <class Config>
 struct PieceBeat {
     using T = ClusterUnitTypes<Config>;
-    static constexpr int value_bits = Config::lanes * Config::value_bits;
+    using Values = PackedNumbers<Config::lanes, Config::value_bits>;
+    static constexpr int value_bits = Values::bits;
     static constexpr int phases = value_bits + T::place_bits;
     static constexpr int marks = phases + 2 * T::phase_bits;
     static constexpr int bits = marks + 5;  // a bit more than fields: they are read with the one behind them
@@ -80,11 +107,7 @@ struct PieceBeat {
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE
-    Lanes_Pack:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            set_signed<Config::value_bits>(to, l * Config::value_bits, static_cast<int64_t>(value[l]));
-        }
+        Values::pack(to, value);
         set_signed<T::place_bits>(to, value_bits, static_cast<int64_t>(place));
         set_signed<T::phase_bits>(to, phases, static_cast<int64_t>(row_phase));
         set_signed<T::phase_bits>(to, phases + T::phase_bits, static_cast<int64_t>(column_phase));
@@ -95,11 +118,7 @@ struct PieceBeat {
     template <class Bits>
     void unpack(const Bits& from) {
 #pragma HLS INLINE
-    Lanes_Unpack:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            value[l] = static_cast<typename T::value_t>(get_signed<Config::value_bits>(from, l * Config::value_bits));
-        }
+        Values::unpack(from, value);
         place = unsigned_at<T::place_bits>(from, value_bits);
         row_phase = unsigned_at<T::phase_bits>(from, phases);
         column_phase = unsigned_at<T::phase_bits>(from, phases + T::phase_bits);
@@ -117,7 +136,8 @@ struct PieceBeat {
 template <class Config>
 struct StepBeat {
     using T = ClusterUnitTypes<Config>;
-    static constexpr int weight_bits = T::cells * Config::weight_bits;
+    using Weights = PackedNumbers<T::cells, Config::weight_bits>;
+    static constexpr int weight_bits = Weights::bits;
     static constexpr int marks = weight_bits + T::plane_bits;
     static constexpr int bits = marks + 4;
 
@@ -133,11 +153,7 @@ struct StepBeat {
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE
-    Weights_Pack:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            set_signed<Config::weight_bits>(to, n * Config::weight_bits, static_cast<int64_t>(weight[n]));
-        }
+        Weights::pack(to, weight);
         set_signed<T::plane_bits>(to, weight_bits, static_cast<int64_t>(plane));
         const bool mark[3] = {adds, last, stop};
         PackedFlags<3>::pack(to, marks, mark);
@@ -146,12 +162,7 @@ struct StepBeat {
     template <class Bits>
     void unpack(const Bits& from) {
 #pragma HLS INLINE
-    Weights_Unpack:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            weight[n] =
-                static_cast<typename T::weight_t>(get_signed<Config::weight_bits>(from, n * Config::weight_bits));
-        }
+        Weights::unpack(from, weight);
         plane = unsigned_at<T::plane_bits>(from, weight_bits);
         bool mark[3];
         PackedFlags<3>::unpack(from, marks, mark);
@@ -165,29 +176,21 @@ struct StepBeat {
 template <class Config>
 struct BlockBeat {
     using T = ClusterUnitTypes<Config>;
-    static constexpr int bits = T::cells * Config::accumulator_bits;
+    using Sums = PackedNumbers<T::cells, Config::accumulator_bits>;
+    static constexpr int bits = Sums::bits;
 
     typename T::accumulator_t sum[T::cells];
 
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE
-    Sums_Pack:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            set_signed<Config::accumulator_bits>(to, n * Config::accumulator_bits, static_cast<int64_t>(sum[n]));
-        }
+        Sums::pack(to, sum);
     }
 
     template <class Bits>
     void unpack(const Bits& from) {
 #pragma HLS INLINE
-    Sums_Unpack:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            sum[n] = static_cast<typename T::accumulator_t>(
-                get_signed<Config::accumulator_bits>(from, n * Config::accumulator_bits));
-        }
+        Sums::unpack(from, sum);
     }
 };
 

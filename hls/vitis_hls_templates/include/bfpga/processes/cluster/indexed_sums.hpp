@@ -28,7 +28,7 @@ struct ProductLine {
 };
 
 template <class Config>
-class IndexedSums {
+class IndexedSums : public SentBlocks<Config> {
     using T = ClusterUnitTypes<Config>;
     using place_t = typename T::place_t;
     using product_t = typename T::product_t;

@@ -22,8 +22,10 @@ struct ClusterConfig {
     static constexpr int units = grid_rows * grid_columns;
     static constexpr int map_lines = Config::cluster_lines;
     static constexpr int work_bits = 24;
-    static constexpr bool indexed = Config::cluster_indexed;   // units of variant B, else of E
-    static constexpr int products = Config::cluster_products;  // of a unit of variant B in a clock
+    static constexpr bool indexed = Config::cluster_indexed;             // units of variants B, C or D, else of E
+    static constexpr int weights = Config::cluster_weights;              // that values of these meet in a clock
+    static constexpr bool adds_pairs = Config::cluster_adds_pairs;       // units of variant D
+    static constexpr int products = Config::cluster_products / weights;  // values of a block that are met at once
     using Multiplier = typename Config::ClusterMultiplier;
 };
 

@@ -78,7 +78,8 @@ struct MapBeat {
 template <class Config>
 struct MapCellBeat {
     using T = ClusterUnitTypes<Config>;
-    static constexpr int bits = Config::lanes * Config::value_bits;
+    using Values = PackedNumbers<Config::lanes, Config::value_bits>;
+    static constexpr int bits = Values::bits;
 
     typename T::value_t value[Config::lanes];
 
@@ -96,21 +97,13 @@ struct MapCellBeat {
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE
-    Lanes_Pack:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            set_signed<Config::value_bits>(to, l * Config::value_bits, static_cast<int64_t>(value[l]));
-        }
+        Values::pack(to, value);
     }
 
     template <class Bits>
     void unpack(const Bits& from) {
 #pragma HLS INLINE
-    Lanes_Unpack:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            value[l] = static_cast<typename T::value_t>(get_signed<Config::value_bits>(from, l * Config::value_bits));
-        }
+        Values::unpack(from, value);
     }
 };
 

@@ -27,7 +27,8 @@ class ClusterArray {
     using C = ClusterConfig<Config>;
     static constexpr int units = C::units;
     using Units = std::make_index_sequence<units>;
-    using Unit = std::conditional_t<C::indexed, IndexedProcesses<C>, DataStationaryProcesses<C>>;
+    using TileUnit = std::conditional_t<C::weights == 1, IndexedProcesses<C>, PackedProcesses<C>>;
+    using Unit = std::conditional_t<C::indexed, TileUnit, DataStationaryProcesses<C>>;
     template <class Beat>
     using Streams = std::deque<stream<wire_t<Beat>>>;
 

@@ -9,7 +9,10 @@
 // two pauses, which keep no kernel from its distance.
 //
 // Units of variant B meet one weight a step: a channel has such a list for each tap that has weights, one list behind
-// the other, and one list of three pauses where no tap has any.
+// the other, and one list of three pauses where no tap has any. Those of variants C and D meet the weights of two taps
+// beside each other, so lists are fewer; a product may wait there, so a list keeps a place more. Kernel z has taps z
+// lists further on in each, around the kernel: products of rounds behind each other then meet in different banks, and
+// what waits finds room. Kernels smaller than the largest have few taps and are not turned.
 //
 // Nothing waits here but for words, and for room where the steps go: words come block by block as the operations do,
 // and whoever sends them has nothing to wait for but results of the blocks before.
@@ -121,12 +124,14 @@ class StepMaker {
     using slot_t = typename Sets::slot_t;
     static constexpr int lanes = C::lanes;
     static constexpr int planes = C::planes;
-    static constexpr int places = planes > sum_distance ? planes : sum_distance;
-    static constexpr int first_places = sum_distance - 1;
-    // Lists of a channel: one, or one for each tap.
-    static constexpr int parts = C::indexed ? T::cells : 1;
+    // From a step of a kernel to its next one.
+    static constexpr int step_distance = sum_distance + (C::weights > 1 ? merge_delay : 0);
+    static constexpr int places = planes > step_distance ? planes : step_distance;
+    static constexpr int first_places = step_distance - 1;
+    // Lists of a channel: one, or one for each tap or for two of them.
+    static constexpr int parts = C::indexed ? (T::cells + C::weights - 1) / C::weights : 1;
     static_assert(C::unit_steps >= parts * places,
-                  "a unit has a step for each kernel in flight, and four, of each list");
+                  "a unit has a step for each kernel in flight, and those of the distance, of each list");
     // Pauses of a list without weights: one more where a clock finds the list and one its kernels.
     static constexpr int empty_places = parts > 1 ? 3 : 2;
     // Bit n: list n of a channel has weights, or is still to come.
@@ -139,6 +144,7 @@ class StepMaker {
 #pragma HLS ARRAY_PARTITION variable=valid_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=any_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=turned_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=found_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
@@ -274,7 +280,7 @@ class StepMaker {
     Weights_Choose:
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
-            const bool meets = parts == 1 || bit_of(part_, n);
+            const bool meets = parts == 1 || has_tap(n, first);
             const bool valid = valid_[reading_ ? 1 : 0][n] && leaves_ && meets;
             step.weight[n] =
                 valid ? sets_.read(reading_, n, plane, static_cast<int>(lane_)) : static_cast<typename T::weight_t>(0);
@@ -306,6 +312,32 @@ class StepMaker {
             number |= set ? 1 << k : 0;
         }
         return number;
+    }
+
+    // The list of a kernel in which a tap is.
+    static constexpr int list_with(int tap, int kernel) { return (tap / C::weights + parts - kernel % parts) % parts; }
+
+    // Kernels of a list that have a tap in it.
+    static constexpr uint64_t kernels_with(int tap, int list) {
+        uint64_t found = 0;
+        for (int z = 0; z < planes; ++z) {
+            found |= static_cast<uint64_t>(list_with(tap, z) == list ? 1 : 0) << z;
+        }
+        return found;
+    }
+
+    // Whether the list that leaves has a tap of the kernel of a place.
+    bool has_tap(int tap, places_t place) const {
+#pragma HLS INLINE
+        bool found = false;
+    Parts_Have:
+        for (int n = 0; n < parts; ++n) {
+#pragma HLS UNROLL
+            const bool turned = static_cast<places_t>(place & static_cast<places_t>(kernels_with(tap, n))) != 0;
+            const bool here = C::weights > 1 && turned_[reading_ ? 1 : 0] ? turned : n == tap / C::weights;
+            found = found || (bit_of(part_, n) && here);
+        }
+        return found;
     }
 
     // Whether no list of the channel is left behind the one that leaves.
@@ -399,6 +431,7 @@ class StepMaker {
         for (int s = 0; s < 2; ++s) {
 #pragma HLS UNROLL
             const bool here = writing_ == (s == 1);
+            turned_[s] = here ? turns() : turned_[s];
         Taps_Mark:
             for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
@@ -422,12 +455,31 @@ class StepMaker {
         for (int n = 0; n < parts; ++n) {
 #pragma HLS UNROLL
             const places_t before = first_ ? static_cast<places_t>(0) : any_[set][lane][n];
-            const bool here = parts == 1 || tap[n];
-            const places_t more = here ? kernels : static_cast<places_t>(0);
+            const places_t more = parts == 1 ? kernels : listed(n, kernels, tap);
             any_[set][lane][n] = static_cast<places_t>(before | more);
             used = static_cast<parts_t>(used | (static_cast<unsigned>(more != 0 ? 1 : 0) << static_cast<unsigned>(n)));
         }
         used_[set][lane] = used;
+    }
+
+    // Kernels are as large as the largest, and lists have two taps.
+    bool turns() const { return C::weights > 1 && first_row_ == 0 && first_column_ == 0; }
+
+    // Those of the kernels with a weight of a tap whose weight is in a list.
+    places_t listed(int list, places_t kernels, const bool (&tap)[T::cells]) const {
+#pragma HLS INLINE
+        places_t found = 0;
+    Taps_List:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            const places_t turned = static_cast<places_t>(kernels_with(n, list));
+            const places_t straight =
+                n / C::weights == list ? static_cast<places_t>(~static_cast<places_t>(0)) : static_cast<places_t>(0);
+            const places_t own = turns() ? turned : straight;
+            found = static_cast<places_t>(found |
+                                          (tap[n] ? static_cast<places_t>(kernels & own) : static_cast<places_t>(0)));
+        }
+        return found;
     }
 
     // Kernels of the slot that have a weight in a channel.
@@ -481,6 +533,7 @@ class StepMaker {
     bool valid_[2][T::cells];        // the kernels of a set have this tap
     places_t any_[2][lanes][parts];  // kernels of a set with a weight in a list of a channel
     parts_t used_[2][lanes];         // lists of a channel with weights
+    bool turned_[2];                 // kernel z has its taps z lists further on
     places_t list_, rest_;           // places that are left; without the first of them
     places_t next_list_;             // those of the next list
     parts_t part_, parts_;           // the list that leaves; those of its channel behind it

@@ -7,6 +7,7 @@
 // is read next.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
+#include "bfpga/processes/cluster/map_beats.hpp"
 #include "bfpga/processes/cluster/tile_beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
 
@@ -15,39 +16,11 @@ namespace bfpga {
 // Clocks between the write of a cell and its first read: more than the loop has between these stages.
 constexpr int tile_guard = 6;
 
-// The values of a cell in the channels of a word.
-template <class Config>
-struct CellValues {
-    static constexpr int bits = Config::lanes * Config::value_bits;
-
-    typename ClusterUnitTypes<Config>::value_t value[Config::lanes];
-
-    template <class Bits>
-    void pack(Bits& to) const {
-#pragma HLS INLINE
-    Lanes_Pack:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            set_signed<Config::value_bits>(to, l * Config::value_bits, static_cast<int64_t>(value[l]));
-        }
-    }
-
-    template <class Bits>
-    void unpack(const Bits& from) {
-#pragma HLS INLINE
-    Lanes_Unpack:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            value[l] = static_cast<typename ClusterUnitTypes<Config>::value_t>(
-                get_signed<Config::value_bits>(from, l * Config::value_bits));
-        }
-    }
-};
-
 template <class Config>
 class TileGather {
     using T = ClusterUnitTypes<Config>;
     using Pieces = PieceBeat<Config>;
+    using Cells = MapCellBeat<Config>;
     using Groups = TileBeat<Config>;
     using place_t = typename T::place_t;
     using lane_t = typename T::lane_t;
@@ -132,7 +105,7 @@ class TileGather {
     // All cells are zero; each is again when it has left.
     void clear_cells() {
 #pragma HLS INLINE
-        CellValues<Config> none;
+        Cells none;
     Lanes_Clear:
         for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
@@ -181,8 +154,8 @@ class TileGather {
 #pragma HLS UNROLL
                 const bool here =
                     value && held_.beat().row_phase == n / T::columns && held_.beat().column_phase == n % T::columns;
-                const CellValues<Config> read = cell(s * T::cells + n, loads ? here : last,
-                                                     loads ? held_.beat().place : place, walks && !loads, place, loads);
+                const Cells read = cell(s * T::cells + n, loads ? here : last, loads ? held_.beat().place : place,
+                                        walks && !loads, place, loads);
                 tile[n] = loads && s > 0 ? tile[n] : read.value[static_cast<int>(lane_)];
             }
         }
@@ -204,13 +177,13 @@ class TileGather {
     }
 
     // A word of a bank: read, and written with what has come or with zeros.
-    CellValues<Config> cell(int bank, bool writes, place_t at, bool reads, place_t from, bool loads) {
+    Cells cell(int bank, bool writes, place_t at, bool reads, place_t from, bool loads) {
 #pragma HLS INLINE
         if (reads) {
             cell_waiver_.reads(bank * words + static_cast<int>(from));
         }
-        const CellValues<Config> found = from_wire<CellValues<Config>>(cell_[bank][static_cast<int>(from)]);
-        CellValues<Config> written;
+        const Cells found = from_wire<Cells>(cell_[bank][static_cast<int>(from)]);
+        Cells written;
     Lanes_Write:
         for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
@@ -304,7 +277,7 @@ class TileGather {
     }
 
     HeldBeat<Pieces> held_;
-    wire_t<CellValues<Config>> cell_[sets * T::cells][words];  // the banks of the first set, then of the second one
+    wire_t<Cells> cell_[sets * T::cells][words];  // the banks of the first set, then of the second one
     mutable Waiver<InterFalseBefore<tile_guard>, sets * T::cells * words> cell_waiver_;
     place_t list_[sets * words];  // the tiles of a set
     mutable Waiver<InterFalseBefore<tile_guard>, sets * words> list_waiver_;

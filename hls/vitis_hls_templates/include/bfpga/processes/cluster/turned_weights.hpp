@@ -52,7 +52,7 @@ struct TurnedWeights {
 
 // The sums of a unit that takes one value and the weights of a kernel a clock.
 template <class Config>
-class TurnedSums {
+class TurnedSums : public SentBlocks<Config> {
     using T = ClusterUnitTypes<Config>;
     using place_t = typename T::place_t;
 

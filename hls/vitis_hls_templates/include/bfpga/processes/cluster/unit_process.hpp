@@ -3,8 +3,8 @@
 //
 // A unit has a piece of the map and runs by itself: it waits for values of its queue, for the set of steps that they
 // meet, and for room where its sums leave (SC R62). Steps are listed for each channel; kernels without a weight there
-// have none (SC R19). Between two steps of a kernel lie `sum_distance` clocks at least: whoever lists them sees to it,
-// with pauses where too few kernels are in flight, and a simulation stops if they do not.
+// have none (SC R19). Between two steps of a kernel lie the clocks at least that its sums need: whoever lists them sees
+// to it, with pauses where too few kernels are in flight, and a simulation stops if they do not.
 #pragma once
 #include "bfpga/processes/cluster/bank_sums.hpp"
 #include "bfpga/processes/cluster/beats.hpp"
@@ -17,21 +17,21 @@ struct NoReports {
 };
 
 // `Reader`: gives tasks, values or marks, out of beats; `Table`: what values meet, step after step; `Sums`: adds what a
-// step makes, and gives the blocks that leave.
+// step makes, and gives the blocks that leave; or sends on what is added elsewhere.
 template <class Config, class Reader, class Table, class Sums>
 class UnitProcess {
     using T = ClusterUnitTypes<Config>;
     using Beats = typename Reader::Beat;
     using Task = typename Reader::Task;
     using Steps = StepBeat<Config>;
-    using Blocks = BlockBeat<Config>;
+    using Sent = typename Sums::Beat;
     using step_t = typename Table::step_t;
 
    public:
     UnitProcess() : task_(), place_(0), pitch_(1), plane_(0), last_plane_(0), last_place_(0) { clear(); }
 
     // Computes until a `stop` has come, and counts for nobody.
-    void run(stream<wire_t<Beats>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Blocks>>& sums) {
+    void run(stream<wire_t<Beats>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Sent>>& sums) {
 #pragma HLS INLINE
         NoReports reports;
         run(pieces, steps, sums, reports);
@@ -39,7 +39,7 @@ class UnitProcess {
 
     // As above; `reports`: values that were issued, and steps that they took (SC R153).
     template <class Reports>
-    void run(stream<wire_t<Beats>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Blocks>>& sums,
+    void run(stream<wire_t<Beats>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Sent>>& sums,
              Reports& reports) {
 #pragma HLS INLINE
         clear();
@@ -94,16 +94,18 @@ class UnitProcess {
     }
 
     // The step of a value, or the block that leaves.
-    void compute(stream<wire_t<Blocks>>& sums) {
+    void compute(stream<wire_t<Sent>>& sums) {
 #pragma HLS INLINE
         const typename Table::Entry step = table_.read(task_.channel, step_, values_);
         const bool adds = values_ && step.adds;
         const bool leaves = drains_ && !pauses_;
-        Blocks block;
+        const bool busy = values_ || drains_ || pauses_ || stops_;
+        Sent sent;
         sums_.step(adds, leaves, leaves ? place_ : task_.place, pitch_, leaves ? plane_ : step.plane, task_, step,
-                   block);
-        if (leaves) {
-            sums.write(to_wire(block));
+                   sent);
+        if (Sums::sends_all ? busy : leaves) {
+            Sums::stop(sent, stops_);
+            sums.write(to_wire(sent));
         }
         rounds_ += adds ? 1 : 0;
         simulation_check(!values_ || step_ > 0 || !last_step_, "a channel", "has too few steps:", 1);
@@ -138,7 +140,7 @@ class UnitProcess {
     void pause() {
 #pragma HLS INLINE
         pauses_ = true;
-        pause_ = sum_distance;
+        pause_ = Sums::distance;
     }
 
     void take() {
@@ -165,7 +167,7 @@ class UnitProcess {
         }
     }
 
-    using pause_t = uint_t<bit_length(sum_distance)>;
+    using pause_t = uint_t<bit_length(Sums::distance)>;
 
     Reader reader_;
     Table table_;

@@ -8,6 +8,8 @@
 
 #include "bfpga/processes/cluster/data_stationary.hpp"
 #include "bfpga/processes/cluster/indexed.hpp"
+#include "bfpga/processes/cluster/merge.hpp"
+#include "bfpga/processes/cluster/packed.hpp"
 #include "bfpga/processes/cluster/tile_gather.hpp"
 
 namespace bfpga {
@@ -70,6 +72,49 @@ class IndexedProcesses {
     stream<wire_t<TileBeat<Config>>> tiles_;
     std::unique_ptr<TileGather<Config>> gather_ = std::make_unique<TileGather<Config>>();
     std::unique_ptr<IndexedProcess<Config>> process_ = std::make_unique<IndexedProcess<Config>>();
+};
+
+// Variants C and D: what gathers micro-tiles, what multiplies, and what adds.
+template <class Config>
+class PackedProcesses {
+   public:
+    static constexpr int tiles_depth = 16;   // groups that wait between the first two
+    static constexpr int rounds_depth = 16;  // rounds that wait between the other two
+
+    explicit PackedProcesses(int number)
+        : number_(std::to_string(number)),
+          tiles_(("tiles_" + number_).c_str()),
+          rounds_(("rounds_" + number_).c_str()) {}
+
+    std::vector<std::string> names() const { return {"gather_" + number_, "unit_" + number_, "merge_" + number_}; }
+
+    template <class Join>
+    void join(const Join& join) {
+        join(tiles_, tiles_depth);
+        join(rounds_, rounds_depth);
+    }
+
+    void reset() {
+        gather_ = std::make_unique<TileGather<Config>>();
+        process_ = std::make_unique<PackedProcess<Config>>();
+        merge_ = std::make_unique<MergeProcess<Config>>();
+    }
+
+    template <class Bodies, class Reports>
+    void add(Bodies& bodies, stream<wire_t<PieceBeat<Config>>>& pieces, stream<wire_t<StepBeat<Config>>>& steps,
+             stream<wire_t<BlockBeat<Config>>>& sums, Reports& reports) {
+        bodies.push_back([this, &pieces] { gather_->run(pieces, tiles_); });
+        bodies.push_back([this, &steps, &reports] { process_->run(tiles_, steps, rounds_, reports); });
+        bodies.push_back([this, &sums] { merge_->run(rounds_, sums); });
+    }
+
+   private:
+    std::string number_;
+    stream<wire_t<TileBeat<Config>>> tiles_;
+    stream<wire_t<RoundBeat<Config>>> rounds_;
+    std::unique_ptr<TileGather<Config>> gather_ = std::make_unique<TileGather<Config>>();
+    std::unique_ptr<PackedProcess<Config>> process_ = std::make_unique<PackedProcess<Config>>();
+    std::unique_ptr<MergeProcess<Config>> merge_ = std::make_unique<MergeProcess<Config>>();
 };
 
 }  // namespace bfpga
