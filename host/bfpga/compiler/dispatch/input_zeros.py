@@ -10,8 +10,16 @@ from bfpga.contract.program import ArrayNode, TensorSpec, Tile
 from bfpga.engines.array.descriptors import blocks_of
 from bfpga.engines.array.streams import input_window
 from bfpga.engines.skip_array.input_share import MOST_SAMPLES, input_share
-from bfpga.engines.skip_array.unit_maps import equal_piece, fitting_parts, map_part
-from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
+from bfpga.engines.skip_array.unit_clocks import MOVE_CLOCKS, block_steps, unit_cells
+from bfpga.engines.skip_array.unit_maps import (
+    Joined,
+    allowed_moves,
+    fitting_parts,
+    map_part,
+    pieces_fit,
+    possible_joins,
+)
+from bfpga.engines.sparse_cluster.partition.in_kernel import layer_partition, unit_values
 from bfpga.formats.arrays import BoolArray, IntArray
 from bfpga.program.layout import fold_columns
 
@@ -38,27 +46,60 @@ def measure_zeros(
         if spec.folded is not None:
             used = fold_columns(used, spec)
         if used.shape[1:] == (spec.height, spec.width, spec.channels):
-            share = cluster_share if config.has_cluster else input_share
-            node.input_share = share(node, words_read(node, config), used, config)
+            if config.has_cluster:
+                join_pieces(node, used, config)
+            else:
+                node.input_share = input_share(node, words_read(node, config), used, config)
 
 
-def cluster_share(node: ArrayNode, blocks: Sequence[range], used: BoolArray, config: SystolicConfig) -> float:
-    """Values of the unit with most of them, over those of the largest of equal pieces without a zero.
+def join_pieces(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> None:
+    """Choose which pieces of a cluster's grid are one for a layer: what takes the fewest clocks on samples.
 
-    Arguments as of ``input_share``; where blocks read different channels, limits of pieces do not move.
+    used: as of ``input_share``. Also gives the layer its share: values of the unit with most of them, over those of a
+    unit with the largest of equal pieces without a zero.
     """
     height, width, channels = used.shape[1:]
     spec = TensorSpec(node.inputs[0], height, width, channels)
     whole = Tile(0, node.window.output_height, 0, node.channels)
-    most = full = 0
-    for tile in fitting_parts(node, spec, whole, config):
-        part = map_part(node.window, tile, height, width)
-        rows, columns = equal_piece(part.rows, part.columns, config)
-        for sample in used[:MOST_SAMPLES]:
-            cells = sample[part.row : part.row + part.rows, part.column : part.column + part.columns]
-            most += max(kernel_partition(cells, config, 0 if len(blocks) > 1 else None).loads)
-            full += rows * columns * channels
-    return most / full
+    parts = [map_part(node.window, tile, height, width) for tile in fitting_parts(node, spec, whole, config)]
+    maps = [
+        sample[part.row : part.row + part.rows, part.column : part.column + part.columns]
+        for part in parts
+        for sample in used[:MOST_SAMPLES]
+    ]
+    blocks = words_read(node, config)
+    steps = sum(block_steps(node, 0, node.channels, config)) / channels
+    fed = sum(map(len, blocks)) * blocks_of(node, config, node.channels) // len(blocks)
+    best: tuple[float, Joined, float] | None = None
+    for joined in possible_joins(config):
+        if not all(pieces_fit(part.rows, part.columns, config, joined) for part in parts):
+            continue
+        node.joined_pieces = joined
+        loads = [_slowest(node, cells, blocks, config) for cells in maps]
+        clocks: float = sum(
+            _counted(node, cells, config) + max(steps * load, fed * cells.shape[0] * cells.shape[1])
+            for cells, load in zip(maps, loads, strict=True)
+        )
+        if best is None or clocks < best[0]:
+            full = sum(unit_cells(part.rows, part.columns, config, joined) for part in parts) * channels
+            full *= len(used[:MOST_SAMPLES])
+            best = clocks, joined, sum(loads) / full
+    assert best is not None
+    _, node.joined_pieces, node.input_share = best
+
+
+def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[range], config: SystolicConfig) -> int:
+    """Values of the unit with most of them."""
+    partition = layer_partition(node, cells, config).partition
+    return int(unit_values(partition, cells, blocks, config).max())
+
+
+def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
+    """Clocks in which a map is counted and its limits move, about."""
+    rows, columns, channels = cells.shape
+    if not allowed_moves(rows, columns, node, config):
+        return 0
+    return rows * columns * -(-channels // config.lanes) + MOVE_CLOCKS
 
 
 def words_read(node: ArrayNode, config: SystolicConfig) -> list[range]:

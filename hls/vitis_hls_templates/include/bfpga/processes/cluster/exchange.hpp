@@ -11,13 +11,15 @@ namespace bfpga {
 // Limits of bands and of their pieces, and the work of each piece.
 template <class Config>
 struct PartitionLimits {
-    static constexpr int bands = Config::grid_rows;
-    static constexpr int across = Config::grid_columns;
+    static constexpr int most_bands = Config::grid_rows;
+    static constexpr int most_across = Config::grid_columns;
     using work_t = typename WorkTable<Config>::work_t;
+    using index_t = uint_t<bit_length((most_bands > most_across ? most_bands : most_across) + 1)>;
 
-    line_t row[bands + 1];
-    line_t column[bands][across + 1];
-    work_t load[bands][across];
+    index_t bands, across;  // that there are, and pieces of each
+    line_t row[most_bands + 1];
+    line_t column[most_bands][most_across + 1];
+    work_t load[most_bands][most_across];
 };
 
 template <class Config>
@@ -26,15 +28,13 @@ class ExchangeSearch {
     using Partition = PartitionLimits<Config>;
     using Table = WorkTable<Config>;
     using work_t = typename Table::work_t;
-    static constexpr int bands = Config::grid_rows;
-    static constexpr int across = Config::grid_columns;
-    static constexpr int of_bands = 2 * bands * (across - 1);
-    static constexpr int candidates = of_bands + 2 * (bands - 1);
-    static constexpr int terms = 2 * of_bands + 2 * across * 2 * (bands - 1);
+    static constexpr int most_bands = Partition::most_bands;
+    static constexpr int most_across = Partition::most_across;
+    static constexpr int candidates = 2 * most_bands * (most_across - 1) + 2 * (most_bands - 1);
     static constexpr int change_bits = 2 * Config::work_bits + 8;
     using change_t = int_t<change_bits>;
     using number_t = uint_t<bit_length(candidates)>;
-    using index_t = uint_t<bit_length((bands > across ? bands : across) + 1)>;
+    using index_t = typename Partition::index_t;
     using place_t = int_t<line_bits + 2>;
 
     // One piece of one candidate.
@@ -56,7 +56,7 @@ class ExchangeSearch {
     bool move(Partition& partition, const Table& table) {
         best_ = 0;
         line_t distance = 1;
-        bool left = candidates > 0;
+        bool left = partition.bands != 1 || partition.across != 1;
     Candidates_Open:
         for (int k = 0; k < candidates; ++k) {
 #pragma HLS UNROLL
@@ -78,22 +78,21 @@ class ExchangeSearch {
    private:
     // All candidates that are open, at a distance; whether one is left.
     bool round(const Partition& partition, const Table& table, line_t distance) {
-        Term term = {false, 0, 1, false, false, 0, true, across == 0};
+        Term term = {partition.across == 1, 0, 1, false, false, 0, true, false};
         number_t number = 0;
         change_t change = 0;
         bool fits = true;
         bool left = false;
-        if (across == 1) {
-            term.between_bands = true;
-        }
+        bool weighing = true;
         PipelinedLoop loop("Terms");
     Terms:
-        for (int n = 0; n < terms; ++n) {
+        while (weighing) {
 // II=1: what is carried are a sum and a comparison; which term comes next depends on none of them.
 #pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=4 max=256
             loop.iteration();
             term.first_term = term.between_bands ? !term.second && term.piece == 0 : !term.second;
-            term.last_term = term.second && (!term.between_bands || term.piece == across - 1);
+            term.last_term = term.second && (!term.between_bands || term.piece == partition.across - 1);
             bool inside = false;
             bool fit = false;
             place_t place = 0;
@@ -104,7 +103,7 @@ class ExchangeSearch {
                 left = decide(number, term, place, inside, fits, change) || left;
                 number = static_cast<number_t>(number + 1);
             }
-            advance(term);
+            weighing = advance(term, partition);
         }
         return left;
     }
@@ -188,37 +187,39 @@ class ExchangeSearch {
         return (cells * reciprocal) >> 14;
     }
 
-    // The term behind another one.
-    static void advance(Term& term) {
+    // The term behind another one; whether there is one.
+    static bool advance(Term& term, const Partition& partition) {
 #pragma HLS INLINE
-        const bool last_piece = !term.between_bands || term.piece == across - 1;
+        const bool last_piece = !term.between_bands || term.piece == partition.across - 1;
         const bool candidate = term.second && last_piece;
         const bool limit = candidate && term.forward;
         term.piece = last_piece ? static_cast<index_t>(0) : static_cast<index_t>(term.piece + 1);
         term.second = last_piece ? !term.second : term.second;
         term.forward = candidate ? !term.forward : term.forward;
+        const bool band = !term.between_bands && term.limit == partition.across - 1;
+        const bool rows = band && term.band == partition.bands - 1;
+        const bool last = term.between_bands ? term.limit == partition.bands - 1 : rows && partition.bands == 1;
         if (limit) {
-            const bool band = !term.between_bands && term.limit == across - 1;
-            const bool rows = band && term.band == bands - 1;
             term.limit = band ? static_cast<index_t>(1) : static_cast<index_t>(term.limit + 1);
             term.band = band ? static_cast<index_t>(term.band + 1) : term.band;
             term.between_bands = term.between_bands || rows;
         }
+        return !(limit && last);
     }
 
     void apply(Partition& partition) const {
 #pragma HLS INLINE
     Rows_Apply:
-        for (int b = 0; b <= bands; ++b) {
+        for (int b = 0; b <= most_bands; ++b) {
 #pragma HLS UNROLL
             const bool moves = best_term_.between_bands && best_term_.limit == b;
             partition.row[b] = moves ? best_place_ : partition.row[b];
         }
     Bands_Apply:
-        for (int b = 0; b < bands; ++b) {
+        for (int b = 0; b < most_bands; ++b) {
 #pragma HLS UNROLL
         Columns_Apply:
-            for (int c = 0; c <= across; ++c) {
+            for (int c = 0; c <= most_across; ++c) {
 #pragma HLS UNROLL
                 const bool moves = !best_term_.between_bands && best_term_.band == b && best_term_.limit == c;
                 partition.column[b][c] = moves ? best_place_ : partition.column[b][c];
