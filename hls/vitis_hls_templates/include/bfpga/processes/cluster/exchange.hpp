@@ -47,6 +47,15 @@ class ExchangeSearch {
         bool first_term, last_term;
     };
 
+    // A candidate that is known, or nothing.
+    struct Candidate {
+        bool known;
+        Term term;  // its last one
+        line_t place;
+        bool possible;
+        change_t change;
+    };
+
    public:
     ExchangeSearch() : best_(0) {
 #pragma HLS ARRAY_PARTITION variable=open_ complete dim=0
@@ -79,48 +88,55 @@ class ExchangeSearch {
     // All candidates that are open, at a distance; whether one is left.
     bool round(const Partition& partition, const Table& table, line_t distance) {
         Term term = {partition.across == 1, 0, 1, false, false, 0, true, false};
+        // What a term has completed is compared in the next clock: sum and comparison are too long for one.
+        Candidate candidate = {};
         number_t number = 0;
-        change_t change = 0;
         bool fits = true;
         bool left = false;
-        bool weighing = true;
+        bool weighing = true, deciding = true;
         PipelinedLoop loop("Terms");
     Terms:
-        while (weighing) {
+        while (deciding) {
 // II=1: what is carried are a sum and a comparison; which term comes next depends on none of them.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=4 max=256
             loop.iteration();
+            if (candidate.known) {
+                left = decide(number, candidate) || left;
+                number = static_cast<number_t>(number + 1);
+            }
+            deciding = weighing;
             term.first_term = term.between_bands ? !term.second && term.piece == 0 : !term.second;
             term.last_term = term.second && (!term.between_bands || term.piece == partition.across - 1);
             bool inside = false;
             bool fit = false;
             place_t place = 0;
             const change_t more = change_of(partition, table, term, distance, place, inside, fit);
-            change = static_cast<change_t>((term.first_term ? static_cast<change_t>(0) : change) + more);
+            candidate.change =
+                static_cast<change_t>((term.first_term ? static_cast<change_t>(0) : candidate.change) + more);
             fits = (term.first_term || fits) && fit;
-            if (term.last_term) {
-                left = decide(number, term, place, inside, fits, change) || left;
-                number = static_cast<number_t>(number + 1);
-            }
-            weighing = advance(term, partition);
+            candidate.possible = inside && fits;
+            candidate.term = term;
+            candidate.place = static_cast<line_t>(place);
+            candidate.known = weighing && term.last_term;
+            weighing = advance(term, partition) && weighing;
         }
         return left;
     }
 
     // A candidate is known: it is out, or a move, or changes nothing and stays. Whether it stays.
-    bool decide(number_t number, const Term& term, place_t place, bool inside, bool fits, change_t change) {
+    bool decide(number_t number, const Candidate& candidate) {
 #pragma HLS INLINE
         const bool open = open_[static_cast<int>(number)];
-        const bool possible = open && inside && fits;
-        const bool first = change == best_ && number < best_number_;
-        if (possible && change < 0 && (change < best_ || first)) {
-            best_ = change;
+        const bool possible = open && candidate.possible;
+        const bool first = candidate.change == best_ && number < best_number_;
+        if (possible && candidate.change < 0 && (candidate.change < best_ || first)) {
+            best_ = candidate.change;
             best_number_ = number;
-            best_term_ = term;
-            best_place_ = static_cast<line_t>(place);
+            best_term_ = candidate.term;
+            best_place_ = candidate.place;
         }
-        const bool stays = possible && change == 0;
+        const bool stays = possible && candidate.change == 0;
         open_[static_cast<int>(number)] = stays;
         return stays;
     }
@@ -187,7 +203,7 @@ class ExchangeSearch {
         return (cells * reciprocal) >> 14;
     }
 
-    // The term behind another one; whether there is one.
+    // The term behind another one; whether there is one. The last one's limit stays.
     static bool advance(Term& term, const Partition& partition) {
 #pragma HLS INLINE
         const bool last_piece = !term.between_bands || term.piece == partition.across - 1;
@@ -199,7 +215,7 @@ class ExchangeSearch {
         const bool band = !term.between_bands && term.limit == partition.across - 1;
         const bool rows = band && term.band == partition.bands - 1;
         const bool last = term.between_bands ? term.limit == partition.bands - 1 : rows && partition.bands == 1;
-        if (limit) {
+        if (limit && !last) {
             term.limit = band ? static_cast<index_t>(1) : static_cast<index_t>(term.limit + 1);
             term.band = band ? static_cast<index_t>(term.band + 1) : term.band;
             term.between_bands = term.between_bands || rows;
