@@ -13,6 +13,7 @@ from bfpga.engines.skip_array.input_share import MOST_SAMPLES, input_share
 from bfpga.engines.skip_array.unit_clocks import MOVE_CLOCKS, block_steps, unit_cells
 from bfpga.engines.skip_array.unit_maps import (
     Joined,
+    MapPart,
     allowed_moves,
     fitting_parts,
     map_part,
@@ -53,39 +54,47 @@ def measure_zeros(
 
 
 def join_pieces(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> None:
-    """Choose which pieces of a cluster's grid are one for a layer: what takes the fewest clocks on samples.
+    """Choose which pieces of a cluster's grid are one for a layer, and give it the share of its products.
 
-    used: as of ``input_share``. Also gives the layer its share: values of the unit with most of them, over those of a
-    unit with the largest of equal pieces without a zero.
+    Chosen is what takes the fewest clocks on samples, and of that the one whose slowest unit has the fewest values.
+    used: as of ``input_share``. The share: values of the unit with most of them, over those of a unit with the largest
+    of equal pieces without a zero.
     """
-    height, width, channels = used.shape[1:]
-    spec = TensorSpec(node.inputs[0], height, width, channels)
-    whole = Tile(0, node.window.output_height, 0, node.channels)
-    parts = [map_part(node.window, tile, height, width) for tile in fitting_parts(node, spec, whole, config)]
+    parts = _map_parts(node, used, config)
     maps = [
         sample[part.row : part.row + part.rows, part.column : part.column + part.columns]
         for part in parts
         for sample in used[:MOST_SAMPLES]
     ]
-    blocks = words_read(node, config)
-    steps = sum(block_steps(node, 0, node.channels, config)) / channels
-    fed = sum(map(len, blocks)) * blocks_of(node, config, node.channels) // len(blocks)
-    best: tuple[float, Joined, float] | None = None
+    found: dict[Joined, tuple[float, int]] = {}
     for joined in possible_joins(config):
-        if not all(pieces_fit(part.rows, part.columns, config, joined) for part in parts):
-            continue
-        node.joined_pieces = joined
-        loads = [_slowest(node, cells, blocks, config) for cells in maps]
-        clocks: float = sum(
-            _counted(node, cells, config) + max(steps * load, fed * cells.shape[0] * cells.shape[1])
-            for cells, load in zip(maps, loads, strict=True)
-        )
-        if best is None or clocks < best[0]:
-            full = sum(unit_cells(part.rows, part.columns, config, joined) for part in parts) * channels
-            full *= len(used[:MOST_SAMPLES])
-            best = clocks, joined, sum(loads) / full
-    assert best is not None
-    _, node.joined_pieces, node.input_share = best
+        if all(pieces_fit(part.rows, part.columns, config, joined) for part in parts):
+            node.joined_pieces = joined
+            found[joined] = _clocks(node, maps, config)
+    joined = node.joined_pieces = min(found, key=lambda join: found[join])
+    cells = sum(unit_cells(part.rows, part.columns, config, joined) for part in parts)
+    node.input_share = found[joined][1] / (cells * used.shape[3] * len(used[:MOST_SAMPLES]))
+
+
+def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list[MapPart]:
+    """The maps that operations of a layer read."""
+    height, width, channels = used.shape[1:]
+    spec = TensorSpec(node.inputs[0], height, width, channels)
+    whole = Tile(0, node.window.output_height, 0, node.channels)
+    return [map_part(node.window, tile, height, width) for tile in fitting_parts(node, spec, whole, config)]
+
+
+def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: SystolicConfig) -> tuple[float, int]:
+    """Clocks of a layer's maps (rows, columns, channels), about, and values of their slowest units."""
+    blocks = words_read(node, config)
+    steps = sum(block_steps(node, 0, node.channels, config)) / maps[0].shape[2]
+    fed = sum(map(len, blocks)) * blocks_of(node, config, node.channels) // len(blocks)
+    loads = [_slowest(node, cells, blocks, config) for cells in maps]
+    clocks = sum(
+        _counted(node, cells, config) + max(steps * load, fed * cells.shape[0] * cells.shape[1])
+        for cells, load in zip(maps, loads, strict=True)
+    )
+    return clocks, sum(loads)
 
 
 def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[range], config: SystolicConfig) -> int:
