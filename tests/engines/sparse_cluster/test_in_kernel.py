@@ -75,7 +75,7 @@ def test_when_limits_may_move() -> None:
 
 @pytest.mark.parametrize("joined", [(1, 1), (2, 1), (1, 2), (2, 4)])
 def test_units_of_a_piece_take_its_cells_in_turn(joined: tuple[int, int]) -> None:
-    """As the distributor deals them: word of channels by word, in raster order, none for cells without a value."""
+    """SC R21: as the distributor deals them, word of channels by word, in raster order; zeros take no turn."""
     nonzero = spotted(3, 9, 10, 10)
     partition = kernel_partition(nonzero, CLUSTER, 256, joined).partition
     for blocks in ([range(3)], [range(2), range(1, 3)]):
