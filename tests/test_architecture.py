@@ -308,5 +308,5 @@ def test_only_the_registry_knows_the_rooms_of_engines() -> None:
         for target in imported_modules(ast.parse(path.read_text()))
         if target.startswith(rooms)
     }
-    cutting = {"compiler.dispatch.input_zeros", "report.unit_shares"}
+    cutting = {"compiler.dispatch.input_zeros", "report.partition", "report.unit_shares"}
     assert importing == {"engines.registry", "accelerator.schema", "cli.report_partition", *cutting}

@@ -8,6 +8,9 @@ Pieces are of equal size, cut at quantiles, or balanced from either start by the
 threshold of so many percentage points (``moves`` and ``threshold met`` are of the last). A unit holds ``words`` blocks
 of sums for each kernel; a map whose pieces do not fit is folded. Of several layers and samples the slowest units' work
 is added up, over the mean units' work: that many times as long as with work shared out exactly.
+
+Last, pieces of the grid are joined, and units of a piece take its cells with values in turn. How many are one is chosen
+for each layer on as many samples that come before those that are measured, by the work of the slowest unit.
 """
 
 from __future__ import annotations
@@ -24,16 +27,20 @@ from benchmarks.common.command import command, required_models_folder
 from benchmarks.common.networks import NETWORKS, network_samples
 from benchmarks.common.report import finish, table
 from bfpga.compiler.options import CompileOptions
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, BlockTensor, Program
 from bfpga.devices.emulator import Emulator
+from bfpga.engines.skip_array.unit_maps import Joined, joined_grid, pieces_fit, possible_joins
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, PieceTooLargeError, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, folds, overlap_add_geometry
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_values
 from bfpga.engines.sparse_cluster.units.process_maps import unit_capacity
 from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
 from bfpga.formats.arrays import BoolArray, Int64Array
 
-WAYS = ("equal", "quantiles", "exchange from quantiles", "exchange from equal")
-BALANCED = WAYS[-1]
+SHARED = "units share pieces"
+WAYS = ("equal", "quantiles", "exchange from quantiles", "exchange from equal", SHARED)
+BALANCED = WAYS[-2]
 NAMES = ("lenet_mnist", "resnet8_cifar10", "dscnn_kws", "mobilenetv1_025_vww", "squeezenet_dc_sparse")
 
 
@@ -83,6 +90,48 @@ def _fold(
     return Share(max(found.loads), float(np.mean(found.loads)), found.moves, int(found.reached), 1)
 
 
+def cluster_of(settings: PartitionSettings, numbers: UnitNumbers) -> SystolicConfig:
+    """A kernel whose cluster has these units."""
+    return SystolicConfig(
+        lanes=numbers.lanes, cluster_rows=settings.grid[0], cluster_columns=settings.grid[1],
+        cluster_kernel=numbers.kernel[0], cluster_words=numbers.words, cluster_threshold=round(settings.tau),
+    )  # fmt: skip
+
+
+def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> Share | None:
+    """How units share a map (rows, columns, channels) with so many pieces as one; None if a unit does not hold them.
+
+    The map is folded as often as pieces of each unit need.
+    """
+    rows, columns, channels = nonzero.shape
+    words, total = range(-(-channels // config.lanes)), NOTHING
+    limit = next(
+        (-(-rows // parts), -(-columns // parts))
+        for parts in range(1, rows + columns)
+        if pieces_fit(-(-rows // parts), -(-columns // parts), config)
+    )
+    for fold in folds(rows, columns, limit):
+        cells = nonzero[fold.row0 : fold.row1, fold.column0 : fold.column1]
+        bands, across = joined_grid(joined, config)
+        if not pieces_fit(fold.rows, fold.columns, config, joined):
+            return None
+        moves = config.cluster_moves if fold.rows >= bands and fold.columns >= across else 0
+        found = kernel_partition(cells, config, moves, joined)
+        loads = unit_values(found.partition, cells, [words], config)
+        total += Share(int(loads.max()), float(loads.mean()), found.moves, int(found.reached), 1)
+    return total
+
+
+def chosen_join(samples: BoolArray, config: SystolicConfig) -> Joined:
+    """The pieces that are one, whose slowest units have the least work on (samples, rows, columns, channels)."""
+    slowest: dict[Joined, int] = {}
+    for joined in possible_joins(config):
+        shares = [joined_share(sample, joined, config) for sample in samples]
+        if None not in shares:
+            slowest[joined] = sum(share.slowest for share in shares if share is not None)
+    return min(slowest, key=lambda joined: slowest[joined])
+
+
 @dataclass(frozen=True)
 class NetworkRun:
     """Convolutions of a network and what is not zero of their inputs (samples, rows, columns, channels).
@@ -126,25 +175,29 @@ def rows_of(
         "exchange from quantiles": replace(settings, start="quantile"),
         "exchange from equal": replace(settings, start="equal"),
     }
-    total, shown = dict.fromkeys(WAYS, NOTHING), []
-    for node, nonzero in network_run(name, folder, samples).layers:
-        _, rows, columns, channels = nonzero.shape
+    total, shown, config = dict.fromkeys(WAYS, NOTHING), [], cluster_of(settings, numbers)
+    for node, both in network_run(name, folder, 2 * samples).layers:
+        _, rows, columns, channels = both.shape
         if rows < settings.grid[0] or columns < settings.grid[1]:
             continue
+        before, nonzero = both[:samples], both[samples:]
         found = {
             way: sum((share(sample.transpose(2, 0, 1), chosen, numbers) for sample in nonzero), NOTHING)
             for way, chosen in ways.items()
         }
+        joined = chosen_join(before, config)
+        found[SHARED] = sum((joined_share(sample, joined, config) or NOTHING for sample in nonzero), NOTHING)
         total = {way: total[way] + found[way] for way in WAYS}
+        bands, across = joined_grid(joined, config)
         shape = f"{rows}x{columns}x{channels} to {node.channels}"
-        shown.append(_row(name, shape, f"{nonzero.mean():.2f}", found))
-    return [*shown, _row(name, "all of these", "", total)]
+        shown.append(_row(name, shape, f"{nonzero.mean():.2f}", found, f"{bands} x {across}"))
+    return [*shown, _row(name, "all of these", "", total, "")]
 
 
-def _row(name: str, shape: str, density: str, found: dict[str, Share]) -> list[str]:
+def _row(name: str, shape: str, density: str, found: dict[str, Share], pieces: str) -> list[str]:
     balanced = found[BALANCED]
     return [
-        name, shape, density, *(f"{found[way].ratio:.2f}" for way in WAYS),
+        name, shape, density, *(f"{found[way].ratio:.2f}" for way in WAYS), pieces,
         f"{balanced.moves / max(1, balanced.folds):.1f}", f"{balanced.reached} of {balanced.folds}",
     ]  # fmt: skip
 
@@ -160,7 +213,7 @@ def main(given: Sequence[str] | None = None) -> int:
     folder = required_models_folder()
     numbers = UnitNumbers(4, (3, 3), 8, arguments.words, 16)
     settings = PartitionSettings(grid=tuple(arguments.units), mode="overlap_add", tau=arguments.tau)
-    head = ["network", "input to channels", "density", *WAYS, "moves", "threshold met"]
+    head = ["network", "input to channels", "density", *WAYS, "pieces", "moves", "threshold met"]
     rows = [row for name in arguments.network for row in rows_of(name, folder, arguments.samples, settings, numbers)]
     return finish(table(head, rows) + "\n", arguments.markdown)
 

@@ -19,7 +19,7 @@ from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.array.constraints import findings
-from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
+from bfpga.engines.skip_array.unit_maps import map_fits, pieces_fit, run_passes
 from bfpga.verify.random_network import random_program
 
 
@@ -67,6 +67,7 @@ def test_maps_have_room_and_registers_hold_them(seed: int) -> None:
             if d.operation == Operation.GEMM:
                 assert d.flags & Flag.CLUSTER
                 assert map_fits(d.input_height, d.input_width, config)
+                assert pieces_fit(d.input_height, d.input_width, config, (d.joined_rows, d.joined_columns))
                 assert max(d.stride_y, d.stride_x) <= config.cluster_kernel
 
 
@@ -110,3 +111,23 @@ def test_zeros_of_samples_tell_the_clocks(tmp_path: Path) -> None:
     known, unknown = (compiled(network, tmp_path, CLUSTER, calibrate=calibrate) for calibrate in (True, False))
     assert known.nodes[1].input_share < 0.8
     assert unknown.nodes[1].input_share == 1.0
+
+
+def test_units_share_pieces_where_that_is_faster(tmp_path: Path) -> None:
+    """Pieces of 5 x 5 cells on 2 x 2 units are 2 or 3 lines high: the slowest unit has nine cells of 25."""
+    network = Network(8, 5, 5)
+    network.conv(16, 8, 3, pads=[1, 1, 1, 1])
+    network.conv(16, 16, 3, pads=[1, 1, 1, 1])
+    known, unknown = (compiled(network, tmp_path, CLUSTER, calibrate=calibrate) for calibrate in (True, False))
+    assert [node.joined_pieces for node in known.nodes] == [(2, 2), (2, 2)]
+    assert [node.joined_pieces for node in unknown.nodes] == [(1, 1), (1, 1)]
+    for program, joined in ((known, 2), (unknown, 1)):
+        products = [
+            operation.descriptor
+            for step in program.steps
+            if isinstance(step, LaunchStep)
+            for operation in step.operations
+            if operation.descriptor.operation == Operation.GEMM
+        ]
+        assert {(d.joined_rows, d.joined_columns) for d in products} == {(joined, joined)}
+        assert {d.most_moves > 0 for d in products} == {joined == 1}  # nothing is counted of a map in one piece

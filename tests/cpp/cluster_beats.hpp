@@ -58,6 +58,8 @@ bfpga::LimitsBeat<Config> limits_of(const int32_t* numbers) {
     for (int n = 0; n < beat.fields; ++n) {
         *field[n] = static_cast<bfpga::line_t>(numbers[n]);
     }
-    beat.used = numbers[13] != 0;
+    beat.turn = static_cast<typename bfpga::LimitsBeat<Config>::unit_t>(numbers[13]);
+    beat.last_turn = static_cast<typename bfpga::LimitsBeat<Config>::unit_t>(numbers[14]);
+    beat.used = numbers[15] != 0;
     return beat;
 }

@@ -23,7 +23,7 @@ struct Map {
     int32_t numbers;
     const int32_t* cell;  // (rows * columns * words, lanes)
     int32_t cells;
-    int32_t* limit;   // (units, 14)
+    int32_t* limit;   // (units, 16)
     int32_t* report;  // (4)
     char* message;    // (256)
 };
@@ -40,10 +40,13 @@ void keep_limits(Map* map, bfpga::stream<bfpga::wire_t<bfpga::LimitsBeat<Config>
                                        beat.block_row, beat.block_column, beat.end_block_row, beat.end_block_column,
                                        beat.taken_row, beat.taken_column, beat.taken_end_row, beat.taken_end_column,
                                        beat.last_place};
+        int32_t* limit = map->limit + u * 16;
         for (int n = 0; n < Limits::fields; ++n) {
-            map->limit[u * 14 + n] = static_cast<int32_t>(field[n]);
+            limit[n] = static_cast<int32_t>(field[n]);
         }
-        map->limit[u * 14 + 13] = beat.used && other.end_row == beat.end_row ? 1 : 0;
+        limit[13] = static_cast<int32_t>(beat.turn);
+        limit[14] = static_cast<int32_t>(beat.last_turn);
+        limit[15] = beat.used && other.end_row == beat.end_row && other.turn == beat.turn ? 1 : 0;
     }
 }
 
@@ -112,6 +115,8 @@ struct RunInKernel {
         beat.words = static_cast<bfpga::line_t>(map->number[2]);
         beat.work_difference = map->number[3];
         beat.moves = static_cast<bfpga::line_t>(map->number[4]);
+        beat.joined_rows = static_cast<bfpga::line_t>(map->number[5]);
+        beat.joined_columns = static_cast<bfpga::line_t>(map->number[6]);
         const int turns = 2;
         for (int turn = 0; turn < turns; ++turn) {
             maps.write(bfpga::to_wire(beat));

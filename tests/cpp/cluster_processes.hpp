@@ -29,7 +29,7 @@ struct Numbers {
 struct Layer {
     const int32_t* map;  // (maps, 8): fields of a map
     int32_t maps;
-    const int32_t* limit;  // (limits, 14): fields of the limits of a piece
+    const int32_t* limit;  // (limits, 16): fields of the limits of a piece
     int32_t limits;
     const int32_t* cell;  // (cells, lanes)
     int32_t cells;
@@ -70,8 +70,8 @@ struct Run {
             cluster->grids.write(to_wire(map_of<Config>(layer->map + n * 8)));
         }
         for (int n = 0; n < layer->limits; ++n) {
-            cluster->limits.write(to_wire(limits_of<Config>(layer->limit + n * 14)));
-            cluster->grid_limits.write(to_wire(limits_of<Config>(layer->limit + n * 14)));
+            cluster->limits.write(to_wire(limits_of<Config>(layer->limit + n * 16)));
+            cluster->grid_limits.write(to_wire(limits_of<Config>(layer->limit + n * 16)));
         }
         for (int n = 0; n < layer->cells; ++n) {
             bfpga::MapCellBeat<Config> beat;

@@ -41,7 +41,13 @@ def random_layer(rng: np.random.Generator, kernel: ClusterKernel, density: float
     weights *= rng.random((count, 1, 1, channels)) < 0.7
     stride = int(rng.integers(1, kernel.kernel + 1)), int(rng.integers(1, kernel.kernel + 1))
     top, bottom, left, right = padding
-    return ClusterLayer(image, weights, stride, (top, bottom, left, right), moves, int(rng.integers(0, 20)))
+    joined = tuple(int(rng.choice(divisors(parts))) for parts in (kernel.grid_rows, kernel.grid_columns))
+    difference = int(rng.integers(0, 20))
+    return ClusterLayer(image, weights, stride, (top, bottom, left, right), moves, difference, (joined[0], joined[1]))
+
+
+def divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]
 
 
 def check(
@@ -59,7 +65,7 @@ def check(
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_sums_are_those_of_the_convolution(number: int, integers: Integers, density: float) -> None:
     """SC R19, SC R21, SC R30, SC R34, SC R60, SC R62, SC R115, SC R128, SC R129: pieces of equal size, operations one
-    after the other."""
+    after the other; units share a piece, or have one each."""
     rng = np.random.default_rng(int(10 * density) + number)
     for slots in (1, 2):
         check(integers, number, [random_layer(rng, kernels()[number], density) for _ in range(5)], slots)

@@ -50,8 +50,8 @@ def grids(
     sums, found, first = run_tile(integers, number, layers, rarely).sums, [], 0
     for image, weights in layers:
         rows, columns, kernels = *image.shape[:2], len(weights)
-        down, across = (-(-(lines + kernel - 1) // kernel) for lines, kernel in zip((rows, columns), unit.kernel))
-        blocks = down * across
+        kernel = unit.kernel[0]
+        blocks = -(-(rows + kernel - 1) // kernel) * -(-(columns + kernel - 1) // kernel)
         own = sums[first : first + blocks * kernels]
         found.append(whole_grid(own, rows, columns, kernels, weights.shape[1:3], unit))
         first += blocks * kernels

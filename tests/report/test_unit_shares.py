@@ -15,12 +15,13 @@ from bfpga.report.partition import partitions
 from bfpga.report.unit_shares import spread, unit_shares
 
 
-def program(folder: Path, moves: int = 256) -> tuple[Program, dict[str, np.ndarray]]:
+def program(folder: Path, moves: int = 256, variant: str = "E") -> tuple[Program, dict[str, np.ndarray]]:
+    """Units of variant B have a piece each, those of E may share one."""
     network = Network(4, 14, 14)
     network.conv(8, 4, 3, pads=[1, 1, 1, 1])
     network.add("Relu")
     network.conv(8, 8, 3, pads=[1, 1, 1, 1])
-    config = replace(CLUSTER, cluster_words=32, cluster_moves=moves)
+    config = replace(CLUSTER, cluster_words=32, cluster_moves=moves, cluster_variant=variant)
     samples = {name: value[:3].copy() for name, value in network.samples(3).items()}
     for value in samples.values():
         value[:, :, 7:] = 0  # all that is not zero lies above
@@ -37,9 +38,25 @@ def test_every_value_that_is_not_zero_is_of_one_unit(tmp_path: Path) -> None:
     assert first.balanced.shape == (3, 1, 4)
 
 
+def test_units_that_share_a_piece_have_as_much_each(tmp_path: Path) -> None:
+    compiled_program, samples = program(tmp_path)
+    first, second = unit_shares(compiled_program, samples)
+    assert first.pieces == second.pieces != ((2, 2),)
+    assert spread(first.equal) > 1.9
+    assert spread(first.balanced) < 1.1
+    assert first.content()["pieces"] == [list(first.pieces[0])]
+    drawn, _ = partitions(compiled_program, samples)
+    assert drawn.taken
+    down, across = first.pieces[0]
+    assert drawn.sharers == 4 // (down * across)
+    assert drawn.balanced.loads == first.balanced[0, 0].tolist()
+    assert len(drawn.balanced.pieces) == 4
+    assert len(set(drawn.balanced.pieces)) == down * across
+
+
 def test_moves_make_units_more_equal(tmp_path: Path) -> None:
     """SC R25, SC R56: values lie in the upper half, so equal pieces leave half of the units idle."""
-    compiled_program, samples = program(tmp_path)
+    compiled_program, samples = program(tmp_path, variant="B")
     first, _ = unit_shares(compiled_program, samples)
     assert spread(first.equal) > 1.9
     assert spread(first.balanced) < 1.5
@@ -50,14 +67,14 @@ def test_moves_make_units_more_equal(tmp_path: Path) -> None:
 
 
 def test_without_moves_pieces_stay(tmp_path: Path) -> None:
-    compiled_program, samples = program(tmp_path, moves=0)
+    compiled_program, samples = program(tmp_path, 0, "B")
     first, _ = unit_shares(compiled_program, samples)
     assert first.moves.max() == 0
     assert np.array_equal(first.equal, first.balanced)
 
 
 def test_a_report_draws_pieces_before_and_after(tmp_path: Path) -> None:
-    compiled_program, samples = program(tmp_path)
+    compiled_program, samples = program(tmp_path, variant="B")
     first, _ = partitions(compiled_program, samples)
     assert first.taken
     assert max(first.balanced.loads) < max(first.equal.loads)

@@ -25,6 +25,7 @@ class ClusterLayer:
     """A convolution: map (rows, columns, channels), weights (kernels, rows, columns, channels), stride, padding.
 
     padding: top, bottom, left, right. moves: of limits of pieces at most, until their work differs by ``difference``.
+    joined: pieces of the grid, down and across, that are one.
     """
 
     image: np.ndarray
@@ -33,6 +34,7 @@ class ClusterLayer:
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     moves: int = 0
     difference: int = 0
+    joined: tuple[int, int] = (1, 1)
 
     def outputs(self) -> np.ndarray:
         """The sums (rows, columns, kernels)."""
@@ -52,6 +54,7 @@ class ClusterLayer:
             kernel_height=self.weights.shape[1], kernel_width=self.weights.shape[2], stride_y=self.stride[0],
             stride_x=self.stride[1], pad_top=self.padding[0], pad_left=self.padding[2], output_width=width,
             output_pixels=height * width, most_moves=self.moves, work_difference=self.difference,
+            joined_rows=self.joined[0], joined_columns=self.joined[1],
         )  # fmt: skip
 
     def cells(self, kernel: ClusterKernel) -> np.ndarray:

@@ -27,7 +27,7 @@ BUILDS = (
 
 @dataclass(frozen=True)
 class PartitionRun:
-    """limits: (units, 14) as the distributor and the collector get them; and what is reported."""
+    """limits: (units, 16) as the distributor and the collector get them; and what is reported."""
 
     limits: np.ndarray
     moves: int
@@ -66,15 +66,20 @@ def run_partition(
     return PartitionRun(limits, made, bool(met), largest, smallest)
 
 
-def run_in_kernel(integers: Integers, number: int, image: np.ndarray, threshold: int, moves: int) -> np.ndarray:
-    """Limits (units, 14) of the process as a kernel has it: equal pieces at first, words of channels one by one."""
+def run_in_kernel(
+    integers: Integers, number: int, image: np.ndarray, threshold: int, moves: int, joined: tuple[int, int] = (1, 1)
+) -> np.ndarray:
+    """Limits (units, 16) of the process as a kernel has it: equal pieces at first, words of channels one by one.
+
+    joined: pieces of the grid, down and across, that are one.
+    """
     numbers, grid = BUILDS[number]
     rows, columns, channels = image.shape
     words = -(-channels // numbers.lanes)
     padded = np.zeros((rows, columns, words, numbers.lanes), np.int32)
     padded.reshape(rows, columns, -1)[..., :channels] = image
     cells = np.ascontiguousarray(padded.transpose(2, 0, 1, 3))
-    given = np.array([rows, columns, words, threshold, moves], np.int32)
+    given = np.array([rows, columns, words, threshold, moves, *joined], np.int32)
     limits, report = np.zeros((grid[0] * grid[1], LIMITS), np.int32), np.zeros(4, np.int32)
     message = ctypes.create_string_buffer(256)
     described = _Map(

@@ -70,7 +70,7 @@ def run_tile(
     capacity = 1 << 13
     sums, message = np.zeros((capacity, unit.cells), np.int64), ctypes.create_string_buffer(256)
     layer = _Layer(
-        0, 0, lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data, 0, 0, 0, 0,
+        0, 0, lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data, 0, 0, 0, 0, 0, 0,
         ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
     given = _Maps(words.ctypes.data, len(words), values.ctypes.data, len(values))

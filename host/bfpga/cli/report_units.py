@@ -10,7 +10,8 @@ from bfpga.report.unit_shares import LayerShares, spread, unit_shares
 from bfpga.runtime import input_arrays
 
 HEADERS = (
-    "layer", "slowest / mean, equal pieces", "balanced", "moves", "threshold met", "idlest unit", "mean unit",
+    "layer", "pieces", "slowest / mean, equal pieces", "balanced", "moves", "threshold met", "idlest unit",
+    "mean unit",
 )  # fmt: skip
 
 
@@ -27,8 +28,9 @@ def unit_report(job: Job) -> list[dict[str, Any]]:
 def _row(share: LayerShares) -> tuple[str, ...]:
     """Occupancy is of the time that the slowest unit of each map takes."""
     moves, occupancy = share.moves.sum(axis=1).mean(), share.occupancy
+    pieces = ", ".join(dict.fromkeys(f"{down} x {across}" for down, across in share.pieces))
     return (
-        share.layer, f"{spread(share.equal):.2f}", f"{spread(share.balanced):.2f}", f"{moves:.1f}",
+        share.layer, pieces, f"{spread(share.equal):.2f}", f"{spread(share.balanced):.2f}", f"{moves:.1f}",
         percent(float(share.reached.mean()), 1), percent(float(occupancy.min()), 1),
         percent(float(occupancy.mean()), 1),
     )  # fmt: skip

@@ -83,7 +83,8 @@ _CLUSTER_COMMAND = _command(
     "array",
     (Operation.GEMM,),
     "flags output_pixels output_width group_columns kernel_height kernel_width stride_y stride_x pad_top pad_left "
-    "input_height input_width channel_words blocks map_groups most_moves work_difference map_cells",
+    "input_height input_width channel_words blocks map_groups most_moves work_difference map_cells joined_rows "
+    "joined_columns",
 )
 #: The word that a process hears, in the place of a command, of an operation that is skipped: one that it counts.
 SKIPPED = -1

@@ -212,6 +212,8 @@ class Descriptor:
     most_moves: int = shared("piece_columns", flag=Flag.CLUSTER)  # of limits of pieces; 0: they are of equal size
     work_difference: int = shared("count_step", flag=Flag.CLUSTER)  # of two pieces that is let be, in counts
     map_cells: int = shared("input_group_word", flag=Flag.CLUSTER)  # cells of the map
+    joined_rows: int = shared("input_group_bank", flag=Flag.CLUSTER)  # pieces of the grid that are one, down
+    joined_columns: int = shared("output_group_bank", flag=Flag.CLUSTER)  # and across: their units take turns
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""

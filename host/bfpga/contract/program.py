@@ -255,6 +255,8 @@ class ArrayNode:
     input_density: float | None = None
     #: Of a skip array of activations: what its passes take of the clocks of products without a zero, measured too.
     input_share: float = 1.0
+    #: Of a sparse cluster: pieces of its grid, down and across, that are one; its units take the values in turn.
+    joined_pieces: tuple[int, int] = (1, 1)
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
     #: Whether a column takes the taps beside the middle one from its neighbours (engines/array/tap_reuse.py).

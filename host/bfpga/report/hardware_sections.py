@@ -97,7 +97,9 @@ def partition_section(report: Report) -> Section | None:
                 f"{label}: pieces",
                 MEASURED,
                 charts.partition_chart(item),
-                "Dashed: equal size. Solid: equal work. Grey: what is not zero, in all channels.",
+                "Dashed: equal size. Solid: equal work"
+                + (f", each for {item.sharers} units that take its values in turn" if item.sharers > 1 else "")
+                + ". Grey: what is not zero, in all channels.",
                 wide=False,
             )
         )
@@ -118,7 +120,8 @@ def partition_section(report: Report) -> Section | None:
             f"{_imbalance(item.balanced.loads):.2f}",
             words.count(item.equal.cycles),
             words.count(item.balanced.cycles),
-            "equal work" if item.taken else "equal size",
+            ("equal work" if item.taken else "equal size")
+            + (f", {item.sharers} units a piece" if item.sharers > 1 else ""),
         )
         for item in report.partitions
     ]

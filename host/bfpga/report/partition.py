@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.dispatch.engine_clocks import engine_operations
+from bfpga.compiler.dispatch.input_zeros import words_read
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, Program, TensorSpec
 from bfpga.devices.emulator import Emulator
@@ -17,11 +18,13 @@ from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.beside.engine import UnitShares
 from bfpga.engines.beside.tiles import input_rectangle
 from bfpga.engines.registry import depends_on_inputs, operation_engine
-from bfpga.engines.skip_array.unit_clocks import cluster_clocks
-from bfpga.engines.skip_array.unit_maps import equal_piece
+from bfpga.engines.skip_array.unit_clocks import cluster_clocks, joined_of, unit_cells
+from bfpga.engines.skip_array.unit_maps import APART, joined_pieces
+from bfpga.engines.sparse_cluster.partition.exchange import Partition
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
 from bfpga.formats.arrays import BoolArray, IntArray
 from bfpga.program.layout import encode_tensor
-from bfpga.report.unit_shares import cut, layer_input, maps_of
+from bfpga.report.unit_shares import layer_input, maps_of
 
 #: Layers whose pieces are shown at most.
 MOST_LAYERS = 12
@@ -32,6 +35,7 @@ class LayerPartition:
     """The first strip of a layer on one sample.
 
     counts: (rows, columns) non-zero elements of all channels; taken: whether the layer's pieces have equal work.
+    sharers: units that share each piece of equal work, and take its values in turn.
     """
 
     layer: str
@@ -39,6 +43,7 @@ class LayerPartition:
     equal: UnitShares
     balanced: UnitShares
     taken: bool
+    sharers: int = 1
 
 
 def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[Any]]]) -> list[LayerPartition]:
@@ -84,18 +89,19 @@ def _cluster_partitions(
         if x is None or len(found) == MOST_LAYERS:
             continue
         cells = next(maps_of(program, node, x))[0]
-        result = cut(program, node, cells)
         operation = next(item for item, owner in _products(program) if owner == node.name)
+        joined = joined_pieces(cells.shape[0], cells.shape[1], node, program.config)
+        apart = replace(operation, joined_rows=APART[0], joined_columns=APART[1], most_moves=0)
         equal, balanced = (
-            UnitShares(
-                [(piece.row0, piece.row1, piece.column0, piece.column1) for piece in partition.rectangles()],
-                list(loads),
-                _clocks(program, node, operation, max(loads), cells),
+            _shares(program, node, partition, cells, measured)
+            for partition, measured in (
+                (kernel_partition(cells, program.config, 0).partition, apart),
+                (layer_partition(node, cells, program.config).partition, operation),
             )
-            for partition, loads in ((result.start, result.start_loads), (result.partition, result.loads))
         )
         counts = np.count_nonzero(cells, axis=2).astype(np.int64)
-        found.append(LayerPartition(node.name, counts, equal, balanced, operation.most_moves > 0))
+        taken = operation.most_moves > 0 or joined != APART
+        found.append(LayerPartition(node.name, counts, equal, balanced, taken, joined[0] * joined[1]))
     return found
 
 
@@ -107,11 +113,17 @@ def _products(program: Program) -> Iterator[tuple[Descriptor, str]]:
                 yield operation.descriptor, operation.layer
 
 
-def _clocks(program: Program, node: ArrayNode, operation: Descriptor, most: int, cells: BoolArray) -> int:
-    """Clocks of an operation whose slowest unit has so many values."""
-    rows, columns = equal_piece(cells.shape[0], cells.shape[1], program.config)
-    share = most / (rows * columns * cells.shape[2])
-    return cluster_clocks(program.config, replace(node, input_share=share), node.tiles[0].m0, operation)
+def _shares(
+    program: Program, node: ArrayNode, partition: Partition, cells: BoolArray, operation: Descriptor
+) -> UnitShares:
+    """What each unit has of a map (rows, columns, channels), and the clocks of the operation with these units."""
+    loads = unit_values(partition, cells, words_read(node, program.config), program.config).tolist()
+    pieces = [(piece.row0, piece.row1, piece.column0, piece.column1) for piece in partition.rectangles()]
+    sharers = len(loads) // len(pieces)
+    full = unit_cells(cells.shape[0], cells.shape[1], program.config, joined_of(operation)) * cells.shape[2]
+    met = replace(node, input_share=max(loads) / full)
+    clocks = cluster_clocks(program.config, met, node.tiles[0].m0, operation)
+    return UnitShares([piece for piece in pieces for _ in range(sharers)], loads, clocks)
 
 
 def _mantissas(

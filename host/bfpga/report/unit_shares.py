@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.compiler.dispatch.input_zeros import words_read
 from bfpga.contract.program import ArrayNode, BlockTensor, Program, Tile
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.skip_array.unit_maps import map_part, may_balance
-from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition
-from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
+from bfpga.engines.skip_array.unit_maps import joined_grid, joined_pieces, map_part
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
 from bfpga.formats.arrays import BoolArray, Int64Array
 from bfpga.program.layout import encode_tensor
 
@@ -25,11 +25,12 @@ MOST_SAMPLES = 16
 class LayerShares:
     """Values that are not zero, which the units of a cluster compute of a layer (samples, maps, units).
 
-    equal: with pieces of equal size; balanced: with those that the kernel cuts, after so many moves (samples, maps).
-    reached: whether the threshold is met (SC R33).
+    equal: with a piece of equal size for each unit; balanced: with those that the kernel cuts, after so many moves
+    (samples, maps). reached: whether the threshold is met (SC R33). pieces: of each map, down and across.
     """
 
     layer: str
+    pieces: tuple[tuple[int, int], ...]
     equal: Int64Array
     balanced: Int64Array
     moves: Int64Array
@@ -46,6 +47,7 @@ class LayerShares:
         """As JSON."""
         return {
             "layer": self.layer,
+            "pieces": [list(pieces) for pieces in self.pieces],
             "spread_equal": spread(self.equal),
             "spread": spread(self.balanced),
             "occupancy": self.occupancy.tolist(),
@@ -105,20 +107,21 @@ def maps_of(program: Program, node: ArrayNode, x: BoolArray) -> Iterator[BoolArr
         yield x[:, part.row : part.row + part.rows, part.column : part.column + part.columns]
 
 
-def cut(program: Program, node: ArrayNode, cells: BoolArray) -> BalancedPartition:
-    """How the kernel cuts a map (rows, columns, channels) of a layer."""
-    rows, columns, _ = cells.shape
-    balances = may_balance(rows, columns, node, program.config)
-    return kernel_partition(cells, program.config, None if balances else 0)
-
-
 def _layer(program: Program, node: ArrayNode, x: BoolArray) -> LayerShares:
-    found = [[cut(program, node, sample) for sample in cells] for cells in maps_of(program, node, x)]
-    by_sample = list(zip(*found, strict=True))
+    config, blocks = program.config, words_read(node, program.config)
+    maps = list(maps_of(program, node, x))
+    samples = list(zip(*maps, strict=True))
+    cuts = [[layer_partition(node, cells, config) for cells in sample] for sample in samples]
     return LayerShares(
         node.name,
-        np.array([[item.start_loads for item in items] for items in by_sample]),
-        np.array([[item.loads for item in items] for items in by_sample]),
-        np.array([[item.moves for item in items] for items in by_sample]),
-        np.array([[item.reached for item in items] for items in by_sample]),
+        tuple(joined_grid(joined_pieces(cells.shape[1], cells.shape[2], node, config), config) for cells in maps),
+        np.array([[kernel_partition(cells, config, 0).loads for cells in sample] for sample in samples]),
+        np.array(
+            [
+                [unit_values(found.partition, cells, blocks, config) for found, cells in zip(*each, strict=True)]
+                for each in zip(cuts, samples, strict=True)
+            ]
+        ),
+        np.array([[found.moves for found in sample] for sample in cuts]),
+        np.array([[found.reached for found in sample] for sample in cuts]),
     )

@@ -19,7 +19,7 @@ from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
 from bfpga.engines.array.tap_reuse import choose_tap_reuse
 from bfpga.engines.registry import engines_beside
-from bfpga.engines.skip_array.unit_maps import refusal
+from bfpga.engines.skip_array.unit_maps import possible_joins, refusal
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_choices import with_random_choices
@@ -259,6 +259,8 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
     for _ in range(ATTEMPTS):
         builder = NetworkBuilder(rng, config)
         last = builder.grow(int(rng.integers(1, 4)))
+        if config.has_cluster:
+            join_any_pieces(rng, builder.nodes, config)
         try:
             program = schedule(builder, last)
             program = with_random_choices(rng, program) if rng.random() < 0.5 else program
@@ -267,6 +269,13 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
         except ModelError:
             continue  # one row of a layer is larger than the memory: the compiler leaves such layers to the host
     raise ModelError(f"no random network fits {config.activation_words} words of activation memory")
+
+
+def join_any_pieces(rng: Generator, nodes: list[ArrayNode], config: SystolicConfig) -> None:
+    """Units of a cluster share pieces, of whichever number the grid allows."""
+    joins = possible_joins(config)
+    for node in nodes:
+        node.joined_pieces = joins[int(rng.integers(len(joins)))]
 
 
 def schedule(builder: NetworkBuilder, last: str) -> Program:

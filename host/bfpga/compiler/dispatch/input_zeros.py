@@ -10,8 +10,17 @@ from bfpga.contract.program import ArrayNode, TensorSpec, Tile
 from bfpga.engines.array.descriptors import blocks_of
 from bfpga.engines.array.streams import input_window
 from bfpga.engines.skip_array.input_share import MOST_SAMPLES, input_share
-from bfpga.engines.skip_array.unit_maps import equal_piece, fitting_parts, map_part
-from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
+from bfpga.engines.skip_array.unit_clocks import MOVE_CLOCKS, block_steps, unit_cells
+from bfpga.engines.skip_array.unit_maps import (
+    Joined,
+    MapPart,
+    allowed_moves,
+    fitting_parts,
+    map_part,
+    pieces_fit,
+    possible_joins,
+)
+from bfpga.engines.sparse_cluster.partition.in_kernel import layer_partition, unit_values
 from bfpga.formats.arrays import BoolArray, IntArray
 from bfpga.program.layout import fold_columns
 
@@ -38,27 +47,68 @@ def measure_zeros(
         if spec.folded is not None:
             used = fold_columns(used, spec)
         if used.shape[1:] == (spec.height, spec.width, spec.channels):
-            share = cluster_share if config.has_cluster else input_share
-            node.input_share = share(node, words_read(node, config), used, config)
+            if config.has_cluster:
+                join_pieces(node, used, config)
+            else:
+                node.input_share = input_share(node, words_read(node, config), used, config)
 
 
-def cluster_share(node: ArrayNode, blocks: Sequence[range], used: BoolArray, config: SystolicConfig) -> float:
-    """Values of the unit with most of them, over those of the largest of equal pieces without a zero.
+def join_pieces(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> None:
+    """Choose which pieces of a cluster's grid are one for a layer, and give it the share of its products.
 
-    Arguments as of ``input_share``; where blocks read different channels, limits of pieces do not move.
+    Chosen is what takes the fewest clocks on samples, and of that the one whose slowest unit has the fewest values.
+    used: as of ``input_share``. The share: values of the unit with most of them, over those of a unit with the largest
+    of equal pieces without a zero.
     """
+    parts = _map_parts(node, used, config)
+    maps = [
+        sample[part.row : part.row + part.rows, part.column : part.column + part.columns]
+        for part in parts
+        for sample in used[:MOST_SAMPLES]
+    ]
+    found: dict[Joined, tuple[float, int]] = {}
+    for joined in possible_joins(config):
+        if all(pieces_fit(part.rows, part.columns, config, joined) for part in parts):
+            node.joined_pieces = joined
+            found[joined] = _clocks(node, maps, config)
+    joined = node.joined_pieces = min(found, key=lambda join: found[join])
+    cells = sum(unit_cells(part.rows, part.columns, config, joined) for part in parts)
+    node.input_share = found[joined][1] / (cells * used.shape[3] * len(used[:MOST_SAMPLES]))
+
+
+def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list[MapPart]:
+    """The maps that operations of a layer read."""
     height, width, channels = used.shape[1:]
     spec = TensorSpec(node.inputs[0], height, width, channels)
     whole = Tile(0, node.window.output_height, 0, node.channels)
-    most = full = 0
-    for tile in fitting_parts(node, spec, whole, config):
-        part = map_part(node.window, tile, height, width)
-        rows, columns = equal_piece(part.rows, part.columns, config)
-        for sample in used[:MOST_SAMPLES]:
-            cells = sample[part.row : part.row + part.rows, part.column : part.column + part.columns]
-            most += max(kernel_partition(cells, config, 0 if len(blocks) > 1 else None).loads)
-            full += rows * columns * channels
-    return most / full
+    return [map_part(node.window, tile, height, width) for tile in fitting_parts(node, spec, whole, config)]
+
+
+def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: SystolicConfig) -> tuple[float, int]:
+    """Clocks of a layer's maps (rows, columns, channels), about, and values of their slowest units."""
+    blocks = words_read(node, config)
+    steps = sum(block_steps(node, 0, node.channels, config)) / maps[0].shape[2]
+    fed = sum(map(len, blocks)) * blocks_of(node, config, node.channels) // len(blocks)
+    loads = [_slowest(node, cells, blocks, config) for cells in maps]
+    clocks = sum(
+        _counted(node, cells, config) + max(steps * load, fed * cells.shape[0] * cells.shape[1])
+        for cells, load in zip(maps, loads, strict=True)
+    )
+    return clocks, sum(loads)
+
+
+def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[range], config: SystolicConfig) -> int:
+    """Values of the unit with most of them."""
+    partition = layer_partition(node, cells, config).partition
+    return int(unit_values(partition, cells, blocks, config).max())
+
+
+def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
+    """Clocks in which a map is counted and its limits move, about."""
+    rows, columns, channels = cells.shape
+    if not allowed_moves(rows, columns, node, config):
+        return 0
+    return rows * columns * -(-channels // config.lanes) + MOVE_CLOCKS
 
 
 def words_read(node: ArrayNode, config: SystolicConfig) -> list[range]:

@@ -25,7 +25,7 @@ from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.engines.skip_array.unit_clocks import cluster_clocks
-from bfpga.engines.skip_array.unit_maps import map_part, may_balance, work_difference
+from bfpga.engines.skip_array.unit_maps import allowed_moves, joined_pieces, map_part, work_difference
 from bfpga.errors import ProgramError
 
 
@@ -285,9 +285,11 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     result.input_wrap_word, result.input_wrap_bank = split(config, region.pitch - part.columns, words)
     result.map_cells = part.rows * part.columns
     result.map_groups = -(-result.map_cells // result.group_columns)
-    if may_balance(part.rows, part.columns, node, config):
-        result.most_moves = config.cluster_moves
-        result.work_difference = work_difference(part.rows, part.columns, result.channel_words * config.lanes, config)
+    joined = result.joined_rows, result.joined_columns = joined_pieces(part.rows, part.columns, node, config)
+    result.most_moves = allowed_moves(part.rows, part.columns, node, config)
+    if result.most_moves:
+        channels = result.channel_words * config.lanes
+        result.work_difference = work_difference(part.rows, part.columns, channels, config, joined)
 
 
 def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.skip_array.unit_maps import equal_piece, grid_blocks, piece_blocks
+from bfpga.engines.skip_array.unit_maps import Joined, equal_piece, grid_blocks, piece_blocks
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 #: Clocks of a value of a channel without weights.
@@ -70,7 +70,7 @@ def _listed(weights: IntArray, config: SystolicConfig) -> BoolArray:
     return pairs
 
 
-def piece_groups(area: int, share: float, config: SystolicConfig) -> float:
+def piece_groups(area: float, share: float, config: SystolicConfig) -> float:
     """Groups in which the values of a piece and channel are computed; share: of values that are not zero.
 
     Units of variant E take each value by itself, others up to ``block_values`` of a micro-tile: values are taken to lie
@@ -88,7 +88,8 @@ def gather_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks in which a unit of variants B to D gathers its micro-tiles, all words of channels of a block."""
     if not config.indexes_products:
         return 0
-    tiles = piece_blocks(*equal_piece(descriptor.input_height, descriptor.input_width, config), config)
+    rows, columns = descriptor.input_height, descriptor.input_width
+    tiles = piece_blocks(*equal_piece(rows, columns, config, joined_of(descriptor)), config)
     groups = -(-config.cluster_kernel * config.cluster_kernel // config.block_values)
     return descriptor.channel_words * (tiles * config.lanes * groups + GATHER_PAUSE)
 
@@ -143,6 +144,17 @@ def left_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     return int((-(-parts // beside)).sum()) * config.rows + LEAVING
 
 
+def joined_of(descriptor: Descriptor) -> Joined:
+    """Pieces of the grid that are one in an operation."""
+    return max(1, descriptor.joined_rows), max(1, descriptor.joined_columns)
+
+
+def unit_cells(rows: int, columns: int, config: SystolicConfig, joined: Joined) -> float:
+    """Cells of a unit, of the largest of equal pieces without a zero."""
+    down, across = equal_piece(rows, columns, config, joined)
+    return down * across / (joined[0] * joined[1])
+
+
 def feed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks in which the map comes once, all words of channels of a block: a beat of cells, a cell a clock."""
     beats = descriptor.map_groups * descriptor.read_slots
@@ -175,8 +187,8 @@ def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor:
 
 def _unit_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> list[int]:
     """Clocks in which the slowest unit computes each block."""
-    rows, columns = equal_piece(descriptor.input_height, descriptor.input_width, config)
-    groups = piece_groups(rows * columns, node.input_share, config)
+    cells = unit_cells(descriptor.input_height, descriptor.input_width, config, joined_of(descriptor))
+    groups = piece_groups(cells, node.input_share, config)
     gathered = gather_clocks(config, descriptor)
     return [
         max(gathered, round(groups * step)) for step in block_steps(node, m0, m0 + descriptor.output_rows, config)

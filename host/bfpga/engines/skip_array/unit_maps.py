@@ -1,7 +1,8 @@
 """Maps of a sparse cluster in the place of the array: what of its input an operation reads, and what units hold of it.
 
-An operation reads the cells that its outputs need as one map, cut into pieces for the units. Sums of the whole map,
-its full grid, lie in blocks of kernel rows x kernel columns cells (SC E3, E4).
+An operation reads the cells that its outputs need as one map, cut into pieces for the units. Pieces of the grid may be
+joined: there are fewer then, and the units of each take its values in turn. Sums of the whole map, its full grid, lie
+in blocks of kernel rows x kernel columns cells (SC E3, E4).
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from typing import NamedTuple
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile, Window
+
+#: Pieces of the grid, down and across, that are one.
+Joined = tuple[int, int]
+#: Every unit has a piece of its own.
+APART: Joined = (1, 1)
 
 
 class MapPart(NamedTuple):
@@ -46,9 +52,37 @@ def piece_blocks(rows: int, columns: int, config: SystolicConfig) -> int:
     return ((rows + 2 * kernel - 3) // kernel + 1) * ((columns + 2 * kernel - 3) // kernel + 1)
 
 
-def equal_piece(rows: int, columns: int, config: SystolicConfig) -> tuple[int, int]:
+def joined_grid(joined: Joined, config: SystolicConfig) -> tuple[int, int]:
+    """Bands, and pieces of each, into which maps are cut."""
+    return config.cluster_rows // joined[0], config.cluster_columns // joined[1]
+
+
+def equal_piece(rows: int, columns: int, config: SystolicConfig, joined: Joined = APART) -> tuple[int, int]:
     """Rows and columns of the largest piece of a map that is cut into equal ones."""
-    return -(-rows // config.cluster_rows), -(-columns // config.cluster_columns)
+    bands, across = joined_grid(joined, config)
+    return -(-rows // bands), -(-columns // across)
+
+
+def pieces_fit(rows: int, columns: int, config: SystolicConfig, joined: Joined = APART) -> bool:
+    """Whether a unit holds the sums of the largest piece of a map that is cut into equal ones."""
+    return piece_blocks(*equal_piece(rows, columns, config, joined), config) <= config.cluster_words
+
+
+def possible_joins(config: SystolicConfig) -> list[Joined]:
+    """How many pieces of the grid may be one, none first. Units of variant B need all values of a micro-tile."""
+    if config.indexes_products:
+        return [APART]
+    down, across = _divisors(config.cluster_rows), _divisors(config.cluster_columns)
+    return sorted(((rows, columns) for rows in down for columns in across), key=lambda join: join[0] * join[1])
+
+
+def _divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+def joined_pieces(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> Joined:
+    """Pieces of the grid that are one of a layer's map: those of the layer, if units hold the sums of such pieces."""
+    return node.joined_pieces if pieces_fit(rows, columns, config, node.joined_pieces) else APART
 
 
 def map_fits(rows: int, columns: int, config: SystolicConfig) -> bool:
@@ -58,7 +92,7 @@ def map_fits(rows: int, columns: int, config: SystolicConfig) -> bool:
         return rows + halo <= config.tile_rows and columns + halo <= config.tile_columns
     if max(rows, columns) > config.cluster_lines or grid_blocks(rows, columns, config) > config.cluster_blocks:
         return False
-    return piece_blocks(*equal_piece(rows, columns, config), config) <= config.cluster_words
+    return pieces_fit(rows, columns, config)
 
 
 def run_passes(columns: int, lines: int, kernel: int) -> int:
@@ -67,18 +101,22 @@ def run_passes(columns: int, lines: int, kernel: int) -> int:
     return 1 << (-(-groups // 2) - 1).bit_length()
 
 
-def may_balance(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> bool:
-    """Whether limits of pieces move: every piece has a line, and the blocks of kernels read the same channels."""
-    return rows >= config.cluster_rows and columns >= config.cluster_columns and node.groups == 1
+def allowed_moves(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> int:
+    """How often limits of a map's pieces may move: there are several, every piece has a line, and the blocks of kernels
+    read the same channels."""
+    bands, across = joined_grid(joined_pieces(rows, columns, node, config), config)
+    moves = bands * across > 1 and rows >= bands and columns >= across and node.groups == 1
+    return config.cluster_moves * moves
 
 
-def work_difference(rows: int, columns: int, channels: int, config: SystolicConfig) -> int:
+def work_difference(rows: int, columns: int, channels: int, config: SystolicConfig, joined: Joined = APART) -> int:
     """The threshold of the work of two pieces, in counts: points are of the nominal area of a piece (SC 9, I2).
 
     channels: in whole words of them.
     """
     words = -(-channels // config.lanes)
-    return rows * columns * words * config.lanes * config.cluster_threshold // (100 * config.cluster_units)
+    bands, across = joined_grid(joined, config)
+    return rows * columns * words * config.lanes * config.cluster_threshold // (100 * bands * across)
 
 
 def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: SystolicConfig) -> list[Tile]:

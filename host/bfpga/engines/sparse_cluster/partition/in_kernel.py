@@ -1,47 +1,92 @@
 """Pieces of a map as the partition process of a kernel cuts it (processes/cluster/partition.hpp), limit by limit.
 
 It begins with equal pieces, the limit of piece i at line i * lines / pieces, rounded down, and makes the moves of
-``exchange`` while two pieces differ by more than a threshold, a move helps, and moves are allowed.
+``exchange`` while two pieces differ by more than a threshold, a move helps, and moves are allowed. Where pieces of the
+grid are joined, there are fewer, and units of a piece take its cells with values in turn (distributor.hpp).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.skip_array.unit_maps import work_difference
+from bfpga.contract.program import ArrayNode
+from bfpga.engines.skip_array.unit_maps import (
+    APART,
+    Joined,
+    allowed_moves,
+    joined_grid,
+    joined_pieces,
+    work_difference,
+)
 from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, Partition, work_table
 from bfpga.engines.sparse_cluster.partition.geometry import overlap_add_geometry
 from bfpga.engines.sparse_cluster.partition.moves import Capacity, Limits, Search
-from bfpga.formats.arrays import BoolArray
+from bfpga.formats.arrays import BoolArray, Int64Array
 
 
-def kernel_partition(nonzero: BoolArray, config: SystolicConfig, moves: int | None = None) -> BalancedPartition:
-    """How a map (rows, columns, channels) is cut; moves: that are allowed, None for those of the configuration.
+def layer_partition(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig) -> BalancedPartition:
+    """How a map (rows, columns, channels) of a layer is cut."""
+    rows, columns, _ = nonzero.shape
+    joined = joined_pieces(rows, columns, node, config)
+    return kernel_partition(nonzero, config, allowed_moves(rows, columns, node, config), joined)
 
-    A map with fewer lines than pieces has empty ones, and none of its limits moves.
+
+def kernel_partition(
+    nonzero: BoolArray, config: SystolicConfig, moves: int, joined: Joined = APART
+) -> BalancedPartition:
+    """How a map (rows, columns, channels) is cut with so many moves at most; a map with few lines has empty pieces.
+
+    joined: pieces of the grid that are one.
     """
     rows, columns, channels = nonzero.shape
-    grid = config.cluster_rows, config.cluster_columns
+    bands, across = joined_grid(joined, config)
     geometry = overlap_add_geometry(rows, columns)
     table = work_table(np.count_nonzero(nonzero, axis=2).astype(np.int64), geometry)
-    down, across = _equal(rows, grid[0]), _equal(columns, grid[1])
     worst, kernel = 2 * config.cluster_kernel - 1, config.cluster_kernel
     capacity = Capacity(config.cluster_words, (worst, worst), (kernel, kernel))
-    search = Search(table, geometry, Limits.of(down, [across] * grid[0]), capacity)
-    wide = rows >= grid[0] and columns >= grid[1]
-    allowed = (config.cluster_moves if moves is None else moves) if wide else 0
-    threshold = work_difference(rows, columns, channels, config)
+    search = Search(table, geometry, Limits.of(_equal(rows, bands), [_equal(columns, across)] * bands), capacity)
+    threshold = work_difference(rows, columns, channels, config, joined)
     start = loads = search.loads()
     begun = _partition(search.limits)
     history = [float(np.ptp(loads))]
-    while history[-1] > threshold and len(history) <= allowed and search.improve(loads):
+    while history[-1] > threshold and len(history) <= moves and search.improve(loads):
         loads = search.loads()
         history.append(float(np.ptp(loads)))
     return BalancedPartition(
         _partition(search.limits), begun, tuple(loads.ravel().tolist()), tuple(start.ravel().tolist()),
         history[-1] <= threshold, tuple(history),
     )  # fmt: skip
+
+
+def unit_values(
+    partition: Partition, nonzero: BoolArray, blocks: Sequence[range], config: SystolicConfig
+) -> Int64Array:
+    """Values that are not zero of each unit (units,), of a map (rows, columns, channels).
+
+    blocks: words of channels that each block of output channels reads, one where all read the same. Units of a piece
+    take its cells that have a value, word of channels by word in raster order, in turn, for each block anew.
+    """
+    words = values_of_words(nonzero, config.lanes)
+    pieces = partition.rectangles()
+    sharers = config.cluster_units // len(pieces)
+    found = np.zeros((len(pieces), sharers), np.int64)
+    for own, piece in zip(found, pieces, strict=True):
+        inside = words[:, piece.row0 : piece.row1, piece.column0 : piece.column1]
+        for block in blocks:
+            values = inside[block.start : block.stop].ravel()
+            values = values[values > 0]
+            own += np.bincount(np.arange(len(values)) % sharers, values, sharers).astype(np.int64)
+    return found.ravel()
+
+
+def values_of_words(nonzero: BoolArray, lanes: int) -> Int64Array:
+    """How many values of a word are not zero (words, rows, columns), of a map (rows, columns, channels)."""
+    starts = np.arange(0, nonzero.shape[2], lanes)
+    counts: Int64Array = np.add.reduceat(nonzero, starts, axis=2, dtype=np.int64).transpose(2, 0, 1)
+    return counts
 
 
 def _equal(lines: int, pieces: int) -> list[int]:

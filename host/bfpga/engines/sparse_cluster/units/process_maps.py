@@ -15,7 +15,7 @@ from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers, blocks
 from bfpga.formats.arrays import Int64Array, IntArray
 
 #: Numbers of a word with the limits of a piece.
-LIMITS = 14
+LIMITS = 16
 
 
 def unit_capacity(numbers: UnitNumbers) -> Capacity:
@@ -48,11 +48,17 @@ def map_cells(image: IntArray, numbers: UnitNumbers) -> IntArray:
     return padded.reshape(rows, columns, words, numbers.lanes).transpose(2, 0, 1, 3).reshape(-1, numbers.lanes)
 
 
-def overlap_add_limits(pieces: Sequence[Rectangle], numbers: UnitNumbers, units: int) -> IntArray:
-    """Limits (units, 14) of pieces that share no cell: all of their sums are taken (R30)."""
+def overlap_add_limits(
+    pieces: Sequence[Rectangle], numbers: UnitNumbers, units: int, sharers: int = 1
+) -> IntArray:
+    """Limits (units, 16) of pieces that share no cell: all of their sums are taken (R30).
+
+    sharers: units of a piece, which take its cells with values in turn.
+    """
     rows, columns = numbers.kernel
+    pieces = [piece for piece in pieces for _ in range(sharers)]
     taken = [Rectangle(p.row0, p.column0, p.row1 + rows - 1, p.column1 + columns - 1) for p in pieces]
-    return _limits(pieces, taken, numbers, units)
+    return _limits(pieces, taken, numbers, units, sharers)
 
 
 def halo_limits(
@@ -64,7 +70,7 @@ def halo_limits(
     padding: Padding = NO_PADDING,
     stride: tuple[int, int] = (1, 1),
 ) -> IntArray:
-    """Limits (units, 14) of pieces that own outputs: sums of these are taken, from cells that others have too (R29)."""
+    """Limits (units, 16) of pieces that own outputs: sums of these are taken, from cells that others have too (R29)."""
     pieces = [geometry.stored(each) for each in outputs]
     first = kernel[0] - 1 - padding.top, kernel[1] - 1 - padding.left
     taken = [
@@ -79,13 +85,16 @@ def halo_limits(
     return _limits(pieces, taken, numbers, units)
 
 
-def _limits(pieces: Sequence[Rectangle], taken: Sequence[Rectangle], numbers: UnitNumbers, units: int) -> IntArray:
+def _limits(
+    pieces: Sequence[Rectangle], taken: Sequence[Rectangle], numbers: UnitNumbers, units: int, sharers: int = 1
+) -> IntArray:
     words = np.zeros((units, LIMITS), np.int32)
-    for word, piece, own in zip(words, pieces, taken, strict=False):
+    for unit, (piece, own) in enumerate(zip(pieces, taken, strict=True)):
         if piece.rows > 0 and piece.columns > 0:
             blocks = blocks_of(piece, numbers)
             ends = blocks.row + blocks.rows, blocks.column + blocks.columns
-            word[:] = [*piece, blocks.row, blocks.column, *ends, *own, blocks.count - 1, 1]
+            turns = unit % sharers, sharers - 1
+            words[unit] = [*piece, blocks.row, blocks.column, *ends, *own, blocks.count - 1, *turns, 1]
     return words
 
 

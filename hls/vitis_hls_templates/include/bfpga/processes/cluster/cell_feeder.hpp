@@ -165,6 +165,8 @@ class CellFeeder {
         beat.columns = line(d.input_width);
         beat.words = line(d.channel_words);
         beat.moves = line(d.most_moves);
+        beat.joined_rows = line(d.joined_rows);
+        beat.joined_columns = line(d.joined_columns);
         beat.work_difference = static_cast<int_t<32>>(d.work_difference);
         beat.stop = ends;
         return beat;

@@ -1,4 +1,5 @@
-// Gives the cells of a map to the units whose pieces have them (SC R21, R40): a cell a clock, zeros to nobody.
+// Gives the cells of a map to the units whose pieces have them (SC R21, R40): a cell a clock, zeros to nobody. Units
+// that share a piece take its cells in turn, so each gets as many, wherever the values lie.
 //
 // Places of a piece follow the walk: a block further behind every kernel column of the map, a row of blocks further
 // behind every kernel row. Nothing is multiplied or divided.
@@ -21,9 +22,10 @@ class PieceDistributor {
     enum Step { Waits, Limits_Come, Opens, Cells_Come, Ends, Drains };
 
    public:
-    PieceDistributor() : limits_(), base_() {
+    PieceDistributor() : limits_(), base_(), left_() {
 #pragma HLS ARRAY_PARTITION variable=limits_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=base_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=left_ complete dim=0
         clear();
     }
 
@@ -117,8 +119,13 @@ class PieceDistributor {
         const Limits& limits = limits_[U];
         const bool inside =
             row_ >= limits.row && row_ < limits.end_row && column_ >= limits.column && column_ < limits.end_column;
-        const bool cell = step_ == Cells_Come && cell_.there() && inside && limits.used && cell_.beat().any();
+        const bool shared = step_ == Cells_Come && cell_.there() && inside && limits.used && cell_.beat().any();
+        const bool cell = shared && left_[U] == 0;
         const bool opens = step_ == Opens && limits.used;
+        left_[U] = opens    ? limits.turn
+                   : cell   ? limits.last_turn
+                   : shared ? static_cast<typename Limits::unit_t>(left_[U] - 1)
+                            : left_[U];
         const bool drains = step_ == Drains && limits.used;
         PieceBeat<Config> beat;
         beat.stop = stops_;
@@ -230,9 +237,10 @@ class PieceDistributor {
     bool stops_;
     unit_t unit_;  // whose limits come
     line_t word_, row_, column_;
-    place_t block_column_;              // of the cell, as places count
-    phase_t row_phase_, column_phase_;  // of the cell in its block
-    place_t base_[units];               // places of the row of blocks, from the map's first column on
+    place_t block_column_;                 // of the cell, as places count
+    phase_t row_phase_, column_phase_;     // of the cell in its block
+    place_t base_[units];                  // places of the row of blocks, from the map's first column on
+    typename Limits::unit_t left_[units];  // cells of the piece until one is the unit's
 };
 
 }  // namespace bfpga

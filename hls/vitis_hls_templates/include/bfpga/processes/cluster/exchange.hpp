@@ -11,13 +11,15 @@ namespace bfpga {
 // Limits of bands and of their pieces, and the work of each piece.
 template <class Config>
 struct PartitionLimits {
-    static constexpr int bands = Config::grid_rows;
-    static constexpr int across = Config::grid_columns;
+    static constexpr int most_bands = Config::grid_rows;
+    static constexpr int most_across = Config::grid_columns;
     using work_t = typename WorkTable<Config>::work_t;
+    using index_t = uint_t<bit_length((most_bands > most_across ? most_bands : most_across) + 1)>;
 
-    line_t row[bands + 1];
-    line_t column[bands][across + 1];
-    work_t load[bands][across];
+    index_t bands, across;  // that there are, and pieces of each
+    line_t row[most_bands + 1];
+    line_t column[most_bands][most_across + 1];
+    work_t load[most_bands][most_across];
 };
 
 template <class Config>
@@ -26,15 +28,13 @@ class ExchangeSearch {
     using Partition = PartitionLimits<Config>;
     using Table = WorkTable<Config>;
     using work_t = typename Table::work_t;
-    static constexpr int bands = Config::grid_rows;
-    static constexpr int across = Config::grid_columns;
-    static constexpr int of_bands = 2 * bands * (across - 1);
-    static constexpr int candidates = of_bands + 2 * (bands - 1);
-    static constexpr int terms = 2 * of_bands + 2 * across * 2 * (bands - 1);
+    static constexpr int most_bands = Partition::most_bands;
+    static constexpr int most_across = Partition::most_across;
+    static constexpr int candidates = 2 * most_bands * (most_across - 1) + 2 * (most_bands - 1);
     static constexpr int change_bits = 2 * Config::work_bits + 8;
     using change_t = int_t<change_bits>;
     using number_t = uint_t<bit_length(candidates)>;
-    using index_t = uint_t<bit_length((bands > across ? bands : across) + 1)>;
+    using index_t = typename Partition::index_t;
     using place_t = int_t<line_bits + 2>;
 
     // One piece of one candidate.
@@ -47,6 +47,15 @@ class ExchangeSearch {
         bool first_term, last_term;
     };
 
+    // A candidate that is known, or nothing.
+    struct Candidate {
+        bool known;
+        Term term;  // its last one
+        line_t place;
+        bool possible;
+        change_t change;
+    };
+
    public:
     ExchangeSearch() : best_(0) {
 #pragma HLS ARRAY_PARTITION variable=open_ complete dim=0
@@ -56,7 +65,7 @@ class ExchangeSearch {
     bool move(Partition& partition, const Table& table) {
         best_ = 0;
         line_t distance = 1;
-        bool left = candidates > 0;
+        bool left = partition.bands != 1 || partition.across != 1;
     Candidates_Open:
         for (int k = 0; k < candidates; ++k) {
 #pragma HLS UNROLL
@@ -78,50 +87,56 @@ class ExchangeSearch {
    private:
     // All candidates that are open, at a distance; whether one is left.
     bool round(const Partition& partition, const Table& table, line_t distance) {
-        Term term = {false, 0, 1, false, false, 0, true, across == 0};
+        Term term = {partition.across == 1, 0, 1, false, false, 0, true, false};
+        // What a term has completed is compared in the next clock: sum and comparison are too long for one.
+        Candidate candidate = {};
         number_t number = 0;
-        change_t change = 0;
         bool fits = true;
         bool left = false;
-        if (across == 1) {
-            term.between_bands = true;
-        }
+        bool weighing = true, deciding = true;
         PipelinedLoop loop("Terms");
     Terms:
-        for (int n = 0; n < terms; ++n) {
+        while (deciding) {
 // II=1: what is carried are a sum and a comparison; which term comes next depends on none of them.
 #pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=4 max=256
             loop.iteration();
+            if (candidate.known) {
+                left = decide(number, candidate) || left;
+                number = static_cast<number_t>(number + 1);
+            }
+            deciding = weighing;
             term.first_term = term.between_bands ? !term.second && term.piece == 0 : !term.second;
-            term.last_term = term.second && (!term.between_bands || term.piece == across - 1);
+            term.last_term = term.second && (!term.between_bands || term.piece == partition.across - 1);
             bool inside = false;
             bool fit = false;
             place_t place = 0;
             const change_t more = change_of(partition, table, term, distance, place, inside, fit);
-            change = static_cast<change_t>((term.first_term ? static_cast<change_t>(0) : change) + more);
+            candidate.change =
+                static_cast<change_t>((term.first_term ? static_cast<change_t>(0) : candidate.change) + more);
             fits = (term.first_term || fits) && fit;
-            if (term.last_term) {
-                left = decide(number, term, place, inside, fits, change) || left;
-                number = static_cast<number_t>(number + 1);
-            }
-            advance(term);
+            candidate.possible = inside && fits;
+            candidate.term = term;
+            candidate.place = static_cast<line_t>(place);
+            candidate.known = weighing && term.last_term;
+            weighing = advance(term, partition) && weighing;
         }
         return left;
     }
 
     // A candidate is known: it is out, or a move, or changes nothing and stays. Whether it stays.
-    bool decide(number_t number, const Term& term, place_t place, bool inside, bool fits, change_t change) {
+    bool decide(number_t number, const Candidate& candidate) {
 #pragma HLS INLINE
         const bool open = open_[static_cast<int>(number)];
-        const bool possible = open && inside && fits;
-        const bool first = change == best_ && number < best_number_;
-        if (possible && change < 0 && (change < best_ || first)) {
-            best_ = change;
+        const bool possible = open && candidate.possible;
+        const bool first = candidate.change == best_ && number < best_number_;
+        if (possible && candidate.change < 0 && (candidate.change < best_ || first)) {
+            best_ = candidate.change;
             best_number_ = number;
-            best_term_ = term;
-            best_place_ = static_cast<line_t>(place);
+            best_term_ = candidate.term;
+            best_place_ = candidate.place;
         }
-        const bool stays = possible && change == 0;
+        const bool stays = possible && candidate.change == 0;
         open_[static_cast<int>(number)] = stays;
         return stays;
     }
@@ -188,37 +203,39 @@ class ExchangeSearch {
         return (cells * reciprocal) >> 14;
     }
 
-    // The term behind another one.
-    static void advance(Term& term) {
+    // The term behind another one; whether there is one. The last one's limit stays.
+    static bool advance(Term& term, const Partition& partition) {
 #pragma HLS INLINE
-        const bool last_piece = !term.between_bands || term.piece == across - 1;
+        const bool last_piece = !term.between_bands || term.piece == partition.across - 1;
         const bool candidate = term.second && last_piece;
         const bool limit = candidate && term.forward;
         term.piece = last_piece ? static_cast<index_t>(0) : static_cast<index_t>(term.piece + 1);
         term.second = last_piece ? !term.second : term.second;
         term.forward = candidate ? !term.forward : term.forward;
-        if (limit) {
-            const bool band = !term.between_bands && term.limit == across - 1;
-            const bool rows = band && term.band == bands - 1;
+        const bool band = !term.between_bands && term.limit == partition.across - 1;
+        const bool rows = band && term.band == partition.bands - 1;
+        const bool last = term.between_bands ? term.limit == partition.bands - 1 : rows && partition.bands == 1;
+        if (limit && !last) {
             term.limit = band ? static_cast<index_t>(1) : static_cast<index_t>(term.limit + 1);
             term.band = band ? static_cast<index_t>(term.band + 1) : term.band;
             term.between_bands = term.between_bands || rows;
         }
+        return !(limit && last);
     }
 
     void apply(Partition& partition) const {
 #pragma HLS INLINE
     Rows_Apply:
-        for (int b = 0; b <= bands; ++b) {
+        for (int b = 0; b <= most_bands; ++b) {
 #pragma HLS UNROLL
             const bool moves = best_term_.between_bands && best_term_.limit == b;
             partition.row[b] = moves ? best_place_ : partition.row[b];
         }
     Bands_Apply:
-        for (int b = 0; b < bands; ++b) {
+        for (int b = 0; b < most_bands; ++b) {
 #pragma HLS UNROLL
         Columns_Apply:
-            for (int c = 0; c <= across; ++c) {
+            for (int c = 0; c <= most_across; ++c) {
 #pragma HLS UNROLL
                 const bool moves = !best_term_.between_bands && best_term_.band == b && best_term_.limit == c;
                 partition.column[b][c] = moves ? best_place_ : partition.column[b][c];

@@ -106,20 +106,21 @@ struct OutputsBeat {
 // A map that is cut into pieces: equal ones, or from these on so that their work becomes even.
 template <class Config>
 struct PartitionBeat {
-    static constexpr int fields = 4;
+    static constexpr int fields = 6;
     static constexpr int difference_bits = 32;
     static constexpr int bits = PackedLines<fields>::bits + difference_bits + 2;
 
-    line_t rows, columns;       // of the map
-    line_t words;               // of channels
-    line_t moves;               // of limits, at most; 0: the pieces are equal, and no cells come
-    int_t<32> work_difference;  // of two pieces at most; it is enough
-    bool stop;                  // the start ends
+    line_t rows, columns;                // of the map
+    line_t words;                        // of channels
+    line_t moves;                        // of limits, at most; 0: the pieces are equal, and no cells come
+    line_t joined_rows, joined_columns;  // pieces of the grid that are one
+    int_t<32> work_difference;           // of two pieces at most; it is enough
+    bool stop;                           // the start ends
 
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE
-        const line_t line[fields] = {rows, columns, words, moves};
+        const line_t line[fields] = {rows, columns, words, moves, joined_rows, joined_columns};
         PackedLines<fields>::pack(to, line);
         set_signed<difference_bits>(to, PackedLines<fields>::bits, static_cast<int64_t>(work_difference));
         set_signed<1>(to, PackedLines<fields>::bits + difference_bits, stop ? 1 : 0);
@@ -134,6 +135,8 @@ struct PartitionBeat {
         columns = line[1];
         words = line[2];
         moves = line[3];
+        joined_rows = line[4];
+        joined_columns = line[5];
         work_difference = static_cast<int_t<32>>(get_signed<difference_bits>(from, PackedLines<fields>::bits));
         stop = flag_at(from, PackedLines<fields>::bits + difference_bits);
     }

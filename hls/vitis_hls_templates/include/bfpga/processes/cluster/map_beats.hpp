@@ -109,17 +109,22 @@ struct MapCellBeat {
 
 // The piece of a unit: cells that it gets, blocks that it has, and cells of the full grid that are taken from it: all
 // with overlap-add, where pieces share no cell (SC R30); those of its outputs with halo, where they do (SC R29).
-// Ends are exclusive.
+// Ends are exclusive. Several units may have a piece: of its cells with values each takes one in turn, and the sums of
+// all are added.
 template <class Config>
 struct LimitsBeat {
     static constexpr int fields = 13;
-    static constexpr int bits = PackedLines<fields>::bits + 2;
+    static constexpr int unit_bits = bit_length(Config::units);
+    static constexpr int turns = PackedLines<fields>::bits;
+    static constexpr int bits = turns + 2 * unit_bits + 2;
+    using unit_t = uint_t<unit_bits>;
 
     line_t row, column, end_row, end_column;
     line_t block_row, block_column, end_block_row, end_block_column;
     line_t taken_row, taken_column, taken_end_row, taken_end_column;
-    line_t last_place;  // its last block
-    bool used;          // the unit has a piece
+    line_t last_place;       // its last block
+    unit_t turn, last_turn;  // cells before the unit's first one, and between two of them
+    bool used;               // the unit has a piece
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -128,7 +133,9 @@ struct LimitsBeat {
                                      block_column,  end_block_row,    end_block_column, taken_row,  taken_column,
                                      taken_end_row, taken_end_column, last_place};
         PackedLines<fields>::pack(to, line);
-        set_signed<1>(to, PackedLines<fields>::bits, used ? 1 : 0);
+        set_signed<unit_bits>(to, turns, static_cast<int64_t>(turn));
+        set_signed<unit_bits>(to, turns + unit_bits, static_cast<int64_t>(last_turn));
+        set_signed<1>(to, turns + 2 * unit_bits, used ? 1 : 0);
     }
 
     template <class Bits>
@@ -149,7 +156,9 @@ struct LimitsBeat {
         taken_end_row = line[10];
         taken_end_column = line[11];
         last_place = line[12];
-        used = flag_at(from, PackedLines<fields>::bits);
+        turn = unsigned_at<unit_bits>(from, turns);
+        last_turn = unsigned_at<unit_bits>(from, turns + unit_bits);
+        used = flag_at(from, turns + 2 * unit_bits);
     }
 };
 

@@ -3,6 +3,8 @@
 // The values that are not zero are counted as the map comes, all channels of a cell together. Then limits move, one at
 // a time, until no two pieces differ by more than a threshold, no move helps, or as many moves as are allowed were
 // made. A threshold out of reach is a result like any other: the report says so.
+//
+// Pieces of the grid may be joined: then a map is cut into fewer pieces, and the units of a joined one share its cells.
 #pragma once
 #include "bfpga/processes/cluster/exchange.hpp"
 #include "bfpga/processes/cluster/layer.hpp"
@@ -18,9 +20,12 @@ class PartitionProcess {
     using Limits = LimitsBeat<Config>;
     using Maps = PartitionBeat<Config>;
     using work_t = typename WorkTable<Config>::work_t;
-    static constexpr int bands = Config::grid_rows;
-    static constexpr int across = Config::grid_columns;
-    static constexpr int units = bands * across;
+    using Partition = PartitionLimits<Config>;
+    using index_t = typename Partition::index_t;
+    static constexpr int most_bands = Partition::most_bands;
+    static constexpr int most_across = Partition::most_across;
+    static constexpr int units = most_bands * most_across;
+    using unit_t = typename Limits::unit_t;
 
    public:
     PartitionProcess() {
@@ -43,6 +48,7 @@ class PartitionProcess {
 #pragma HLS UNROLL
             number[n] = numbers.read();
         }
+        join(1, 1);
         read_start(numbers);
         count(static_cast<line_t>(number[0]), static_cast<line_t>(number[1]), static_cast<line_t>(number[2]), cells);
         const int_t<32> moves = search(number[3], number[4]);
@@ -66,7 +72,8 @@ class PartitionProcess {
             const Maps map = from_wire<Maps>(maps.read());
             running = !map.stop;
             if (running) {
-                start_equal(map.rows, map.columns);
+                join(map.joined_rows, map.joined_columns);
+                start_equal(map);
                 if (map.moves != 0) {
                     count_words(map, cells);
                     search(map.work_difference, static_cast<int_t<32>>(map.moves));
@@ -93,20 +100,64 @@ class PartitionProcess {
         return moves;
     }
 
-    void start_equal(line_t rows, line_t columns) {
+    // So many pieces of the grid are one, down and across; numbers that divide the grid.
+    void join(line_t down, line_t beside) {
+#pragma HLS INLINE
+        simulation_check(divides<most_bands>(down) && divides<most_across>(beside), "a map",
+                         "joins pieces in no equal parts of the grid; rows:", static_cast<int>(down));
+        partition_.bands = parts_of<most_bands>(down);
+        partition_.across = parts_of<most_across>(beside);
+        last_turn_ = static_cast<unit_t>(
+            static_cast<int>(static_cast<index_t>(down)) * static_cast<int>(static_cast<index_t>(beside)) - 1);
+    }
+
+    template <int N>
+    static bool divides(line_t joined) {
+        return joined != 0 && N % static_cast<int>(joined) == 0;
+    }
+
+    // How many parts there are of N of which `joined` are one.
+    template <int N>
+    static index_t parts_of(line_t joined) {
+#pragma HLS INLINE
+        index_t parts = N;
+    Parts_Choose:
+        for (int j = 2; j <= N; ++j) {
+#pragma HLS UNROLL
+            parts = joined == j ? static_cast<index_t>(N / j) : parts;
+        }
+        return parts;
+    }
+
+    // Limit `number` of equal pieces of which `joined` are one: one of those of all.
+    template <int N>
+    static line_t joined_limit(line_t lines, int number, line_t joined) {
+#pragma HLS INLINE
+        line_t limit = equal_limit<N>(lines, number);
+    Limits_Choose:
+        for (int j = 2; j <= N; ++j) {
+#pragma HLS UNROLL
+            if (N % j == 0) {
+                limit = joined == j ? equal_limit<N>(lines, number * j < N ? number * j : N) : limit;
+            }
+        }
+        return limit;
+    }
+
+    void start_equal(const Maps& map) {
 #pragma HLS INLINE
     Rows_Start:
-        for (int b = 0; b <= bands; ++b) {
+        for (int b = 0; b <= most_bands; ++b) {
 #pragma HLS UNROLL
-            partition_.row[b] = equal_limit<bands>(rows, b);
+            partition_.row[b] = joined_limit<most_bands>(map.rows, b, map.joined_rows);
         }
     Bands_Start:
-        for (int b = 0; b < bands; ++b) {
+        for (int b = 0; b < most_bands; ++b) {
 #pragma HLS UNROLL
         Columns_Start:
-            for (int c = 0; c <= across; ++c) {
+            for (int c = 0; c <= most_across; ++c) {
 #pragma HLS UNROLL
-                partition_.column[b][c] = equal_limit<across>(columns, c);
+                partition_.column[b][c] = joined_limit<most_across>(map.columns, c, map.joined_columns);
             }
         }
     }
@@ -152,15 +203,15 @@ class PartitionProcess {
     void read_start(stream<int_t<32>>& numbers) {
 #pragma HLS INLINE
     Rows_Read:
-        for (int b = 0; b <= bands; ++b) {
+        for (int b = 0; b <= most_bands; ++b) {
 #pragma HLS UNROLL
             partition_.row[b] = static_cast<line_t>(numbers.read());
         }
     Bands_Read:
-        for (int b = 0; b < bands; ++b) {
+        for (int b = 0; b < most_bands; ++b) {
 #pragma HLS UNROLL
         Columns_Read:
-            for (int c = 0; c <= across; ++c) {
+            for (int c = 0; c <= most_across; ++c) {
 #pragma HLS UNROLL
                 partition_.column[b][c] = static_cast<line_t>(numbers.read());
             }
@@ -217,24 +268,36 @@ class PartitionProcess {
 
     // The work of every piece, the largest and the smallest.
     void find_loads() {
-        int band = 0, piece = 0;
+        index_t band = 0, piece = 0;
+        bool first = true, weighing = true;
         largest_ = 0;
         PipelinedLoop loop("Loads");
     Loads:
-        for (int n = 0; n < units; ++n) {
+        while (weighing) {
 // II=1: a piece a clock, limits stand.
 #pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=1 max=16
             loop.iteration();
-            const Lines rows = {partition_.row[band], partition_.row[band + 1]};
-            const Lines columns = {partition_.column[band][piece], partition_.column[band][piece + 1]};
+            const int b = static_cast<int>(band), c = static_cast<int>(piece);
+            const Lines rows = {partition_.row[b], partition_.row[b + 1]};
+            const Lines columns = {partition_.column[b][c], partition_.column[b][c + 1]};
             const work_t load = table_.work(rows, columns, true);
-            partition_.load[band][piece] = load;
+            partition_.load[b][c] = load;
             largest_ = load > largest_ ? load : largest_;
-            smallest_ = n == 0 || load < smallest_ ? load : smallest_;
-            const bool last = piece == across - 1;
-            piece = last ? 0 : piece + 1;
-            band = last && n != units - 1 ? band + 1 : band;
+            smallest_ = first || load < smallest_ ? load : smallest_;
+            first = false;
+            weighing = !next_piece(band, piece);
         }
+    }
+
+    // The piece behind another one; whether that is the last, behind which is the first.
+    bool next_piece(index_t& band, index_t& piece) const {
+#pragma HLS INLINE
+        const bool last_piece = piece == partition_.across - 1;
+        const bool last_band = band == partition_.bands - 1;
+        piece = last_piece ? static_cast<index_t>(0) : static_cast<index_t>(piece + 1);
+        band = !last_piece ? band : last_band ? static_cast<index_t>(0) : static_cast<index_t>(band + 1);
+        return last_piece && last_band;
     }
 
     bool met(int_t<32> threshold) const {
@@ -242,29 +305,36 @@ class PartitionProcess {
         return static_cast<int_t<32>>(largest_) - static_cast<int_t<32>>(smallest_) <= threshold;
     }
 
+    // The limits of each unit; those of a piece follow each other and take its cells in turn.
     void send(stream<wire_t<Limits>>& limits, stream<wire_t<Limits>>& grid_limits) {
 #pragma HLS INLINE
-        int band = 0, piece = 0;
+        index_t band = 0, piece = 0;
+        unit_t turn = 0;
         PipelinedLoop loop("Limits");
     Limits_Send:
         for (int n = 0; n < units; ++n) {
-// II=1: a piece a clock.
+// II=1: a unit a clock.
 #pragma HLS PIPELINE II=1
             loop.iteration();
-            const Limits beat =
-                piece_limits<Config>({partition_.row[band], partition_.row[band + 1]},
-                                     {partition_.column[band][piece], partition_.column[band][piece + 1]});
+            const int b = static_cast<int>(band), c = static_cast<int>(piece);
+            Limits beat = piece_limits<Config>({partition_.row[b], partition_.row[b + 1]},
+                                               {partition_.column[b][c], partition_.column[b][c + 1]});
+            beat.turn = turn;
+            beat.last_turn = last_turn_;
             limits.write(to_wire(beat));
             grid_limits.write(to_wire(beat));
-            const bool last = piece == across - 1;
-            piece = last ? 0 : piece + 1;
-            band = last && n != units - 1 ? band + 1 : band;
+            const bool last_of_piece = turn == last_turn_;
+            turn = last_of_piece ? static_cast<unit_t>(0) : static_cast<unit_t>(turn + 1);
+            if (last_of_piece) {
+                next_piece(band, piece);
+            }
         }
     }
 
     WorkTable<Config> table_;
     ColumnWork<Config> columns_;
-    PartitionLimits<Config> partition_;
+    Partition partition_;
+    unit_t last_turn_;  // of the units of a piece
     ExchangeSearch<Config> search_;
     work_t largest_, smallest_;
 };

@@ -12,7 +12,8 @@ inline line_t block_of(line_t line) {
     return static_cast<line_t>((static_cast<int>(line) * reciprocal) >> 14);
 }
 
-// What a unit is told of its piece: all of its sums are taken (SC R30). A piece without a cell is nobody's.
+// What a unit is told of its piece, if it alone has it: all of its sums are taken (SC R30). A piece without a cell is
+// nobody's.
 template <class Config>
 inline LimitsBeat<Config> piece_limits(const Lines& rows, const Lines& columns) {
 #pragma HLS INLINE
@@ -36,6 +37,8 @@ inline LimitsBeat<Config> piece_limits(const Lines& rows, const Lines& columns) 
     const int down = static_cast<int>(beat.end_block_row) - static_cast<int>(beat.block_row);
     const int beside = static_cast<int>(beat.end_block_column) - static_cast<int>(beat.block_column);
     beat.last_place = static_cast<line_t>(down * beside - 1);
+    beat.turn = 0;
+    beat.last_turn = 0;
     beat.used = rows.first != rows.end && columns.first != columns.end;
     simulation_check(!beat.used || down * beside <= T::words, "a piece", "has more blocks than a unit:", down * beside);
     return beat;
