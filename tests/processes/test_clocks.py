@@ -10,6 +10,7 @@ import pytest
 from kernel_pairs import QUICK, small
 from small_networks import Network, compiled
 
+from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.engines.array import streams
@@ -99,6 +100,16 @@ def test_a_schedule_takes_the_clocks_of_the_processes(name: str, tmp_path: Path)
         found = schedule(program.config, operations).clocks
         share = SHARE_OF_MEANS if program.config.skips_activations else SHARE
         assert abs(found - clocks - STAGES * computing) <= share * clocks
+
+
+def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> None:
+    """One is placed a clock, however few products and sums a pass has."""
+    wide = small(rows=16, weight_words=4096, **SKIPPING | {"columns": 32, "skip_groups": 16})
+    program = compiled(network(), tmp_path, wide)
+    operations = [item.descriptor for step in program.steps if isinstance(step, LaunchStep) for item in step.operations]
+    passes = [d for d in operations if d.entry_words and d.groups > 1 and d.operation == Operation.GEMM]
+    assert passes
+    assert all(d.steps >= wide.skip_halves * d.group_columns for d in passes)
 
 
 def test_a_build_without_checks_of_waivers_counts_no_clocks() -> None:

@@ -388,8 +388,9 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     result.weight_tap_step = result.weight_block_step = 0
     if piece.window.apart:
         result.flags |= int(Flag.LANES_APART)
-    left = (1 if single else config.skip_halves) * drain_cycles(config, result)
-    result.steps = max(clocks.total, left)
+    halves = 1 if single else config.skip_halves
+    # The walk places a pixel a clock.
+    result.steps = max(clocks.total, halves * drain_cycles(config, result), halves * active_columns(config, result))
 
 
 def set_chunks(config: SystolicConfig, node: ArrayNode, result: Descriptor) -> None:
