@@ -46,7 +46,7 @@ class UnitError(AssertionError):
     """What stopped a unit."""
 
 
-class _Layer(ctypes.Structure):
+class UnitLayer(ctypes.Structure):
     _fields_ = (
         ("piece", ctypes.c_void_p), ("words", ctypes.c_int32), ("step", ctypes.c_void_p), ("steps", ctypes.c_int32),
         ("rarely", ctypes.c_int32), ("room", ctypes.c_int32), ("capacity", ctypes.c_int32), ("sum", ctypes.c_void_p),
@@ -76,7 +76,7 @@ def run_unit(
     sums = np.zeros((capacity, numbers.cells), np.int64)
     message = ctypes.create_string_buffer(256)
     words, lists = np.ascontiguousarray(pieces, np.int32), np.ascontiguousarray(steps, np.int32)
-    layer = _Layer(
+    layer = UnitLayer(
         words.ctypes.data, len(words), lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data,
         0, 0, 0, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip

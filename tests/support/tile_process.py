@@ -6,7 +6,7 @@ import ctypes
 from dataclasses import dataclass
 
 import numpy as np
-from cluster_units import UnitError, UnitRun, _Layer
+from cluster_units import UnitError, UnitLayer
 from cpp_units import library
 
 from bfpga.devices.csim import Integers
@@ -44,6 +44,14 @@ class TileSizes:
         return -(-(-(-(rows + kernel - 1) // kernel) * kernel) // self.parallel)
 
 
+@dataclass(frozen=True)
+class TileRun:
+    """sums: (blocks, cells) in the order in which they left. clocks: until the last but one; 0 where nobody counts."""
+
+    sums: np.ndarray
+    clocks: int
+
+
 def sizes(number: int) -> TileSizes:
     """Those of a build."""
     values = (ctypes.c_int32 * 6)()
@@ -55,7 +63,7 @@ def sizes(number: int) -> TileSizes:
 
 def run_tile(
     integers: Integers, number: int, layers: list[tuple[np.ndarray, np.ndarray]], rarely: int = 0, room: int = 4
-) -> UnitRun:
+) -> TileRun:
     """Each layer: an image (rows, columns, channels) and weights (kernels, rows, columns, channels); ``UnitError``."""
     unit = sizes(number).unit
     maps, cells, steps = [], [], []
@@ -69,7 +77,7 @@ def run_tile(
     lists = np.ascontiguousarray(np.concatenate(steps), np.int32)
     capacity = 1 << 13
     sums, message = np.zeros((capacity, unit.cells), np.int64), ctypes.create_string_buffer(256)
-    layer = _Layer(
+    layer = UnitLayer(
         0, 0, lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data, 0, 0, 0, 0, 0, 0,
         ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
@@ -77,4 +85,4 @@ def run_tile(
     if library(LIBRARY, integers).tile_run(number, ctypes.byref(layer), ctypes.byref(given)):
         raise UnitError(message.value.decode())
     assert layer.blocks <= capacity
-    return UnitRun(sums[: layer.blocks], 0, 0, layer.clocks)
+    return TileRun(sums[: layer.blocks], layer.clocks)
