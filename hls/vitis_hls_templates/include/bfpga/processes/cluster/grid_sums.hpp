@@ -12,6 +12,7 @@
 #pragma once
 #include "bfpga/processes/cluster/layer.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {
 
@@ -273,9 +274,6 @@ class GridSums {
     GridSums() : outputs_kept_(), row_() {
 #pragma HLS ARRAY_PARTITION variable=outputs_kept_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=row_.sum complete dim=0
-#pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=guard_ complete dim=0
         clear();
     }
 
@@ -291,14 +289,14 @@ class GridSums {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            const bool empty = !full_[0] && !full_[1];
+            const bool empty = turns_.empty();
             const bool heard = outputs_.there() && !fills_;
-            const bool begins = heard && !outputs_.beat().stop && !full_[filled_ ? 1 : 0];
+            const bool begins = heard && !outputs_.beat().stop && turns_.room();
             const bool takes = fills_ && block_.there();
             running = !(heard && outputs_.beat().stop && empty);
             const bool ended = send(sums);
             const bool closes = collect(begins, takes);
-            keep_count(closes, ended);
+            turns_.step(closes, ended);
             if (begins || !outputs_.there()) {
                 outputs_.next(outputs);
             }
@@ -314,27 +312,14 @@ class GridSums {
         outputs_.drop();
         block_.drop();
         fills_ = false;
-        filled_ = false;
         sends_ = false;
-        sent_ = false;
-        opened_ = false;
-    Grids_Clear:
-        for (int g = 0; g < 2; ++g) {
-#pragma HLS UNROLL
-            full_[g] = false;
-            readable_[g] = false;
-        }
-    Clocks_Clear:
-        for (int k = 0; k < grid_guard; ++k) {
-#pragma HLS UNROLL
-            guard_[k] = false;
-        }
+        turns_.clear();
     }
 
     // Pixels of a channel, or the begin of a grid; whether the grid has left with them.
     bool send(stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
-        const bool starts = !sends_ && readable_[sent_ ? 1 : 0];
+        const bool starts = !sends_ && turns_.readable();
         const count_t count = walk_.count();
         const bool ends_group = walk_.ends_group(count);
         const bool ended = sends_ && walk_.last(count);
@@ -345,7 +330,7 @@ class GridSums {
             }
             walk_.next(count);
         } else if (starts) {
-            walk_.start(outputs_kept_[sent_ ? 1 : 0]);
+            walk_.start(outputs_kept_[turns_.reading() ? 1 : 0]);
         }
         sends_ = starts || (sends_ && !ended);
         return ended;
@@ -374,7 +359,7 @@ class GridSums {
                 block = static_cast<block_t>(block | (here ? place.block : static_cast<block_t>(0)));
                 used = used || here;
             }
-            const accumulator_t sum = banks_.read(sent_, block, walk_.plane(), walk_.row(), b, used);
+            const accumulator_t sum = banks_.read(turns_.reading(), block, walk_.plane(), walk_.row(), b, used);
         Pixels_Find:
             for (int n = 0; n < Walk::most; ++n) {
 #pragma HLS UNROLL
@@ -403,7 +388,7 @@ class GridSums {
         const bool last_row = block_row_ == static_cast<line_t>(filling_.block_rows - 1);
         const bool closes = takes && last_plane && last_column && last_row;
         if (takes) {
-            banks_.write(filled_, place_, plane_, block_.beat());
+            banks_.write(turns_.writing(), place_, plane_, block_.beat());
             plane_ = last_plane ? static_cast<plane_t>(0) : static_cast<plane_t>(plane_ + 1);
             place_ = last_plane ? static_cast<block_t>(place_ + 1) : place_;
             if (last_plane) {
@@ -420,7 +405,7 @@ class GridSums {
         Grids_Keep:
             for (int g = 0; g < 2; ++g) {
 #pragma HLS UNROLL
-                if (filled_ == (g == 1)) {
+                if (turns_.writing() == (g == 1)) {
                     outputs_kept_[g] = outputs_.beat();
                 }
             }
@@ -429,38 +414,14 @@ class GridSums {
         return closes;
     }
 
-    // Which grids are full, and which can be read. Grids become full in turns.
-    void keep_count(bool closes, bool ended) {
-#pragma HLS INLINE
-        const bool opens = guard_[grid_guard - 1];
-    Grids_Count:
-        for (int g = 0; g < 2; ++g) {
-#pragma HLS UNROLL
-            const bool left = ended && sent_ == (g == 1);
-            full_[g] = (full_[g] && !left) || (closes && filled_ == (g == 1));
-            readable_[g] = (readable_[g] && !left) || (opens && opened_ == (g == 1));
-        }
-        filled_ = filled_ != closes;
-        sent_ = sent_ != ended;
-        opened_ = opened_ != opens;
-    Clocks_Count:
-        for (int k = grid_guard - 1; k > 0; --k) {
-#pragma HLS UNROLL
-            guard_[k] = guard_[k - 1];
-        }
-        guard_[0] = closes;
-    }
-
     HeldBeat<Outputs> outputs_;
     HeldBeat<Blocks> block_;
     GridBanks<Config> banks_;
     Walk walk_;
     Outputs outputs_kept_[2];  // of each grid
     Outputs filling_;
-    bool fills_, sends_;           // a grid comes, one leaves
-    bool filled_, sent_, opened_;  // which one, and which can be read next: the second
-    bool full_[2], readable_[2];
-    bool guard_[grid_guard];  // [k]: a grid was whole k clocks before
+    bool fills_, sends_;  // a grid comes, one leaves
+    TwoSets<grid_guard> turns_;
     // The block that comes next
     line_t block_row_, block_column_;
     block_t place_;

@@ -20,6 +20,7 @@
 #include "bfpga/processes/cluster/bank_sums.hpp"
 #include "bfpga/processes/cluster/layer.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {
 
@@ -146,9 +147,6 @@ class StepMaker {
 #pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=turned_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=found_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=guard_ complete dim=0
         clear();
     }
 
@@ -166,9 +164,9 @@ class StepMaker {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             const bool heard = kernels_.there() && !comes_;
-            const bool stops = heard && kernels_.beat().stop && !full_[0] && !full_[1];
+            const bool stops = heard && kernels_.beat().stop && turns_.empty();
             const bool begins = heard && !kernels_.beat().stop;
-            const bool writes = comes_ && word_.there() && !full_[writing_ ? 1 : 0];
+            const bool writes = comes_ && word_.there() && turns_.room();
             const bool taken = writes && slot_ == Sets::slots - 1;
             running = !stops;
             if (leaves_ || stops) {
@@ -176,7 +174,7 @@ class StepMaker {
             }
             const bool ended = send();
             const bool whole = collect(begins, writes);
-            keep_count(whole, ended);
+            turns_.step(whole, ended);
             if (begins || !kernels_.there()) {
                 kernels_.next(kernels);
             }
@@ -193,9 +191,7 @@ class StepMaker {
         word_.drop();
         comes_ = false;
         leaves_ = false;
-        writing_ = false;
-        reading_ = false;
-        opened_ = false;
+        turns_.clear();
         list_ = 0;
         rest_ = 0;
         next_list_ = 0;
@@ -208,17 +204,6 @@ class StepMaker {
         found_[1] = false;
         lane_ = 0;
         slot_ = 0;
-    Sets_Clear:
-        for (int s = 0; s < 2; ++s) {
-#pragma HLS UNROLL
-            full_[s] = false;
-            readable_[s] = false;
-        }
-    Clocks_Clear:
-        for (int k = 0; k < kernel_guard; ++k) {
-#pragma HLS UNROLL
-            guard_[k] = false;
-        }
     }
 
     // The places of a channel's list, of which each takes a clock.
@@ -247,7 +232,8 @@ class StepMaker {
         for (int n = 0; n < parts; ++n) {
 #pragma HLS UNROLL
             const bool here = parts == 1 || bit_of(part, n);
-            found = static_cast<places_t>(found | (here ? any_[reading_ ? 1 : 0][lane][n] : static_cast<places_t>(0)));
+            found = static_cast<places_t>(found |
+                                          (here ? any_[turns_.reading() ? 1 : 0][lane][n] : static_cast<places_t>(0)));
         }
         return found;
     }
@@ -255,7 +241,7 @@ class StepMaker {
     // The lists of a channel, of which there is one at least.
     parts_t parts_of(int lane) const {
 #pragma HLS INLINE
-        const parts_t used = used_[reading_ ? 1 : 0][lane];
+        const parts_t used = used_[turns_.reading() ? 1 : 0][lane];
         return parts == 1 || used == 0 ? static_cast<parts_t>(1) : used;
     }
 
@@ -281,9 +267,9 @@ class StepMaker {
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
             const bool meets = parts == 1 || has_tap(n, first);
-            const bool valid = valid_[reading_ ? 1 : 0][n] && leaves_ && meets;
-            step.weight[n] =
-                valid ? sets_.read(reading_, n, plane, static_cast<int>(lane_)) : static_cast<typename T::weight_t>(0);
+            const bool valid = valid_[turns_.reading() ? 1 : 0][n] && leaves_ && meets;
+            step.weight[n] = valid ? sets_.read(turns_.reading(), n, plane, static_cast<int>(lane_))
+                                   : static_cast<typename T::weight_t>(0);
         }
         step.plane = static_cast<typename T::plane_t>(plane);
         step.adds = static_cast<places_t>(any(static_cast<int>(lane_), part_) & first) != 0;
@@ -334,7 +320,7 @@ class StepMaker {
         for (int n = 0; n < parts; ++n) {
 #pragma HLS UNROLL
             const bool turned = static_cast<places_t>(place & static_cast<places_t>(kernels_with(tap, n))) != 0;
-            const bool here = C::weights > 1 && turned_[reading_ ? 1 : 0] ? turned : n == tap / C::weights;
+            const bool here = C::weights > 1 && turned_[turns_.reading() ? 1 : 0] ? turned : n == tap / C::weights;
             found = found || (bit_of(part_, n) && here);
         }
         return found;
@@ -346,7 +332,7 @@ class StepMaker {
     // A step leaves, or the first list of a set is made; whether the set has left with it.
     bool send() {
 #pragma HLS INLINE
-        const bool starts = !leaves_ && readable_[reading_ ? 1 : 0] && (parts == 1 || found_[1]);
+        const bool starts = !leaves_ && turns_.readable() && (parts == 1 || found_[1]);
         const bool ends = leaves_ && rest_ == 0;
         const bool last_lane = lane_ == lanes - 1;
         const bool ends_lane = ends && last_part();
@@ -426,11 +412,11 @@ class StepMaker {
 #pragma HLS UNROLL
             tap[n] = row_ == n / T::columns && column_ == n % T::columns;
         }
-        sets_.write(writing_, slot_, tap, weights);
+        sets_.write(turns_.writing(), slot_, tap, weights);
     Sets_Keep:
         for (int s = 0; s < 2; ++s) {
 #pragma HLS UNROLL
-            const bool here = writing_ == (s == 1);
+            const bool here = turns_.writing() == (s == 1);
             turned_[s] = here ? turns() : turned_[s];
         Taps_Mark:
             for (int n = 0; n < T::cells; ++n) {
@@ -496,35 +482,11 @@ class StepMaker {
         return marks;
     }
 
-    // Which sets are full, and which can be read. Sets become whole in turns.
-    void keep_count(bool whole, bool ended) {
-#pragma HLS INLINE
-        const bool opens = guard_[kernel_guard - 1];
-    Sets_Count:
-        for (int s = 0; s < 2; ++s) {
-#pragma HLS UNROLL
-            const bool left = ended && reading_ == (s == 1);
-            full_[s] = (full_[s] && !left) || (whole && writing_ == (s == 1));
-            readable_[s] = (readable_[s] && !left) || (opens && opened_ == (s == 1));
-        }
-        writing_ = writing_ != whole;
-        reading_ = reading_ != ended;
-        opened_ = opened_ != opens;
-    Clocks_Count:
-        for (int k = kernel_guard - 1; k > 0; --k) {
-#pragma HLS UNROLL
-            guard_[k] = guard_[k - 1];
-        }
-        guard_[0] = whole;
-    }
-
     HeldBeat<Kernels> kernels_;
     HeldBeat<Words> word_;
     Sets sets_;
-    bool comes_, leaves_;              // words come; steps leave
-    bool writing_, reading_, opened_;  // the set that comes, that leaves, that can be read next: the second one
-    bool full_[2], readable_[2];
-    bool guard_[kernel_guard];  // [k]: a set was whole k clocks before
+    bool comes_, leaves_;  // words come; steps leave
+    TwoSets<kernel_guard> turns_;
     // The words: those that are left, with the one that comes; the kernel in the largest one; where the tap lies
     line_t words_left_;
     line_t first_row_, first_column_, row_, column_;

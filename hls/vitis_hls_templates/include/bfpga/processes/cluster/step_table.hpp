@@ -2,6 +2,7 @@
 #pragma once
 #include "bfpga/processes/cluster/beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {
 
@@ -53,47 +54,31 @@ class StepTable {
     using Entry = Stored;
     using step_t = uint_t<bit_length(list)>;
 
-    StepTable() : writing_(false), reading_(false), arriving_(false), lane_(0), step_(0) {
+    StepTable() : lane_(0), step_(0) {
 #pragma HLS ARRAY_PARTITION variable=last_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=loading_ complete dim=0
         clear();
     }
 
     void clear() {
 #pragma HLS INLINE
         held_.drop();
-        writing_ = false;
-        reading_ = false;
-        arriving_ = false;
+        turns_.clear();
         lane_ = 0;
         step_ = 0;
-    Sets_Clear:
-        for (int s = 0; s < sets; ++s) {
-#pragma HLS UNROLL
-            full_[s] = false;
-            readable_[s] = false;
-        }
-    Clocks_Clear:
-        for (int k = 0; k < step_guard; ++k) {
-#pragma HLS UNROLL
-            loading_[k] = false;
-        }
     }
 
     // Whether the set of the values that come next can be read.
-    bool readable() const { return readable_[reading_ ? 1 : 0]; }
+    bool readable() const { return turns_.readable(); }
 
     // The number of the last step of a channel.
     step_t last(typename T::lane_t channel) const {
 #pragma HLS INLINE
-        return last_[reading_ ? 1 : 0][static_cast<int>(channel)];
+        return last_[turns_.reading() ? 1 : 0][static_cast<int>(channel)];
     }
 
     Entry read(typename T::lane_t channel, step_t step, bool used) const {
 #pragma HLS INLINE
-        const int word = address(reading_, channel, step);
+        const int word = address(turns_.reading(), channel, step);
         if (used) {
             cell_.waiver.reads(word);
         }
@@ -103,18 +88,16 @@ class StepTable {
     // A clock; `ends`: the values of the set that is read have ended.
     void step(bool ends, stream<wire_t<Beat>>& from) {
 #pragma HLS INLINE
-        const bool takes = held_.there() && !full_[writing_ ? 1 : 0];
+        const bool takes = held_.there() && turns_.room();
         const bool completes = takes && held_.beat().last && lane_ == lanes - 1;
         if (takes) {
             simulation_check(static_cast<int>(step_) < Config::unit_steps, "a channel", "has too many steps:", step_);
-            write(address(writing_, static_cast<typename T::lane_t>(lane_), step_));
+            write(address(turns_.writing(), static_cast<typename T::lane_t>(lane_), step_));
         }
-        guard(ends, completes);
         if (takes) {
             advance(completes);
         }
-        reading_ = ends ? !reading_ : reading_;
-        writing_ = completes ? !writing_ : writing_;
+        turns_.step(completes, ends);
         if (takes || !held_.there()) {
             held_.next(from);
         }
@@ -130,7 +113,7 @@ class StepTable {
 #pragma HLS INLINE
         cell_.waiver.writes(word);
         cell_.cell[word] = to_wire(Entry::of(held_.beat()));
-        last_[writing_ ? 1 : 0][static_cast<int>(lane_)] = step_;
+        last_[turns_.writing() ? 1 : 0][static_cast<int>(lane_)] = step_;
     }
 
     void advance(bool completes) {
@@ -142,32 +125,10 @@ class StepTable {
                           : lane_;
     }
 
-    // Sets become complete in turns.
-    void guard(bool ends, bool completes) {
-#pragma HLS INLINE
-        const bool arrives = loading_[step_guard - 1];
-    Sets_Guard:
-        for (int s = 0; s < sets; ++s) {
-#pragma HLS UNROLL
-            const bool freed = ends && (s == 1) == reading_;
-            full_[s] = (full_[s] && !freed) || (completes && (s == 1) == writing_);
-            readable_[s] = (readable_[s] && !freed) || (arrives && (s == 1) == arriving_);
-        }
-        arriving_ = arrives ? !arriving_ : arriving_;
-    Clocks_Guard:
-        for (int k = step_guard - 1; k > 0; --k) {
-#pragma HLS UNROLL
-            loading_[k] = loading_[k - 1];
-        }
-        loading_[0] = completes;
-    }
-
     HeldBeat<Beat> held_;
     StepCells<Entry, words, (words > most_table_words)> cell_;
     step_t last_[sets][lanes];
-    bool writing_, reading_, arriving_;  // whether it is the second set
-    bool full_[sets], readable_[sets];
-    bool loading_[step_guard];  // [k]: a set was complete k clocks before
+    TwoSets<step_guard> turns_;
     typename T::lane_t lane_;
     step_t step_;
 };

@@ -18,6 +18,7 @@
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/tile/tile_buffer.hpp"
 #include "bfpga/processes/tile/tile_sums.hpp"
+#include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {
 
@@ -59,9 +60,6 @@ class TileProcess {
 
    public:
     TileProcess() : place_(), rows_(0), columns_(0), given_(), map_kept_(), one_before_last_(0), single_group_(true) {
-#pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=loading_ complete dim=0
         clear();
     }
 
@@ -100,17 +98,18 @@ class TileProcess {
             const bool ends_set = meets & ends_words;
             // Behind the end of a set a clock passes in which nothing is met: whether the next one is there is asked
             // anew.
-            const bool readable = readable_[reading_ ? 1 : 0] & computes_;
-            ready_ = readable & !ends_set;
+            const bool readable = turns_.readable();
+            const bool room = turns_.room();
+            ready_ = readable & computes_ & !ends_set;
             compute(meets & step_adds, blocks);
             const bool takes_map = !loads_ & !handed_ & map_there & !map_stops;
-            const bool takes_cell = loads_ & !full_[writing_ ? 1 : 0] & cell_there;
+            const bool takes_cell = loads_ & room & cell_there;
             go_on(meets, ends_step, ends_set);
             if (begins) {
                 begin();
             }
             const bool whole = load(takes_map, takes_cell);
-            keep_sets(whole, ends_set);
+            turns_.step(whole, ends_set);
             handed_ = handed_ | takes_map;
             if (takes_map || !map_there) {
                 map_.next(maps);
@@ -136,25 +135,12 @@ class TileProcess {
         drains_ = false;
         pauses_ = false;
         pause_ = 0;
-        writing_ = false;
-        reading_ = false;
-        arriving_ = false;
+        turns_.clear();
         idle_ = true;
         ended_ = false;
         ready_ = false;
         first_lane();
         first_group();
-    Sets_Clear:
-        for (int s = 0; s < 2; ++s) {
-#pragma HLS UNROLL
-            full_[s] = false;
-            readable_[s] = false;
-        }
-    Clocks_Clear:
-        for (int k = 0; k < tile_set_guard; ++k) {
-#pragma HLS UNROLL
-            loading_[k] = false;
-        }
     }
 
     void first_lane() {
@@ -179,7 +165,7 @@ class TileProcess {
         const WeightEntry<C> entry = WeightEntry<C>::of(step_.beat());
         typename D::value_t value[D::lanes];
 #pragma HLS ARRAY_PARTITION variable=value complete dim=0
-        buffer_.read(reading_, group_, lane_, entry.row_offset, entry.column_offset, adds, value);
+        buffer_.read(turns_.reading(), group_, lane_, entry.row_offset, entry.column_offset, adds, value);
         typename D::product_t product[D::lanes];
 #pragma HLS ARRAY_PARTITION variable=product complete dim=0
         C::Multiplier::template multiply<C::value_bits, C::weight_bits, D::lanes>(value, entry.weight, product);
@@ -224,7 +210,7 @@ class TileProcess {
         const bool row = takes_cell && columns_left_.last;
         const bool whole = row && rows_left_.last;
         if (takes_cell) {
-            buffer_.write(writing_, place_, cell_.beat(), first_cell_, columns_);
+            buffer_.write(turns_.writing(), place_, cell_.beat(), first_cell_, columns_);
             first_cell_ = whole;
         }
         if (whole) {
@@ -264,28 +250,6 @@ class TileProcess {
         loads_ = true;
         first_cell_ = true;
         place_.first();
-    }
-
-    // Which sets are full, and which can be read. Sets become whole in turns.
-    void keep_sets(bool whole, bool ended) {
-#pragma HLS INLINE
-        const bool arrives = loading_[tile_set_guard - 1];
-    Sets_Keep:
-        for (int s = 0; s < 2; ++s) {
-#pragma HLS UNROLL
-            const bool freed = ended && reading_ == (s == 1);
-            full_[s] = (full_[s] && !freed) || (whole && writing_ == (s == 1));
-            readable_[s] = (readable_[s] && !freed) || (arrives && arriving_ == (s == 1));
-        }
-        arriving_ = arriving_ != arrives;
-        writing_ = writing_ != whole;
-        reading_ = reading_ != ended;
-    Clocks_Keep:
-        for (int k = tile_set_guard - 1; k > 0; --k) {
-#pragma HLS UNROLL
-            loading_[k] = loading_[k - 1];
-        }
-        loading_[0] = whole;
     }
 
     // What is computed goes on.
@@ -399,10 +363,7 @@ class TileProcess {
     // The map that has begun to be loaded and waits to be computed
     Maps given_;
     bool handed_;
-    // Which set is written, read, can be read next: the second one; which are full; [k]: one was whole k clocks before
-    bool writing_, reading_, arriving_;
-    bool full_[2], readable_[2];
-    bool loading_[tile_set_guard];
+    TwoSets<tile_set_guard> turns_;  // of the buffer
     // What is computed: the map, words that are left, the channel, the group of rows, the last one
     Maps map_kept_;
     bool computes_, ready_;  // there is one; steps can be met
