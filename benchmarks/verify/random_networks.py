@@ -1,7 +1,7 @@
 """5,000 random networks over random kernels of processes: emulator == C simulation in all integers == virtual board.
 
     python -m benchmarks.verify.random_networks FILE [--arrays 20] [--cases 5000] [--seed 0] [--minutes 60]
-        [--of skip_weights|skip_activations|two_arrays|cluster]
+        [--of skip_weights|skip_activations|two_arrays|cluster|tile]
 
 Values, exponents, status, counters and work of every layer are compared; half of the networks meet an order of streams
 and processes drawn by chance, with random back-pressure. FILE keeps what is done, a line for each part; the same
@@ -35,7 +35,8 @@ KINDS: dict[str, Callable[[SystolicConfig], bool]] = {
     "skip_weights": lambda config: config.skips_weights,
     "skip_activations": lambda config: config.skips_activations and not (config.dense_beside or config.has_cluster),
     "two_arrays": lambda config: config.dense_beside,
-    "cluster": lambda config: config.has_cluster,
+    "cluster": lambda config: config.cuts_maps,
+    "tile": lambda config: config.has_tile,
 }
 #: What tells a part of the file: its device, array, first and last case.
 Key = tuple[str, int, int, int]
