@@ -17,6 +17,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import LaunchStep, Program
+from bfpga.engines.skip_array.activation_cycles import last_sums
 from bfpga.estimate.program import estimate_program
 from bfpga.program.cycles import program_cycles
 from bfpga.program.file import load_program, save_program
@@ -90,11 +91,12 @@ def test_weights_come_beside_the_passes_before_and_sums_leave_behind_them(tmp_pa
         (item, step.operations[item.index]) for item in timed
         if step.operations[item.index].descriptor.operation in (Operation.GEMM, Operation.SUM)
     ]  # fmt: skip
-    (first, _), (second, _), (third, _), (added, _) = computing
-    tail = 2 * program.config.rows + 8
-    assert second.begin - first.end == RESULT_LATENCY + tail
+    (first, made), (second, _), (third, summed), (added, _) = computing
+    tails = [last_sums(program.config, operation.descriptor) for operation in (made, summed)]
+    assert all(tail > 2 * program.config.rows for tail in tails)
+    assert second.begin - first.end == RESULT_LATENCY + tails[0]
     assert third.begin - second.end < 20
-    assert added.begin - third.end == RESULT_LATENCY + tail
+    assert added.begin - third.end == RESULT_LATENCY + tails[1]
 
 
 def test_limits_of_layers_are_all_their_clocks(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ MERGE_UNIT, MERGE_LANE, PAIR_ADDERS = (420, 841), (250, 54), (310, 18)
 #: The makers of their steps; steps of a unit beyond which these lie in block memory.
 TAP_STEPS_CELLS, PAIR_STEPS_CELLS, TABLE_WORDS = (3980, 2520), (3475, 1965), 1024
 #: Of each lane of a tile, and of each memory of its cells: of a bank of rows and a column.
-TILE_LANE, TILE_CELLS = (87, 140), (40, 10)
+TILE_LANE, TILE_CELLS = (78, 30), (40, 10)
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
 DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (907, 808)
 #: Of the others, and DSP blocks: of the squares of work, of a walk over cells.

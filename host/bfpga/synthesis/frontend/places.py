@@ -192,7 +192,8 @@ class VariableNames:
         return [self._metadata.get(int(n), "") for n in re.findall(r"!(\d+)", listed)]
 
     def _member_step(self, text: str, offset: int) -> tuple[str, int, int] | None:
-        for member in self._elements(text):
+        # An empty base class is said to have a byte, which is that of the first member: members come first.
+        for member in sorted(self._elements(text), key=lambda element: "DW_TAG_inheritance" in element):
             if ("DW_TAG_member" in member or "DW_TAG_inheritance" in member) and "DIFlagStaticMember" not in member:
                 fields = _fields(member)
                 begin = int(fields.get("offset", "0")) // 8

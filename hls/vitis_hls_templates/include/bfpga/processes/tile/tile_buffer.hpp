@@ -42,7 +42,7 @@ struct CellPlace {
 };
 
 template <class Config>
-class TileBuffer {
+class MapBuffer {
     using D = TileTypes<Config>;
     using T = typename D::T;
     using Cell = MapCellBeat<typename D::C>;
@@ -55,7 +55,7 @@ class TileBuffer {
     static constexpr int words = 2 * D::groups;
 
    public:
-    TileBuffer() : bank_rows_(), inside_() {
+    MapBuffer() : bank_rows_(), inside_() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram

@@ -353,7 +353,7 @@ class TileProcess {
     HeldBeat<Maps> map_;
     HeldBeat<Cells> cell_;
     HeldBeat<Steps> step_;
-    TileBuffer<Config> buffer_;
+    MapBuffer<Config> buffer_;
     TileSums<Config> sums_;
     // What is loaded: the cell that comes next, lines of the map, those that are left with it, words that are
     bool loads_, first_cell_;

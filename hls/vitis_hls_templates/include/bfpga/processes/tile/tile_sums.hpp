@@ -22,11 +22,11 @@ class TileSums {
 
    public:
     TileSums() {
-#pragma HLS ARRAY_RESHAPE variable=sum_ complete dim=2
-#pragma HLS BIND_STORAGE variable=sum_ type=ram_s2p impl=bram
+#pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 // A word is read again `sum_distance` clocks later at the earliest; its write has left the pipeline then.
-#pragma HLS DEPENDENCE variable=sum_ inter false
-        sum_waiver_.states("sum_", __FILE__, __LINE__ - 1);
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
     // All sums are zero.
@@ -38,11 +38,11 @@ class TileSums {
 // II=1: a word a clock.
 #pragma HLS PIPELINE II=1
             loop.iteration();
-            sum_waiver_.writes(word);
+            cell_waiver_.writes(word);
         Lanes_Clear:
             for (int l = 0; l < D::lanes; ++l) {
 #pragma HLS UNROLL
-                sum_[word][l] = 0;
+                cell_[word][l] = 0;
             }
         }
     }
@@ -53,16 +53,16 @@ class TileSums {
 #pragma HLS INLINE
         const int word = static_cast<int>(static_cast<address_t>(static_cast<address_t>(group) * T::planes + plane));
         if (adds || takes) {
-            sum_waiver_.reads(word);
+            cell_waiver_.reads(word);
         }
         const bool writes = adds || clears;
         if (writes) {
-            sum_waiver_.writes(word);
+            cell_waiver_.writes(word);
         }
     Lanes_Read:
         for (int l = 0; l < D::lanes; ++l) {
 #pragma HLS UNROLL
-            taken[l] = sum_[word][l];
+            taken[l] = cell_[word][l];
         }
         if (writes) {
         Lanes_Write:
@@ -70,14 +70,14 @@ class TileSums {
 #pragma HLS UNROLL
                 const accumulator_t more =
                     low_bits<D::C::accumulator_bits>(static_cast<sum_t>(static_cast<sum_t>(taken[l]) + product[l]));
-                sum_[word][l] = clears ? static_cast<accumulator_t>(0) : more;
+                cell_[word][l] = clears ? static_cast<accumulator_t>(0) : more;
             }
         }
     }
 
    private:
-    accumulator_t sum_[words][D::lanes];
-    mutable Waiver<InterFalseBefore<sum_distance>, words> sum_waiver_;
+    accumulator_t cell_[words][D::lanes];
+    mutable Waiver<InterFalseBefore<sum_distance>, words> cell_waiver_;
 };
 
 }  // namespace bfpga
