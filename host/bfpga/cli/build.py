@@ -78,7 +78,7 @@ def build(
       bfpga build pynq_z2_dense --dry-run
       bfpga build my_accelerator.yaml --until utilization --jobs 2 --timeout 6
       bfpga build pynq_z2_dense --from implementation --vivado-version 2022.1
-      bfpga build zcu104_hetero_loop --cosim --until hls_check
+      bfpga build zcu104_hetero --cosim --until hls_check
       bfpga build pynq_z2_dense --accept Array
       bfpga build pynq_z2_dense zcu104_dense kv260_dense --scheduler tcp://farm:8786
 

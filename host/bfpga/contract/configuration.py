@@ -77,7 +77,7 @@ class SystolicConfig:
     #: Whether accumulators may be kept as words of the activation memory, and so in the host's memory (FP R24). Of a
     #: kernel of processes.
     wide_memory: bool = False
-    kernel: KernelForm = "loop"
+    kernel: KernelForm = "processes"
     #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
     #: Of a kernel of processes.
     hop_columns: int = 0
