@@ -53,9 +53,9 @@ def prune(
         str | None,
         typer.Option(
             "--structure",
-            help="Zeros that suit this accelerator: whole groups that its engine passes over at once, or as many for "
-            "every group of a skip array. Also OUTPUTSxINPUTS channels at all taps, or `even`: as many in every "
-            "kernel. Default: each weight by itself.",
+            help="Zeros that suit this accelerator: as many for every group of a skip array, whole kernels that a "
+            "sparse cluster's units pass over at once. Also OUTPUTSxINPUTS channels at all taps, or `even`: as many in "
+            "every kernel. Default: each weight by itself.",
             metavar="ACCELERATOR",
         ),
     ] = None,
@@ -109,7 +109,7 @@ def prune(
     Examples:
       bfpga prune lenet_mnist.onnx --sparsity 0.9 -d mnist_test.npz -o lenet_pruned.onnx
       bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20
-      bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip_loop --json result.json
+      bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip --json result.json
     """
     from bfpga.cli import work
     from bfpga.compiler.read.model_file import external_files
@@ -146,9 +146,9 @@ def prune(
 def group_of(structure: str | None) -> Group | None:
     """What ``--structure`` asks for: output and input channels of groups, even kernels, or balanced groups.
 
-    ConfigurationError for what is neither.
+    None for accelerators that pass over each weight by itself; ConfigurationError for those that pass over none.
     """
-    from bfpga.pruning.layers import EVEN, Balanced
+    from bfpga.pruning.layers import EVEN, WHOLE_KERNELS, Balanced
 
     if structure is None:
         return None
@@ -158,18 +158,19 @@ def group_of(structure: str | None) -> Group | None:
     if sizes:
         return int(sizes[1]), int(sizes[2])
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.engines.registry import engines_beside
 
     accelerator = load_accelerator(structure)
-    beside = engines_beside(accelerator.systolic)
-    if accelerator.systolic.skips_weights:
-        return Balanced.of(accelerator.systolic)
-    if not beside:
-        raise ConfigurationError(
-            f"--structure: {accelerator.name} has no engine that passes over zeros; give another accelerator "
-            "(`bfpga accelerators` lists their engines), sizes such as 16x1, or even"
-        )
-    return beside[0].zero_group(accelerator.systolic)
+    config = accelerator.systolic
+    if config.skips_weights:
+        return Balanced.of(config)
+    if config.lists_taps:
+        return None
+    if config.has_cluster:
+        return WHOLE_KERNELS
+    raise ConfigurationError(
+        f"--structure: {accelerator.name} has no engine that passes over zero weights; give another accelerator "
+        "(`bfpga accelerators` lists their engines), sizes such as 16x1, or even"
+    )
 
 
 @contextmanager
