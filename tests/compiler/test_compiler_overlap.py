@@ -35,7 +35,7 @@ from bfpga.program.schedule import schedule
 #: Memories so small that layers are cut into strips and their weights are loaded in pieces.
 SMALL = SystolicConfig(
     format=BlockFormat(mantissa_bits=8), columns=5, rows=8, lanes=2, activation_words=96, weight_words=100,
-    parameter_rows=32, accumulator_bits=24, kernel="processes",
+    parameter_rows=32, accumulator_bits=24,
 )  # fmt: skip
 
 
