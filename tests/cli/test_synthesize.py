@@ -74,7 +74,7 @@ def test_a_report_of_the_vendor_is_laid_beside(
     slow: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     report = tmp_path / "csynth.xml"
-    report.write_text(csynth_xml(block_design(load_accelerator(slow)), {"Array": 16}, part="array"))
+    report.write_text(csynth_xml(block_design(load_accelerator(slow)), intervals={"Array": 16}, part="array"))
     assert main(["synthesize", slow, "--against", str(report)]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:2] == ["Array", "18"]]
     assert row.split() == ["Array", "18", "16", "35", "9"]
