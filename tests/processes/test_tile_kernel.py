@@ -6,15 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cluster_configs import CLUSTER
+from cluster_configs import TILE
 
 from bfpga.accelerator.constraints import config_findings
 from bfpga.verify.check import verify
-
-TILE = replace(
-    CLUSTER, skip_groups=1, cluster_rows=1, cluster_columns=1, cluster_moves=0, cluster_lines=16, cluster_blocks=32,
-    tile_rows=12, tile_columns=15, tile_parallel=3,
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
