@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ from bfpga.verify.vectors import kernel_vectors
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 
-TINY = load_accelerator(str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml"))
+TINY = load_accelerator("tiny")
 ITERATIONS = 40
 
 
@@ -95,7 +94,7 @@ def test_code_that_reads_beyond_the_recording_is_given_up() -> None:
 
 
 def test_a_loop_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="tiny_processes has no pipelined loop with the label Stroe"):
+    with pytest.raises(ConfigurationError, match="tiny has no pipelined loop with the label Stroe"):
         prove(TINY, traffic(), "Stroe")
 
 
