@@ -18,7 +18,7 @@ from bfpga.vendor.block_design import block_design
 
 NAME = "pynq_z2_dense"
 #: An accelerator of the tests, for which figures are made up.
-LOOP = Path(__file__).parents[1] / "data" / "dense_loop.yaml"
+DENSE = Path(__file__).parents[1] / "data" / "dense.yaml"
 SLOW = IntervalLimit("recurrence", 18, "activations_", 83.5, 2, ("systolic_array.hpp:60", "write_back.hpp:40"))
 
 
@@ -26,13 +26,13 @@ SLOW = IntervalLimit("recurrence", 18, "activations_", 83.5, 2, ("systolic_array
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An accelerator in whose kept figures the loop that computes is slow and takes too many tables."""
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "cache"))
-    accelerator = load_accelerator(LOOP)
+    accelerator = load_accelerator(DENSE)
     loop = LoopFigures("Array", "systolic_array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(lut=50_000))
     figures = HardwareFigures(
         accelerator.name, accelerator.board.part, sources_digest(accelerator), 7.04, 5.14, (loop,), counted=True
     )
     keep_figures(figures, cache_directory() / "synthesis")
-    return str(LOOP)
+    return str(DENSE)
 
 
 def test_loops_limits_and_resources_are_printed(slow: str, capsys: pytest.CaptureFixture[str]) -> None:

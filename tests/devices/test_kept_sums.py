@@ -26,7 +26,7 @@ from bfpga.program.listing import listing
 
 #: No keep buffer: a word of the activation memory holds an accumulator. The kernel of tests/processes.
 CONFIG = small(
-    kernel="processes", columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
+    columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
     wide_memory=True,
 )  # fmt: skip
 #: Layers whose accumulators fit beside their operands, those of the host in pieces of rows, and of one row in blocks.

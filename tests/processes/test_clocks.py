@@ -26,7 +26,7 @@ STAGES = 36
 #: zero, and how far that evens out between pixels, is a mean.
 SHARE, SHARE_OF_MEANS = 0.01, 0.04
 
-COMMON = {"kernel": "processes", "columns": 8, "lanes": 4, "activation_words": 4096, "parameter_rows": 512,
+COMMON = {"columns": 8, "lanes": 4, "activation_words": 4096, "parameter_rows": 512,
           "multiplier": "dsp_packed", "accumulator_bits": 24}  # fmt: skip
 SKIPPING = {**COMMON, "skip_groups": 8, "skip_chunk": 64}
 ARRAYS = {

@@ -31,15 +31,15 @@ from bfpga.formats.shift_format import ShiftFormat
 from bfpga.vendor.render import top_files, write_project
 from bfpga.verify.check import verify
 
-SMALL = small(kernel="processes", position_bins=16, wide_words=256)
+SMALL = small(position_bins=16, wide_words=256)
 #: Arrays of all kinds of multipliers, with weights that pass one or several blocks of columns.
 KINDS = {
     "plain": SMALL,
-    "packed": small(kernel="processes", columns=20, multiplier="dsp_packed", hop_columns=1, weight_stream_bits=128),
-    "shift": small(kernel="processes", multiplier="shift", shift=ShiftFormat(), hop_columns=1),
-    "mixed": small(kernel="processes", columns=4, shift_columns=1, shift=ShiftFormat(), hop_columns=2),
+    "packed": small(columns=20, multiplier="dsp_packed", hop_columns=1, weight_stream_bits=128),
+    "shift": small(multiplier="shift", shift=ShiftFormat(), hop_columns=1),
+    "mixed": small(columns=4, shift_columns=1, shift=ShiftFormat(), hop_columns=2),
     "wide": small(
-        kernel="processes", columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
+        columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
         wide_memory=True,
     ),
 }

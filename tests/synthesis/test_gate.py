@@ -13,7 +13,7 @@ from bfpga.contract.processes import kernel_processes
 from bfpga.estimate.hardware import findings
 from bfpga.synthesis.kept import kept_figures, package_path
 
-READY = [name for name in accelerator_names() if load_accelerator(name).systolic.kernel == "processes"]
+READY = accelerator_names()
 COUNTED = [name for name in READY if package_path(load_accelerator(name)).exists()]
 #: Ready accelerators of which the package has no figures; `python -m benchmarks.synthesis.figures NAME` makes them.
 UNCOUNTED: set[str] = set()

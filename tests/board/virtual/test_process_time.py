@@ -32,7 +32,7 @@ from bfpga.verify.virtual_boards import VirtualBoards
 
 pytestmark = pytest.mark.board
 #: The kernel of other tests.
-CONFIG = small(kernel="processes", position_bins=16, wide_words=256)
+CONFIG = small(position_bins=16, wide_words=256)
 SAMPLES = 64
 
 
