@@ -22,8 +22,8 @@ from bfpga.verify.check import verify
     ],
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
-    """ZS R1, ZS R4, ZS R10, ZS R11, ZS R12, ZS R13, ZS R17, ZS R25, ZS R50, ZS R54: layers are cut into maps that fill
-    the tile, results pass the output stage."""
+    """ZS R1, ZS R4, ZS R10, ZS R11, ZS R12, ZS R13, ZS R15, ZS R17, ZS R25, ZS R50, ZS R52, ZS R54: layers are cut into
+    maps that fill the tile, results pass the output stage; in C++ or on the virtual board."""
     config = replace(TILE, **changes)
     assert list(config_findings(config)) == []
     report = verify([config], [target], cases)
