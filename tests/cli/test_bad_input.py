@@ -48,7 +48,6 @@ engines:
     stream_bits: 64
     weight_stream_bits: 64
     functions: [none, relu, leaky_relu, sigmoid, tanh, clip]
-    skew: true
     position_bins: 8
     wide_words: 64
     wide_memory: false
@@ -143,7 +142,7 @@ def range_cases() -> Iterator[Case]:
         "parameter_rows": ("1", "65537"), "stream_bits": ("16", "48", "1024"), "weight_stream_bits": ("32", "96"),
         "mantissa_bits": ("3", "19"), "exponent_bits": ("3", "17"), "clock_mhz": ("0", "-1", "1001", "24.9", "200.1"),
         "ultra_ram": ("[weight]", "weights", "[[weights]]"),
-        "functions": ("[]", "[relux]", "[none, none]", "[relu]", "none", "[none, [relu]]"), "skew": ("yes", "0"),
+        "functions": ("[]", "[relux]", "[none, none]", "[relu]", "none", "[none, [relu]]"),
         "multiplier": ("lut", "DSP"), "rounding": ("nearest",), "saturation": ("clip",), "log": ("round",),
         "profile": ("bfp4", "BFP8"), "kind": ("systolic", "array"), "name": ("Name", "a b", "../x", "9a", "é"),
         "board": ("pynq", "PYNQ-Z2", "./none.yaml", "/nowhere/board.yaml"),
