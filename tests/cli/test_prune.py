@@ -91,7 +91,7 @@ def test_prune_does_without_labels(
     ("arguments", "message"),
     [
         (["--sparsity", "80"], "--sparsity is 80; a share above 0 and up to 0.98 is needed"),
-        (["--structure", "pynq_z2_dense"], "--structure: pynq_z2_dense has no engine that passes over zeros"),
+        (["--structure", "pynq_z2_dense"], "--structure: pynq_z2_dense has no array of stored weights that are not zero"),
         (["--structure", "0x4"], "'0x4' is neither a file nor a known name"),
         (["--rate", "0"], "--rate is 0; a share above 0 and up to 1 is needed"),
         (["-n", "20"], "has 20 samples; 40 at least are needed"),
@@ -163,17 +163,17 @@ def test_cycles_of_the_board_s_table_are_those_of_the_schedule(compared: dict[st
 def test_board_tells_whether_zeros_pay_and_what_cannot_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sparse convolution: the zero-skip engine beside a small array takes it; a refusal is told with its reason."""
+    """A skip array of stored weights is faster for a pruned network; a refusal is told with its reason."""
     from bfpga.cli import board_choice
 
-    names = ["pynq_z2_dense", "pynq_z2_zero_skip_loop", "pynq_z2_shift"]
+    names = ["pynq_z2_dense", "pynq_z2_zero_skip", "pynq_z2_shift"]
     monkeypatch.setattr(board_choice, "accelerator_names", lambda: names)
     model = str(MODELS / "lenet_mnist_pruned90.onnx")
-    assert main(["estimate", "--board", "pynq_z2", model, "--engine", "zero_skip"]) == 0
+    assert main(["estimate", "--board", "pynq_z2", model, "--formats", "linear"]) == 0
     shown = capsys.readouterr().out
-    assert "pynq_z2_dense cannot run it: the accelerator has no engine zero_skip" in shown
-    assert "zero weights" in shown
-    assert "recommended: pynq_z2_zero_skip_loop" in shown
+    assert "pynq_z2_shift cannot run it: weights of format linear are not for this array" in shown
+    assert "zero weights take no time" in shown
+    assert "recommended: pynq_z2_zero_skip," in shown
     assert "zeros of the weights: 90.0 %; of what layers read, a mean of layers: not known without samples" in shown
 
 
