@@ -208,8 +208,8 @@ def test_without_epochs_the_weights_that_stay_are_the_network_s_own() -> None:
     assert found.after == found.at_once
 
 
-def test_groups_stay_whole_through_fine_tuning() -> None:
-    """--structure: 4 input channels of one kernel."""
+def test_groups_of_weights_stay_whole_through_fine_tuning() -> None:
+    """--structure 1x4: 4 input channels of one kernel."""
     found = prune(read_network(MODEL), parts(), 0.5, Tuning(epochs=2), (1, 4))
     weights = numpy_helper.to_array(next(item for item in found.model.graph.initializer if item.name == "a.weight"))
     groups = weights.reshape(32, 16, 4)

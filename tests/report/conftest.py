@@ -10,7 +10,7 @@ from bfpga.cli import main
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 
-PROCESSES = str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml")
+PROCESSES = "tiny"
 
 
 def made(folder: Path, name: str, *words: str) -> Path:
@@ -29,30 +29,18 @@ def dense_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a kernel of one loop and one of processes, each with two recipes."""
+    """Of an array and a sparse cluster, each with two recipes."""
     model, data = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
     folder = tmp_path_factory.mktemp("comparison")
-    words = (
-        "compare",
-        model,
-        "-a",
-        PROCESSES,
-        "-a",
-        "zcu104_hetero_loop",
-        "-r",
-        "adaptive",
-        "-r",
-        "uncalibrated",
-        "-d",
-        data,
-    )
+    recipes = ("-r", "adaptive", "-r", "uncalibrated")
+    words = ("compare", model, "-a", PROCESSES, "-a", "zcu104_cluster", *recipes, "-d", data)
     return made(folder, "comparison", *words, "-n", "40", "--json", str(folder / "comparison.json"), "-o")
 
 
 @pytest.fixture(scope="session")
 def sparse_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an accelerator with three engines, layers on the one that skips zeros of inputs."""
+    """Of an accelerator whose units skip zeros of inputs, with samples that tell how many there are."""
     model, data = str(MODELS / "lenet_mnist_pruned90.onnx"), str(MODELS / "mnist_test.npz")
     folder = tmp_path_factory.mktemp("sparse")
-    words = ("evaluate", model, "-a", "zcu104_hetero_loop", "-d", data, "-n", "20", "--engine", "sparse_cluster")
+    words = ("evaluate", model, "-a", "zcu104_cluster", "-d", data, "-n", "20")
     return made(folder, "sparse", *words, "--report")

@@ -43,7 +43,7 @@ def test_a_report_has_all_parts_and_is_small(dense_report: Path, sparse_report: 
     assert sorted(sections(sparse_report)) == sorted([*PARTS, "partition"])
     assert {"accuracy", "confusion", "sqnr", "saturation", "roofline", "limits", "timeline", "memory", "resources",
             "dispatch"} <= charts(dense_report)["specs"].keys()  # fmt: skip
-    assert {"choices", "partition0", "loads0"} <= charts(sparse_report)["specs"].keys()
+    assert {"partition0", "loads0"} <= charts(sparse_report)["specs"].keys()
     assert max(dense_report.stat().st_size, sparse_report.stat().st_size) <= LARGEST
 
 

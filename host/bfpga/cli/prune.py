@@ -53,8 +53,9 @@ def prune(
         str | None,
         typer.Option(
             "--structure",
-            help="Zeros that suit this accelerator: as many for every group of its skip array. Also "
-            "OUTPUTSxINPUTS channels at all taps, or `even`: as many in every kernel. Default: each weight by itself.",
+            help="Zeros that suit this accelerator: as many for every group of a skip array, whole kernels that a "
+            "sparse cluster's units pass over at once. Also OUTPUTSxINPUTS channels at all taps, or `even`: as many in "
+            "every kernel. Default: each weight by itself.",
             metavar="ACCELERATOR",
         ),
     ] = None,
@@ -145,9 +146,9 @@ def prune(
 def group_of(structure: str | None) -> Group | None:
     """What ``--structure`` asks for: output and input channels of groups, even kernels, or balanced groups.
 
-    ConfigurationError for what is neither.
+    None for accelerators that pass over each weight by itself; ConfigurationError for those that pass over none.
     """
-    from bfpga.pruning.layers import EVEN, Balanced
+    from bfpga.pruning.layers import EVEN, WHOLE_KERNELS, Balanced
 
     if structure is None:
         return None
@@ -159,11 +160,16 @@ def group_of(structure: str | None) -> Group | None:
     from bfpga.accelerator.loader import load_accelerator
 
     accelerator = load_accelerator(structure)
-    if accelerator.systolic.skips_weights:
-        return Balanced.of(accelerator.systolic)
+    config = accelerator.systolic
+    if config.skips_weights:
+        return Balanced.of(config)
+    if config.lists_taps:
+        return None
+    if config.has_cluster:
+        return WHOLE_KERNELS
     raise ConfigurationError(
-        f"--structure: {accelerator.name} has no array of stored weights that are not zero; give an accelerator that "
-        "has one, sizes such as 16x1, or even"
+        f"--structure: {accelerator.name} has no engine that passes over zero weights; give another accelerator "
+        "(`bfpga accelerators` lists their engines), sizes such as 16x1, or even"
     )
 
 

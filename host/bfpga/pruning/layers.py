@@ -80,6 +80,8 @@ def _evened(worth: FloatArray, kept: BoolArray, groups: list[Int64Array]) -> Boo
 #: Output and input channels of a group of weights that become zero together, at all taps of the kernel; or ``EVEN``; or
 #: what balances the groups of a skip array.
 Group = tuple[int, int] | Even | Balanced
+#: Suits a sparse cluster whose units meet a value with a whole kernel of its channel: zeros of single taps save none.
+WHOLE_KERNELS: Group = (1, 1)
 
 
 @dataclass(frozen=True)
