@@ -26,18 +26,16 @@ from bfpga.accelerator.schema import (
     AcceleratorFile,
     BoardFile,
     ClusterArraySection,
-    ClusterSection,
     FormatSection,
     ShiftSection,
     SkipArraySection,
     SystolicSection,
-    ZeroSkipSection,
     json_schema,
 )
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import PROCESSES, kernel_processes, process_streams
 from bfpga.engines.array.resources import array_dsp
-from bfpga.engines.interface.engine import Finding
+from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import memory_blocks
 from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.errors import ConfigurationError
@@ -245,27 +243,6 @@ def test_what_only_a_kernel_of_processes_has_is_refused_of_a_loop_with_what_to_w
     assert f"engines[0].{name}: is {value}; {wanted}" in text
 
 
-@pytest.mark.parametrize(("ready", "beside"), [
-    ("pynq_z2_zero_skip_loop", "zero_skip"),
-    ("pynq_z2_sparse_loop", "sparse_cluster"),
-    ("zcu104_hetero_loop", "zero_skip and sparse_cluster"),
-])  # fmt: skip
-def test_an_array_with_engines_beside_it_is_a_loop_whose_file_need_not_say_so(
-    tmp_path: Path, ready: str, beside: str
-) -> None:
-    text = (READY / f"{ready}.yaml").read_text()
-    assert "    kernel: loop\n" not in text
-    assert load_accelerator(ready).systolic.kernel == "loop"
-    first = "    skew: true\n"
-    stated = load_accelerator(write(tmp_path, text.replace(first, "    kernel: loop\n", 1)))
-    assert stated.digest == load_accelerator(ready).digest
-    message = refusal(tmp_path, text.replace(first, "    kernel: processes\n", 1))
-    assert f"engines[0].kernel: is processes; beside the array is {beside}, which needs `kernel: loop`" in message
-    for key in OF_PROCESSES:
-        message = refusal(tmp_path, text.replace(first, f"    {key}\n", 1))
-        assert f"must be left out: beside {beside} a kernel is a loop, and only one of processes has it" in message
-
-
 def test_the_small_kernel_of_processes_differs_from_the_small_one_by_its_form_alone() -> None:
     data = ROOT / "tests" / "data"
     loop, processes = (load_accelerator(data / f"tiny_{form}.yaml") for form in ("loop", "processes"))
@@ -285,8 +262,8 @@ def test_a_first_light_is_the_same_accelerator_at_its_slower_clock(tmp_path: Pat
         assert (slow.digest == usual.digest) == (slow.clock_mhz == usual.clock_mhz)
         assert load_accelerator(slow.name) == slow
         assert accelerator_files(slow.name) == accelerator_files(usual.name)
-    with pytest.raises(ConfigurationError, match="pynq_z2_zero_skip_loop has no key first_light_mhz"):
-        load_accelerator(f"pynq_z2_zero_skip_loop{FIRST_LIGHT}")
+    with pytest.raises(ConfigurationError, match="zcu104_hetero has no key first_light_mhz"):
+        load_accelerator(f"zcu104_hetero{FIRST_LIGHT}")
     with pytest.raises(ConfigurationError, match="neither a file nor a known name"):
         load_accelerator(f"nothing{FIRST_LIGHT}")
     given = VALID.replace("clock_mhz: 142", "clock_mhz: 142\nfirst_light_mhz: 100")
@@ -443,9 +420,27 @@ def test_columns_of_a_skip_array_of_activations_may_be_odd(tmp_path: Path) -> No
         assert [item.key for item in config_findings(replace(config, **{f"skip_{key}": wrong}))] == [key]  # type: ignore[arg-type]
 
 
-def test_a_skip_array_is_the_only_engine_of_its_kernel(tmp_path: Path) -> None:
-    message = refusal(tmp_path, SKIP + "  - {kind: zero_skip}\n")
-    assert "engines[0].kind: is skip_array, which is alone in its kernel; beside it is zero_skip" in message
+def test_a_kernel_has_one_engine(tmp_path: Path) -> None:
+    _, _, array = VALID.partition("engines:\n")
+    message = refusal(tmp_path, SKIP + array)
+    assert "engines: is a list; must be a list with one element of a section of keys" in message
+
+
+@pytest.mark.parametrize(
+    ("kind", "successor"),
+    [
+        ("zero_skip", "a skip_array with `source: weights`, of `form: windows` or `form: tile`"),
+        ("sparse_cluster", "a sparse_cluster_array, or a skip_array with `source: activations`"),
+    ],
+)
+def test_files_of_engines_beside_the_array_are_told_what_has_taken_their_place(
+    tmp_path: Path, kind: str, successor: str
+) -> None:
+    """SC R154."""
+    message = refusal(tmp_path, f"{VALID}  - {{kind: {kind}, kernels_in_flight: 8}}\n")
+    assert message.count("\n") == 1
+    assert f"engines[1].kind: is {kind}; kernels have no engine beside their array any more" in message
+    assert f"instead of the array write {successor}" in message
 
 
 def test_a_skip_array_has_the_dsp_blocks_of_its_products_and_its_own_memories(tmp_path: Path) -> None:
@@ -465,7 +460,7 @@ def test_committed_json_schema_is_current() -> None:
 
 def test_documentation_names_every_key_with_its_meaning() -> None:
     text = (ROOT / "docs/accelerator-yaml.md").read_text()
-    engines = (SystolicSection, SkipArraySection, ClusterArraySection, ZeroSkipSection, ClusterSection)
+    engines = (SystolicSection, SkipArraySection, ClusterArraySection)
     for model in (AcceleratorFile, *engines, FormatSection, ShiftSection, BoardFile):
         for key, item in model.model_fields.items():
             assert f"| `{key}` |" in text, key

@@ -31,7 +31,7 @@ def described(name: str) -> Accelerator:
     accelerator = load_accelerator(ready)
     numbers = accelerator.systolic
     systolic = {
-        OF_PROCESSES: replace(numbers, kernel="processes", beside=()),
+        OF_PROCESSES: replace(numbers, kernel="processes"),
         OF_LOOP: replace(numbers, kernel="loop", hop_columns=0, ultra_ram=()),
     }[f"/{form}"]
     return on_board(replace(accelerator, name=f"{ready}_{form}", systolic=systolic), accelerator.board)

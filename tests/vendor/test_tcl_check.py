@@ -65,7 +65,7 @@ def test_scripts_of_random_arrays_pass(seed: int, board: str, streams: int, proc
     config = replace(config, dsp=accelerator.board.dsp_kind, weight_stream_bits=streams)
     config = replace(config, kernel="loop", hop_columns=0)
     if processes:
-        config = replace(config, kernel="processes", beside=())
+        config = replace(config, kernel="processes")
     target = block_design(replace(accelerator, systolic=config))
     options = ScriptOptions() if processes else EVERYTHING
     assert check_scripts(target, render_scripts(target, PATHS, 3, options)) == []

@@ -62,6 +62,5 @@ def array_words(config: SystolicConfig) -> str:
     if config.shift_columns:
         columns = f"{config.columns - config.shift_columns}+{config.shift_columns}"
     kernel = "" if config.kernel == "processes" else ", loop"
-    beside = "".join(f", {engine}" for engine in config.engines[1:])
     shifts = " shift" if config.multiplier == "shift" else ""
-    return f"{columns} x {config.rows} x {config.lanes}{shifts}{kernel}{beside}"
+    return f"{columns} x {config.rows} x {config.lanes}{shifts}{kernel}"

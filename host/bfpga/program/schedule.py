@@ -176,7 +176,7 @@ def schedule(
     bytes_per_clock: what memory gives each stream; None: streams are never waited for. needs: (operations, counts) what
     every operation waits for, not wrapped; by default what ``start_counts`` finds. skipped: of every operation, whether
     it is; by default none. ValueError for a kernel of one loop,
-    which does one operation after the other, and for operations of other engines than the array.
+    which does one operation after the other.
     """
     if config.kernel != "processes":
         raise ValueError("a kernel of one loop has no schedule: it does one operation after the other")

@@ -23,7 +23,6 @@ from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import TRANSFER_DEPTH, KernelForm, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
-from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.processes import (
@@ -49,8 +48,6 @@ from bfpga.contract.processes import (
 )
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
-from bfpga.engines.beside.engine import BesideEngine
-from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import write_error
 from bfpga.formats.shift_format import ShiftFormat
@@ -66,8 +63,9 @@ _MULTIPLIERS = {
     "dsp_packed": ("DspPacked", "bfpga/array/multiplier.hpp"),
     "shift": ("ShiftUnits", "bfpga/array/shift_tiles.hpp"),
 }
-#: Multipliers of the engines beside the array.
-_LANE_MULTIPLIERS = {"dsp": "LaneDsp", "dsp_packed": "LaneDspPacked", "lut": "LaneLut"}
+#: Numbers of engines beside the array, which headers of kernels have without them too.
+ENGINE_DEPTH, DEPENDENCE_LATENCY = 8, 4
+_ABSENT_ENGINES = {"ZeroSkip": "AbsentEngine", "SparseCluster": "AbsentEngine"}
 #: What a word of a stream between processes is in C++; others have words of commands.
 _COMMAND_TYPE = "bfpga::command_t"
 _WIRE_TYPES = {
@@ -246,7 +244,6 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
             dependence_latency=DEPENDENCE_LATENCY,
         ),
-        *(_engine_header(engine, config) for engine in engines_beside(config)),
     ]
 
 
@@ -290,33 +287,9 @@ def _depths(config: SystolicConfig) -> list[dict[str, Any]]:
     return [_group("Words that the streams between the processes hold", **depths)]
 
 
-def _engine_header(engine: BesideEngine, config: SystolicConfig) -> dict[str, Any]:
-    header = engine.header(config)
-    return _group(header.comment, **header.numbers)
-
-
-def _lane_multipliers(config: SystolicConfig) -> dict[str, str]:
-    """What multiplies in the engines beside the array: name in the header -> type of the library."""
-    return {
-        engine.header(config).multiplier_type: _LANE_MULTIPLIERS[config.numbers_beside(engine.name).multiplier]
-        for engine in engines_beside(config)
-    }
-
-
-def _engines(config: SystolicConfig) -> dict[str, str]:
-    """The engines beside the array: name in the header -> type of the library, for a ``Storage``."""
-    built = {engine.name for engine in engines_beside(config)}
-    names = {engine.name: _pascal(engine.name) for engine in BESIDE}
-    return {
-        name: f"{name}Operation<Config, Storage>" if engine in built else "AbsentEngine"
-        for engine, name in names.items()
-    }
-
-
 def _part_headers(config: SystolicConfig) -> list[str]:
     """The headers of what this kernel is made of and another may lack; what is always there is included by them."""
     headers = {"bfpga/kernel/engines.hpp", "bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
-    headers |= {f"bfpga/{engine.name}/operation.hpp" for engine in engines_beside(config)}
     if config.shift_columns:
         headers.add("bfpga/array/mixed_columns.hpp")
     return sorted(headers)
@@ -476,8 +449,8 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "registers": _registers(),
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier][0],
-        "lane_multipliers": _lane_multipliers(config),
-        "engines": _engines(config),
+        "lane_multipliers": {},
+        "engines": _ABSENT_ENGINES,
         "part_headers": _part_headers(config),
         "structures": {"Run": RUN, "Piece": PIECE, "OperationRecord": OPERATION},
         "start_states": _enumeration(StartState),

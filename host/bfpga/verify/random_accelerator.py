@@ -1,7 +1,4 @@
-"""Random arrays that validate: any format, shape and memory size, small enough that layers are tiled and spilled.
-
-About three of four that could have engines beside them do, and most of the others are kernels of processes.
-"""
+"""Random arrays that validate: any format, shape and memory size, small enough that layers are tiled and spilled."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from bfpga.engines.array.shift_words import with_zero
 from bfpga.engines.skip_array.unit_maps import run_passes
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
-from bfpga.verify.random_engines import with_random_engines
 
 Generator = np.random.Generator
 
@@ -49,17 +45,17 @@ def random_shift(rng: Generator, mantissa_bits: int) -> ShiftFormat:
 
 
 def random_config(rng: Generator) -> SystolicConfig:
-    """A small array of any legal shape, with memories small enough that layers are tiled and spilled, and engines."""
-    config = with_random_engines(rng, random_array(rng))
+    """A small array of any legal shape, with memories small enough that layers are tiled and spilled."""
+    config = random_array(rng)
     config = replace(config, functions=random_functions(rng, config.accumulator_bits))
-    config = config if config.beside else with_random_form(rng, config)
+    config = with_random_form(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
     config = with_skip_array(rng, config) if config.kernel == "processes" and multiplies else config
     return with_ultra_ram(rng, with_count_registers(rng, config))
 
 
 def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """An array without engines beside it as one loop, or, of three of four, as processes (docs/kernel.md).
+    """An array as one loop, or, of three of four, as processes (docs/kernel.md).
 
     Where memory takes accumulators, there is no buffer that would keep those of most layers, or a small one.
     """
@@ -162,7 +158,7 @@ def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:
 
 
 def random_array(rng: Generator) -> SystolicConfig:
-    """An array without engines beside it."""
+    """A systolic array."""
     kind = str(rng.choice(["dsp", "dsp_packed", "shift", "mixed"], p=[0.3, 0.3, 0.2, 0.2]))
     packed = kind == "dsp_packed" or (kind == "mixed" and rng.random() < 0.7)
     block_format = random_format(rng, packed, 16 if kind in ("shift", "mixed") else 18)

@@ -8,6 +8,7 @@ from functools import cache
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
+from bfpga.engines.array.supported import computes_weights
 
 #: Operators whose layers may leave columns between their results, which kernels of processes do not write. There a
 #: transposed convolution of another width is the host's, and of others a rearrangement (row_phases.py).
@@ -32,12 +33,8 @@ def accelerator_rows() -> Iterator[tuple[str, str]]:
     """(operators, the ready accelerators that compute them)."""
     for kind in sorted({kind for function in Function for kind in function.row.operators}):
         yield kind, _listed(with_function(kind))
-    yield COMPUTED, _listed([name for name, config in _ready().items() if _computes_weights(config)])
+    yield COMPUTED, _listed([name for name, config in _ready().items() if computes_weights(config)])
     yield SPREAD, _listed([name for name, config in _ready().items() if config.kernel == "loop"])
-
-
-def _computes_weights(config: SystolicConfig) -> bool:
-    return "linear" in config.weight_formats and not (config.skips_weights or config.has_cluster)
 
 
 def _listed(names: list[str]) -> str:

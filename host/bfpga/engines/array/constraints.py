@@ -9,7 +9,7 @@ from bfpga.contract.functions import Function
 from bfpga.contract.limits import largest_coordinate
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.contract.streams import TENSOR_HEADER
-from bfpga.engines.interface.engine import Finding
+from bfpga.engines.interface.finding import Finding
 from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
@@ -29,9 +29,12 @@ POSITION_BINS = (8, 64)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
 WIDE_WORDS = 64
 
+#: What to write where a loop has a number that is of a kernel of processes alone.
+OF_PROCESSES = "only a kernel of processes has it: write `kernel: processes`, or leave out the key `kernel`"
+
 
 def findings(config: SystolicConfig) -> Iterator[Finding]:
-    """Wrong numbers of an array, whatever is beside it."""
+    """Wrong numbers of a kernel, whatever its array is."""
     yield from shape_findings(config)
     yield from width_findings(config)
     yield from function_findings(config)
@@ -237,7 +240,7 @@ def wide_memory_findings(config: SystolicConfig) -> Iterator[Finding]:
         return
     word = config.lanes * config.format.mantissa_bits
     if config.kernel == "loop":
-        yield Finding("wide_memory", f"is true; {_of_processes(config)}")
+        yield Finding("wide_memory", f"is true; {OF_PROCESSES}")
     if config.accumulator_bits > word:
         text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
         yield Finding("wide_memory", text)
@@ -247,7 +250,7 @@ def ultra_ram_findings(config: SystolicConfig) -> Iterator[Finding]:
     """Memories of UltraRAM are those of processes, which write whole words."""
     if config.ultra_ram and config.kernel != "processes":
         named = ", ".join(config.ultra_ram)
-        yield Finding("ultra_ram", f"is [{named}]; {_of_processes(config)}")
+        yield Finding("ultra_ram", f"is [{named}]; {OF_PROCESSES}")
 
 
 def count_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -256,7 +259,7 @@ def count_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not count:
         return
     if config.kernel == "loop":
-        yield Finding("count_registers", f"is {count}; {_of_processes(config)}")
+        yield Finding("count_registers", f"is {count}; {OF_PROCESSES}")
     if count > MOST_REGISTERS:
         yield Finding("count_registers", f"is {count}; must be at most {MOST_REGISTERS}")
     if config.stream_bits < choices.first + choices.bits:
@@ -268,22 +271,8 @@ def kernel_findings(config: SystolicConfig) -> Iterator[Finding]:
     hop, columns = config.hop_columns, config.columns
     if config.kernel == "loop":
         if hop:
-            yield Finding("hop_columns", f"is {hop}; {_of_processes(config)}")
+            yield Finding("hop_columns", f"is {hop}; {OF_PROCESSES}")
         return
-    if config.beside:
-        yield Finding("kernel", f"is processes; beside the array is {_beside(config)}, which needs `kernel: loop`")
     if hop and columns % hop:
         fitting = ", ".join(str(number) for number in range(1, columns + 1) if columns % number == 0)
         yield Finding("hop_columns", f"is {hop}; must divide the {columns} columns: {fitting}, or 0 for all of them")
-
-
-def _beside(config: SystolicConfig) -> str:
-    """The engines beside the array, `zero_skip and sparse_cluster`."""
-    return " and ".join(config.engines[1:])
-
-
-def _of_processes(config: SystolicConfig) -> str:
-    """What to write where a loop has a number that is of a kernel of processes alone."""
-    if config.beside:
-        return f"must be left out: beside {_beside(config)} a kernel is a loop, and only one of processes has it"
-    return "only a kernel of processes has it: write `kernel: processes`, or leave out the key `kernel`"

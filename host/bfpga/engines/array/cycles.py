@@ -158,7 +158,7 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of one operation without the fetch of its descriptor. BFP 6, R71.
 
     Of a kernel of processes: its work, that is the clocks it takes where it never waits (docs/kernel.md). ValueError
-    for operations of other engines, which a descriptor alone does not tell.
+    for operations that no kernel has.
     """
     operation = Operation(descriptor.operation)
     if operation in ARRAY_OPERATIONS:
@@ -171,7 +171,7 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     elif operation is Operation.NONE:
         return 0
     else:
-        raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
+        raise ValueError(f"no kernel computes {operation.name}")
     return moved if config.kernel == "processes" else moved + around
 
 
