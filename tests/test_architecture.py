@@ -42,6 +42,7 @@ WAITING = {
     "engines/positions/schedule": "samples that shrink as a training goes on",
     "include/bfpga/processes/cluster/cluster": "units alone in a simulation, of whichever variant",
     "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
+    "include/bfpga/zero_skip": "the zero-skip engine as its specification draws it: one loop, kernels decoded in place",
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
     "include/bfpga/output/positions": "scalar and vector units with a collector each",
 }

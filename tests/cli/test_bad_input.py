@@ -52,7 +52,6 @@ engines:
     position_bins: 8
     wide_words: 64
     wide_memory: false
-    kernel: processes
     hop_columns: 0
     count_registers: 0
     ultra_ram: []
@@ -195,7 +194,7 @@ def structure_cases() -> Iterator[Case]:
     lines = VALID.splitlines(keepends=True)
     alike = "".join(lines[: key_line("shift_columns") - 1] + lines[key_line("accumulator_bits") - 1 :])
     yield case("array of 300 DSP blocks", alike.replace("12", "25").replace("16", "6").replace("dsp_packed", "dsp"),
-               "300 DSP blocks", "at most 18 columns fit")  # fmt: skip
+               "300 DSP blocks", "at most 17 columns fit")  # fmt: skip
     yield case("too few parameters for two channels a row", alike.replace("dsp_packed", "shift").replace("2048", "31"),
                "engines[0].parameter_rows", "32 channels of a pass")  # fmt: skip
     yield case("two kinds of shift units", VALID.replace("dsp_packed", "shift"), "engines[0].shift_columns")

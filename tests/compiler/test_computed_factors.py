@@ -24,7 +24,7 @@ from bfpga.program.file import load_program, save_program
 from bfpga.runtime import open_device
 from bfpga.verify.virtual_boards import VirtualBoards
 
-PROCESSES = Path(__file__).parents[1] / "data" / "tiny_processes.yaml"
+PROCESSES = "tiny"
 #: How exponents are found, in turn: from samples, measured first, by a rule on bins, from kept sums.
 OPTIONS = (
     CompileOptions(), CompileOptions(policy="max"), CompileOptions(policy="dynamic", rule="rate"),

@@ -24,7 +24,7 @@ from bfpga.compiler.schedule.measuring import sampled_parts
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.flows import samples_of
 from bfpga.contract.program import ArrayNode, Program, Tile, Window
-from bfpga.engines.array.cycles import fetch_cycles, operation_cycles
+from bfpga.engines.array.cycles import operation_cycles
 
 
 def node_of(program: Program) -> ArrayNode:
@@ -33,7 +33,7 @@ def node_of(program: Program) -> ArrayNode:
 
 def measuring_clocks(program: Program) -> int:
     measured = [d for d in computing(program) if d.flags & Flag.MEASURE]
-    return sum(operation_cycles(POSITIONS, d) + fetch_cycles(POSITIONS) for d in measured)
+    return sum(operation_cycles(POSITIONS, d) for d in measured)
 
 
 def forced(monkeypatch: pytest.MonkeyPatch, apart: bool, fields: dict[str, Any]) -> Program:

@@ -191,7 +191,7 @@ def packed_streams() -> bytes:
     """Every kind of bytes on the streams, from numbers that need no random generator."""
     narrow = SystolicConfig(columns=2, rows=4, lanes=2, format=BlockFormat(mantissa_bits=4))
     shift = SystolicConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
-    wide = SystolicConfig(columns=3, rows=8, lanes=4, kernel="processes")
+    wide = SystolicConfig(columns=3, rows=8, lanes=4)
     skipping = replace(wide, multiplier="dsp_packed", columns=2, skip_groups=3, skip_chunk=64)
     data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words().tobytes()]
     for config in (SystolicConfig(columns=2, rows=4, lanes=2), narrow):

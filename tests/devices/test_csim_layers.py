@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from array_programs import Program, empty, random_tensor
-from kernel_pairs import SMALL, KernelPair, output_size, run_convolution, small
+from kernel_pairs import (
+    NIBBLES,
+    PACKED,
+    SMALL,
+    TALL,
+    WIDE_MEMORY,
+    WIDEST,
+    KernelPair,
+    output_size,
+    run_convolution,
+)
 
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Function, Operation
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.array.streams import pack_weights
@@ -42,8 +53,7 @@ def test_convolutions_equal_the_reference(pair: KernelPair, geometry: dict[str, 
 @pytest.mark.parametrize("outputs", [16, 17, 40])
 def test_tall_results_take_several_passes(outputs: int) -> None:
     """R57, R63: M = 17 is two passes of 16 rows; the second one starts its accumulators at zero again."""
-    pair = KernelPair(small(rows=16, columns=2))
-    run_convolution(pair, channels=(4, outputs), size=(2, 3), kernel=(1, 1), pad=(0, 0))
+    run_convolution(KernelPair(TALL), channels=(4, outputs), size=(2, 3), kernel=(1, 1), pad=(0, 0))
 
 
 def test_depthwise_convolution_moves_its_input_with_the_row_block(pair: KernelPair) -> None:
@@ -62,10 +72,9 @@ def test_depthwise_convolution_moves_its_input_with_the_row_block(pair: KernelPa
 
 
 @pytest.mark.parametrize("pixels", [1, 5])
-@pytest.mark.parametrize("weight_stream_bits", [64, 128])
-def test_streamed_weights_pass_straight_to_the_tiles(pixels: int, weight_stream_bits: int) -> None:
+@pytest.mark.parametrize("config", [SMALL, TALL], ids=["one beat", "four beats"])
+def test_streamed_weights_pass_straight_to_the_tiles(pixels: int, config: SystolicConfig) -> None:
     """R2, R61: a fully connected layer; one weight word a step, in several beats where it does not fit one."""
-    config = small(rows=8, weight_stream_bits=weight_stream_bits)
     rng, program = np.random.default_rng(2), Program(config)
     x, y = program.tensor(1, pixels, 21), program.tensor(1, pixels, 11)
     weights = rng.integers(-127, 128, (11, 1, 1, 21))
@@ -139,20 +148,11 @@ def test_functions_come_before_or_after_the_bias(pair: KernelPair, function: Fun
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"mantissa_bits": 4, "rounding": "half_up", "saturation": "full"},
-        {"mantissa_bits": 11, "rounding": "tozero", "log": "ceil", "accumulator_bits": 40},
-        {"mantissa_bits": 16, "rounding": "half_away", "accumulator_bits": 48, "stream_bits": 128},
-        {"mantissa_bits": 18, "rounding": "trunc", "saturation": "wrap", "accumulator_bits": 48, "lanes": 1},
-        {"lanes": 4, "rows": 8, "columns": 1, "stream_bits": 32},
-        {"multiplier": "dsp_packed", "columns": 4},
-        {"multiplier": "dsp_packed", "dsp": "DSP48E2", "skew": False, "saturation": "full"},
-    ],
+    "config", [NIBBLES, WIDEST, WIDE_MEMORY, PACKED], ids=["4 bits", "18 bits", "4 lanes", "packed"]
 )
-def test_every_format_and_multiplier_computes_the_same_way(changes: dict[str, object]) -> None:
-    """R3, R4, R14, R16, R17, R22, R62: widths, roundings, saturations, lanes, packed multipliers, no skew."""
-    pair = KernelPair(small(**changes))
+def test_every_format_and_multiplier_computes_the_same_way(config: SystolicConfig) -> None:
+    """R3, R4, R14, R16, R17, R22, R62: widths, roundings, saturations, lanes, blocks of columns, packed multipliers."""
+    pair = KernelPair(config)
     run_convolution(pair, flags=0)
     run_convolution(pair, parameters=False, output_exponent=-10, channels=(5, 4))
 

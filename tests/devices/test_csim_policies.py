@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from array_programs import Place, Program, empty, random_tensor
-from kernel_pairs import SMALL, KernelPair, small
+from kernel_pairs import NIBBLES, SMALL, KernelPair
 
 from bfpga.contract.descriptor import Flag, Operation, Policy
 from bfpga.contract.program import BlockTensor
@@ -99,16 +99,15 @@ def test_predicting_policies_follow_a_series_of_inputs(
 
 def test_exponents_stop_at_the_ends_of_the_format() -> None:
     """R24: the status tells which end."""
-    config = small(exponent_bits=4)
-    pair, statuses = KernelPair(config), []
+    pair, statuses = KernelPair(NIBBLES), []
     for exponent in (-12, 12):
-        program = Program(config)
+        program = Program(NIBBLES)
         x, y = program.tensor(1, 3, 4), program.tensor(1, 3, 4)
         program.load("x", x)
         for phase in (Flag.MEASURE, Flag.NONE):
             program.compute(Operation.SUM, x, y, flags=phase | Flag.FIRST | Flag.LAST * (not phase), policy=Policy.MAX)
         program.store("y", y)
-        tensors = {"x": random_tensor(np.random.default_rng(0), x, config, exponent), "y": empty(y)}
+        tensors = {"x": random_tensor(np.random.default_rng(0), x, NIBBLES, exponent), "y": empty(y)}
         statuses.append(pair.run(program, tensors).status)
     assert statuses[0] & Status.EXPONENT_LOW
     assert statuses[1] & Status.EXPONENT_HIGH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from reference_weights import weight_beats, weight_kind
+from reference_weights import weight_kind
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
@@ -157,13 +157,10 @@ class Program:
             d.second_slot, d.kernel_width, d.tap_x_word = second.slot, 2, second.base - source.base
             d.dilation_x = d.dilation_y = 0
         d.read_runs, d.read_slots = self._runs(d, kind.columns, source.pitch, stride)
-        d.write_runs, d.write_slots = self._runs(d, kind.columns, target.pitch, (1, 1))
-        if config.kernel == "processes":
-            d.write_runs, d.write_slots = self._rows(d, kind.columns, target.pitch)
-        slots = max(d.read_slots, weight_beats(config) if d.flags & Flag.STREAM_WEIGHTS else 1)
+        d.write_runs, d.write_slots = self._rows(d, kind.columns, target.pitch)
         drain = kind.rows // config.lanes * max(config.lanes, d.write_slots)
-        d.steps = max(d.kernel_height * d.kernel_width * d.channel_words * slots, drain)
-        d.groups = -(-d.output_pixels // kind.columns) if config.kernel == "processes" else 0
+        d.steps = max(d.kernel_height * d.kernel_width * d.channel_words * d.read_slots, drain)
+        d.groups = -(-d.output_pixels // kind.columns)
         if config.skip_groups and operation == Operation.GEMM:
             d.group_columns = kind.columns
         self.operations.append(KernelOperation("compute", d))

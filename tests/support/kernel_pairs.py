@@ -19,14 +19,40 @@ from bfpga.formats.block_format import BlockFormat
 
 #: Optimisation does not pay for kernels that run for milliseconds.
 QUICK = ("-O0",)
-SMALL = SystolicConfig(columns=3, rows=4, lanes=2, activation_words=256, weight_words=256, parameter_rows=64)
+_LEAST = SystolicConfig(columns=3, rows=4, lanes=2, activation_words=256, weight_words=256, parameter_rows=64)
 
 
 def small(**changes: object) -> SystolicConfig:
     """A small array with some fields changed; fields of the format are given by their own names."""
     names = set(BlockFormat.__dataclass_fields__) & set(changes)
-    form = replace(SMALL.format, **{name: changes.pop(name) for name in names})
-    return replace(SMALL, format=form, **changes)
+    form = replace(_LEAST.format, **{name: changes.pop(name) for name in names})
+    return replace(_LEAST, format=form, **changes)
+
+
+# Arrays of many tests: a kernel takes as long to compile as hundreds of starts take to run.
+
+#: With a collector and a keep buffer.
+SMALL = small(position_bins=16, wide_words=256)
+#: Two rows share a DSP block.
+PACKED = small(columns=2, multiplier="dsp_packed", dsp="DSP48E2", rounding="trunc", saturation="wrap")
+#: The narrowest mantissas, more words in a beat than there are banks, and few exponents.
+NIBBLES = small(
+    columns=2, lanes=1, stream_bits=128, mantissa_bits=4, exponent_bits=4, rounding="half_up", saturation="full"
+)
+#: The widest mantissas.
+WIDEST = small(lanes=1, mantissa_bits=18, accumulator_bits=48, rounding="tozero", log="ceil")
+#: No keep buffer: a word of the activation memory holds an accumulator.
+WIDE_MEMORY = small(
+    columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48, rounding="half_away",
+    wide_memory=True,
+)  # fmt: skip
+#: A pass takes little longer than its results need to leave; its loops are counted (tests/processes/test_clocks.py).
+COUNTED = small(
+    columns=8, rows=16, lanes=4, multiplier="dsp_packed", accumulator_bits=24, activation_words=4096,
+    weight_words=4096, parameter_rows=512,
+)  # fmt: skip
+#: Four beats for a word of weights.
+TALL = small(columns=2, rows=16)
 
 
 class KernelPair:

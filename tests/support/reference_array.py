@@ -25,8 +25,8 @@ from reference_positions import ReferenceCollector
 from reference_skip import Term, entry_beats, entry_words, terms
 from reference_weights import weight_beats, weight_container, weight_kind
 
-from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.formats.block_format import Status
 from bfpga.formats.containers import unpack_elements
@@ -59,24 +59,13 @@ class ReferenceKernel:
         self.slots: dict[int, Slot] = {}
         self.wide: dict[tuple[int, int], int] = {}
         self.cycles: list[int] = []
-        #: Whether cycles are the work of processes, which nothing precedes or follows.
-        self.processes = config.kernel == "processes"
         self.overflow = self.underflow = self.status = 0
 
     def run(self, operations: list[KernelOperation], tensors: dict[str, BlockTensor], sample: int = 0) -> None:
         """One kernel start."""
         self.cycles, self.overflow, self.underflow, self.status = [], 0, 0, 0
         for operation in operations:
-            fetch = 0 if self.processes else DESCRIPTOR_WORDS * 32 // self.config.stream_bits
-            executed = self._execute(operation, tensors, sample)
-            self.cycles.append(fetch + executed + self._selection(operation.descriptor))
-
-    def _selection(self, d: Descriptor) -> int:
-        """Clocks in which counts of bins are added from the top; watched are what is measured and what teaches."""
-        if self.processes or d.lead_rule == LeadRule.LEAD or d.operation <= Operation.WEIGHTS:
-            return 0
-        teaches = d.policy in (Policy.ROLLING_MAX, Policy.FEEDBACK) and d.flags & Flag.LAST
-        return self.config.position_bins if d.flags & Flag.MEASURE or teaches else 0
+            self.cycles.append(self._execute(operation, tensors, sample))
 
     def _execute(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
         d = operation.descriptor
@@ -133,7 +122,7 @@ class ReferenceKernel:
         while 2 * pixels * self.config.word_bits <= self.config.stream_bits and 2 * pixels <= self.config.banks:
             pixels *= 2
         groups = sum(-(-d.output_width // pixels) for _ in range(0, d.output_pixels, d.output_width))
-        return groups * words + (0 if self.processes else 1 + TRANSFER_DEPTH)
+        return groups * words
 
     def _weights(self, d: Descriptor, data: bytes) -> int:
         beat = self.config.weight_stream_bits // 8
@@ -146,7 +135,7 @@ class ReferenceKernel:
         for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
             self.weights[d.weight_base + n] = word
         beats = entry_beats(self.config) if self.config.skips_weights else weight_beats(self.config)
-        return d.parameter_rows + d.weight_words * beats + (not self.processes) * TRANSFER_DEPTH
+        return d.parameter_rows + d.weight_words * beats
 
     def _words(self, data: bytes, count: int) -> list:
         """Weights (rows, lanes) of each word; of a skip array the word itself."""
@@ -163,7 +152,7 @@ class ReferenceKernel:
         slot, kind = self.slots.setdefault(d.policy_slot, Slot()), weight_kind(d, self.config)
         flags, groups = Flag(d.flags), -(-d.output_pixels // kind.columns)
         kernel_steps = d.kernel_height * d.kernel_width * d.channel_words
-        skips = self.config.skip_groups and d.operation == Operation.GEMM and not flags & Flag.KEPT
+        skips = self._on_skip_array(d) and not flags & Flag.KEPT
         if skips and self.config.skips_weights:
             self._entries(d, slot, groups, data)
             return groups * kernel_steps * d.blocks * d.read_slots
@@ -197,11 +186,16 @@ class ReferenceKernel:
             self._learn(d, slot)
         if skips:
             return groups * kernel_steps * d.blocks * d.read_slots
-        return self._compute_cycles(d, groups, kernel_steps)
+        return self._work(d, groups, kernel_steps)
+
+    def _on_skip_array(self, d: Descriptor) -> bool:
+        """Every GEMM of a kernel without a systolic array, and of one with both those that say so."""
+        chosen = not self.config.dense_beside or bool(d.flags & Flag.SKIP_ARRAY)
+        return self.config.skip_groups > 0 and chosen and d.operation == Operation.GEMM
 
     def _brought(self, d: Descriptor, data: bytes, groups: int, steps: int) -> dict[tuple[int, int], list]:
         """The weights that come for each group and block: of a skip array once for all groups of a run."""
-        together = self.config.skip_passes * 2 if self.config.skip_groups else 1
+        together = self.config.skip_passes * 2 if self._on_skip_array(d) else 1
         runs = -(-groups // together)
         words = iter(self._words(data, runs * d.blocks * steps))
         blocks = range(d.blocks)
@@ -259,20 +253,10 @@ class ReferenceKernel:
                 acc[term.row] += term.weight * self.memory[bank, word + term.word][term.lane]
         return acc
 
-    def _compute_cycles(self, d: Descriptor, groups: int, kernel_steps: int) -> int:
-        config = self.config
-        window = max(config.lanes, d.write_slots)
-        if self.processes:
-            return self._work(d, groups, kernel_steps, window)
-        drain = weight_kind(d, config).rows // config.lanes * window
-        slots = max(d.read_slots, weight_beats(self.config) if d.flags & Flag.STREAM_WEIGHTS else 1)
-        steps = max(kernel_steps * slots, drain)
-        return config.columns + groups * d.blocks * steps + drain + window + config.operation_depth
-
-    def _work(self, d: Descriptor, groups: int, kernel_steps: int, window: int) -> int:
+    def _work(self, d: Descriptor, groups: int, kernel_steps: int) -> int:
         """Steps of the scratchpad; a pass of MAX and SUM is one word of channels (docs/kernel.md)."""
-        kind, work = weight_kind(d, self.config), 0
-        if self.config.skip_groups and d.operation == Operation.GEMM:  # of kept sums
+        kind, work, window = weight_kind(d, self.config), 0, max(self.config.lanes, d.write_slots)
+        if self._on_skip_array(d):  # of kept sums
             return groups * max(kernel_steps * d.read_slots, kind.columns)
         words, passes = kind.rows // self.config.lanes, d.blocks
         if d.operation != Operation.GEMM:

@@ -45,10 +45,7 @@ class ClockSetting:
 
 
 def wire_percent(system: str, part: str) -> int:
-    """Percent of the clock that C synthesis of an IP leaves for wires on a processing system.
-
-    ``part``: the IP's name in a kernel of several, or nothing.
-    """
+    """Percent of the clock that C synthesis of the IP of a process leaves for wires on a processing system."""
     return _WIDER.get((system, process_kind(part)), WIRE_PERCENT)
 
 

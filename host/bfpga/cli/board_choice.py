@@ -28,8 +28,6 @@ class Offer:
     accelerator: Accelerator
     why: str
     figures: Figures | None = None
-    #: Whether operations overlap: cycles are those of the schedule then, else of one operation after the other.
-    scheduled: bool = False
 
     @property
     def images_per_second(self) -> float:
@@ -94,7 +92,7 @@ def _array_nodes(program: Program) -> list[ArrayNode]:
 
 def _offer(accelerator: Accelerator, program: Program) -> Offer:
     figures = program_figures(accelerator, program, resources_of(accelerator).total)
-    return Offer(accelerator, _zeros_text(program), figures, accelerator.systolic.kernel == "processes")
+    return Offer(accelerator, _zeros_text(program), figures)
 
 
 def _with_inputs(zeros: Zeros, program: Program) -> Zeros:
@@ -108,14 +106,14 @@ def show(board: Board, offers: Sequence[Offer], zeros: Zeros, network: Network) 
     able = [offer for offer in offers if offer.figures is not None]
     rows = [
         (offer.accelerator.name, f"{offer.accelerator.clock_mhz:g}", round(offer.figures.cycles),
-         "overlapped" if offer.scheduled else "in turn", rate(offer.images_per_second), offer.why)
+         rate(offer.images_per_second), offer.why)
         for offer in able if offer.figures is not None
     ]  # fmt: skip
-    headers = ["accelerator", "MHz", "cycles*", "operations", "images/s", "zeros"]
+    headers = ["accelerator", "MHz", "cycles*", "images/s", "zeros"]
     output.table(f"{network.name} on the ready accelerators of {board.title}", headers, rows)
     output.say(
-        f"* of one sample among {STREAM}, by the schedule where operations overlap; images/s at the accelerator's own "
-        "clock, with the host's operators after it"
+        f"* of one sample among {STREAM}, by the schedule; images/s at the accelerator's own clock, with the host's "
+        "operators after it"
     )
     for offer in offers:
         if offer.figures is None:
@@ -154,7 +152,6 @@ def content(board: Board, offers: Sequence[Offer], zeros: Zeros, network: Networ
                 "clock_mhz": offer.accelerator.clock_mhz,
                 "runs": offer.figures is not None,
                 "why": offer.why,
-                "scheduled": offer.scheduled,
                 "cycles": None if offer.figures is None else offer.figures.cycles,
                 "latency_s": None if offer.figures is None else offer.figures.latency,
                 "images_per_second": offer.images_per_second or None,

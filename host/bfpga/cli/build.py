@@ -45,10 +45,6 @@ def build(
     board_files: Annotated[
         Path | None, typer.Option(help="Folder with board files that Vivado lacks.", metavar="DIR")
     ] = None,
-    cosim: Annotated[
-        bool,
-        typer.Option("--cosim", help="Co-simulate C and RTL after C synthesis, on the testbench's vectors (one loop)."),
-    ] = False,
     accept: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,7 +74,6 @@ def build(
       bfpga build pynq_z2_dense --dry-run
       bfpga build my_accelerator.yaml --until utilization --jobs 2 --timeout 6
       bfpga build pynq_z2_dense --from implementation --vivado-version 2022.1
-      bfpga build zcu104_hetero --cosim --until hls_check
       bfpga build pynq_z2_dense --accept Array
       bfpga build pynq_z2_dense zcu104_dense kv260_dense --scheduler tcp://farm:8786
 
@@ -110,7 +105,6 @@ def build(
             limit_seconds=timeout * 3600,
             board_files=None if board_files is None else board_files.absolute(),
             vectors=kernel_vectors,
-            cosim=cosim,
             accepted=checked_gates(block_design(described), accept or ()),
         )
         version = parse_version(vivado_version) if vivado_version else None

@@ -61,7 +61,7 @@ def _checks(name: str) -> list[dict[str, Any]]:
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.accelerator.variants import fitting_boards, on_board
     from bfpga.vendor.block_design import block_design
-    from bfpga.vendor.build_scripts import ScriptPaths, render_scripts, simulated
+    from bfpga.vendor.build_scripts import ScriptPaths, render_scripts
     from bfpga.vendor.tcl_check import check_scripts
 
     accelerator = load_accelerator(name)
@@ -70,7 +70,7 @@ def _checks(name: str) -> list[dict[str, Any]]:
     for board in fitting_boards(accelerator):
         start = time.perf_counter()
         design = block_design(on_board(accelerator, board))
-        scripts = render_scripts(design, paths, jobs=1, options=simulated(design))
+        scripts = render_scripts(design, paths, jobs=1)
         findings = check_scripts(design, scripts)
         seconds = time.perf_counter() - start
         checks.append(

@@ -67,9 +67,7 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     except ModuleNotFoundError as error:
         raise ToolError(f"a simulated kernel needs the package {error.name}: pip install {error.name}") from None
 
-    rendered = render_kernel(name, digest, config)
-    if config.kernel == "processes":  # their streams are `hls::stream`
-        rendered |= shim_headers()
+    rendered = render_kernel(name, digest, config) | shim_headers()
     chosen_paths = ("include/", "src/", "shim/")
     sources = kernel_sources({path: text for path, text in rendered.items() if path.startswith(chosen_paths)})
     chosen = shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))
@@ -183,10 +181,10 @@ class CSimulation:
         """From now on the processes of the kernel run in an order drawn by chance, and the streams between them pretend
         to be empty or full at times: what may happen in hardware, and must change no value. 0: no longer.
 
-        DeviceError for a kernel that is one loop.
+        DeviceError for a kernel that is closed.
         """
-        if self.config.kernel != "processes" or self._kernel is None:
-            raise DeviceError("only an open kernel of processes has an order that can be disturbed")
+        if self._kernel is None:
+            raise DeviceError("only an open kernel has an order that can be disturbed")
         disturb_kernel(self._library, self._kernel, seed)
 
     def hold(self, words: Mapping[str, int]) -> None:
@@ -195,10 +193,10 @@ class CSimulation:
         The others hold what the design gives them. DeviceError for a stream that the kernel has not, and for one
         without a word.
         """
-        names = [stream.name for stream in process_streams(self.config)] if self.config.kernel == "processes" else []
+        names = [stream.name for stream in process_streams(self.config)]
         for name, count in words.items():
             if name not in names:
-                raise DeviceError(f"no stream {name!r} joins processes of the kernel; there are {names or 'none'}")
+                raise DeviceError(f"no stream {name!r} joins processes of the kernel; there are {names}")
             if count < 1:
                 raise DeviceError(f"stream {name!r} cannot hold {count} words; it needs one at least")
         self._library.bfpga_hold.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
@@ -208,11 +206,10 @@ class CSimulation:
     def count_clocks(self) -> None:
         """From the next start on clocks are counted (``clocks``): each process one iteration of its loop a clock.
 
-        The stages of their pipelines are not counted. DeviceError for a kernel that is one loop, and for a build
-        without ``COUNTING_FLAGS``.
+        The stages of their pipelines are not counted. DeviceError for a build without ``COUNTING_FLAGS``.
         """
-        if self.config.kernel != "processes" or self._library.bfpga_count_clocks(ctypes.c_void_p(self._kernel), 1):
-            raise DeviceError("only a kernel of processes whose loops are counted, -DBFPGA_WAIVER_CHECKS, tells clocks")
+        if self._library.bfpga_count_clocks(ctypes.c_void_p(self._kernel), 1):
+            raise DeviceError("only a kernel whose loops are counted, -DBFPGA_WAIVER_CHECKS, tells clocks")
 
     def clocks(self, operations: int) -> tuple[int, list[int]]:
         """Clocks of the start before, and when each of its operations had ended."""

@@ -9,11 +9,15 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 
+#: The form of every kernel (docs/kernel.md).
+FORM = "processes"
+
 
 @dataclass(frozen=True)
 class FiledConfig(SystolicConfig):
-    """The form of a configuration in files: engines that kernels had beside their array keep a key, for digests."""
+    """A configuration in files: what kernels had before keeps its keys, for digests."""
 
+    kernel: str = FORM
     zero_skip: None = None
     sparse_cluster: None = None
 
@@ -41,6 +45,6 @@ def config_from_dict(values: dict[str, Any]) -> SystolicConfig:
     if values.get("shift") is not None:
         values["shift"] = ShiftFormat.from_dict(values["shift"])
     found = FiledConfig(**values)
-    if found.zero_skip is not None or found.sparse_cluster is not None:
-        raise ValueError("a kernel has no engines beside its array")
+    if found.kernel != FORM or found.zero_skip is not None or found.sparse_cluster is not None:
+        raise ValueError(f"every kernel is one of {FORM}, without engines beside its array")
     return configuration_of(found)

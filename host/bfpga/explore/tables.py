@@ -61,6 +61,5 @@ def array_words(config: SystolicConfig) -> str:
     columns: Any = config.columns
     if config.shift_columns:
         columns = f"{config.columns - config.shift_columns}+{config.shift_columns}"
-    kernel = "" if config.kernel == "processes" else ", loop"
     shifts = " shift" if config.multiplier == "shift" else ""
-    return f"{columns} x {config.rows} x {config.lanes}{shifts}{kernel}"
+    return f"{columns} x {config.rows} x {config.lanes}{shifts}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from bfpga.accelerator.clocks import ClockSetting, clock_setting
 from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import (
     CLOCK_COUNTER,
     CONTROL_PORT,
@@ -29,7 +30,6 @@ from bfpga.vendor.kernel_ips import (
     fifo_cell,
     fifo_parameters,
     host_stream_cell,
-    inner_streams,
     kernel_ips,
     process_cell,
 )
@@ -152,7 +152,7 @@ def _cells(accelerator: Accelerator, system: ProcessingSystem, clock: ClockSetti
         Cell("ps", system.ip, system.version, system.parameters(clock, accelerator.board.port_bits)),
         Cell("reset", "xilinx.com:ip:proc_sys_reset", "5.0"),
         *(Cell(ip.cell, ip.ip, KERNEL_VERSION) for ip in kernel_ips(config)),
-        *(Cell(fifo_cell(stream), FIFO_IP, FIFO_VERSION, fifo_parameters(stream)) for stream in inner_streams(config)),
+        *(Cell(fifo_cell(item), FIFO_IP, FIFO_VERSION, fifo_parameters(item)) for item in process_streams(config)),
         Cell("clock_counter", f"{MODULE_REFERENCE}:{CLOCK_COUNTER}", "1.0"),
         Cell("tensor_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.stream_bits, True)),
         Cell("weight_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.weight_stream_bits, False)),
@@ -192,7 +192,7 @@ def _dma(accelerator: Accelerator, system: ProcessingSystem, bits: int, both: bo
 def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ...]:
     config = accelerator.systolic
     tensors, weights = config.stream_bits, config.weight_stream_bits
-    ports = {name: f"{host_stream_cell(config, name)}/{name}" for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)}
+    ports = {name: f"{host_stream_cell(name)}/{name}" for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)}
     return (
         _watched("tensor_dma/M_AXIS_MM2S", ports[INPUT_STREAM], "axis", tensors, INPUT_STREAM),
         _watched("weight_dma/M_AXIS_MM2S", ports[WEIGHT_STREAM], "axis", weights, WEIGHT_STREAM),
@@ -214,7 +214,7 @@ def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ..
 
 def _inner_links(accelerator: Accelerator) -> Iterator[Link]:
     """From the port of a process into the FIFO of the stream, and on to the port of that name of the other process."""
-    for stream in inner_streams(accelerator.systolic):
+    for stream in process_streams(accelerator.systolic):
         fifo, bits = fifo_cell(stream), 8 * stream.octets
         source, target = (f"{process_cell(process)}/{stream.name}" for process in (stream.source, stream.target))
         yield Link(source, f"{fifo}/S_AXIS", "axis", bits, packets=False)
@@ -228,7 +228,7 @@ def _watched(master: str, slave: str, protocol: str, bits: int, monitor: str) ->
 
 def _clock_and_reset(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Net, ...]:
     kernel = [ip.cell for ip in kernel_ips(accelerator.systolic)]
-    fifos = [fifo_cell(stream) for stream in inner_streams(accelerator.systolic)]
+    fifos = [fifo_cell(stream) for stream in process_streams(accelerator.systolic)]
     interconnects = ("tensor_interconnect", "weight_interconnect", "control_interconnect")
     clocks = (
         "reset/slowest_sync_clk",

@@ -67,12 +67,12 @@ class ScriptPaths:
 
     @property
     def ip_repository(self) -> Path:
-        """Where Vivado looks for the kernel: one unpacked IP, or a folder of its own for each."""
+        """Where Vivado looks for the kernel: a folder for each unpacked IP."""
         return self.build / "ip"
 
     def unpacked_ip(self, ip: KernelIp) -> Path:
         """An unpacked IP."""
-        return self.ip_repository / ip.part if ip.part else self.ip_repository
+        return self.ip_repository / ip.part
 
     @property
     def vivado_project(self) -> Path:
@@ -80,7 +80,7 @@ class ScriptPaths:
 
     @property
     def reports(self) -> Path:
-        """Reports of the tools: hls.xml or one for each IP, synthesis.txt, implementation.txt, timing.txt."""
+        """Reports of the tools: hls_PROCESS.xml, synthesis.txt, implementation.txt, timing.txt."""
         return self.build / "reports"
 
     def hls_report(self, ip: KernelIp) -> Path:
@@ -109,8 +109,6 @@ class ScriptPaths:
 class ScriptOptions:
     """What a user may choose. Limits are in minutes; ``board_files``: a folder of board files that Vivado lacks."""
 
-    csim: bool = False
-    cosim: bool = False
     synthesis_minutes: int = 240
     implementation_minutes: int = 480
     board_files: Path | None = None
@@ -119,20 +117,18 @@ class ScriptOptions:
 def render_scripts(
     design: BlockDesign, paths: ScriptPaths, jobs: int, options: ScriptOptions | None = None
 ) -> dict[str, str]:
-    """All scripts by file name: hls.tcl, hls_config.cfg, block_design.tcl, synthesis.tcl, implementation.tcl.
+    """All scripts by file name: of each IP hls_PROCESS.tcl and hls_PROCESS_config.cfg, then block_design.tcl,
+    synthesis.tcl, implementation.tcl.
 
-    A kernel of several IPs has hls_PROCESS.tcl and hls_PROCESS_config.cfg for each. ``jobs``: processes that Vivado may
-    start. ConfigurationError for a path that the vendor's tools cannot take, and for a simulation of a single IP.
+    ``jobs``: processes that Vivado may start. ConfigurationError for a path that the vendor's tools cannot take.
     """
     options = options or ScriptOptions()
-    ips = kernel_ips(design.accelerator.systolic)
-    check_simulations(design, options.csim or options.cosim)
     _check_numbers(
         jobs=jobs, synthesis_minutes=options.synthesis_minutes, implementation_minutes=options.implementation_minutes
     )
     context = _context(design, paths, jobs, options)
     scripts = {}
-    for ip in ips:
+    for ip in kernel_ips(design.accelerator.systolic):
         own = context | _ip_context(ip, paths, context)
         scripts[hls_script(ip)] = _rendered("hls.tcl", own)
         scripts[hls_config(ip)] = _rendered("hls_config.cfg", own)
@@ -147,25 +143,6 @@ def hls_script(ip: KernelIp) -> str:
 def hls_config(ip: KernelIp) -> str:
     """The configuration file of the C synthesis of an IP."""
     return f"{ip.stem}_config.cfg"
-
-
-def simulated(design: BlockDesign) -> ScriptOptions:
-    """The options with every simulation of the vendor's tools that the design's kernel can have (check_simulations)."""
-    single = len(kernel_ips(design.accelerator.systolic)) == 1
-    return ScriptOptions(csim=single, cosim=single)
-
-
-def check_simulations(design: BlockDesign, wanted: bool) -> None:
-    """ConfigurationError if the vendor's simulations are ``wanted`` of a kernel of several IPs.
-
-    They call one top function and wait until it returns; a process returns when the others have brought it all words
-    of a start.
-    """
-    if wanted and len(kernel_ips(design.accelerator.systolic)) > 1:
-        raise ConfigurationError(
-            f"{design.accelerator.name} is a kernel of processes: its testbench runs all of them together, and the "
-            "simulations of the HLS tool run one IP; `make test` of the HLS project (stage csim) is its C simulation"
-        )
 
 
 def _rendered(name: str, context: dict[str, Any]) -> str:
@@ -259,8 +236,7 @@ def _reports(paths: ScriptPaths) -> dict[str, str]:
 
 def _kernel(ip: KernelIp, paths: ScriptPaths) -> dict[str, str]:
     vendor, library, name, version = ip.vlnv.split(":")
-    what = f"the {'IP' if ip.part else 'kernel'} {ip.vlnv}"
-    missing = f"{{{what} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
+    missing = f"{{the IP {ip.vlnv} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
     return {
         "vlnv": ip.vlnv,
         "vendor": vendor,
@@ -285,7 +261,6 @@ def _ip_context(ip: KernelIp, paths: ScriptPaths, context: dict[str, Any]) -> di
 
 
 def _hls(ip: KernelIp, paths: ScriptPaths) -> dict[str, Any]:
-    """``testbench``: it calls one top function, so an IP that is a part of a kernel has none."""
     sources, solution = paths.sources.absolute(), paths.hls_project(ip) / HLS_SOLUTION
     return {
         "script": hls_script(ip),
@@ -294,8 +269,6 @@ def _hls(ip: KernelIp, paths: ScriptPaths) -> dict[str, Any]:
         "project": paths.hls_project(ip).name,
         "solution": HLS_SOLUTION,
         "sources": [_braced(sources / ip.source)],
-        "testbench": [] if ip.part else [_braced(sources / "tb" / "testbench.cpp")],
-        "vectors": _braced(sources / "tb" / "vectors"),
         "flags": f"{{-std=c++14 -I{sources / 'include'} -I{sources / 'src'}}}",
         "packaged": _braced(solution / "impl" / "ip"),
         "report": _braced(solution / "syn" / "report" / CSYNTH_REPORT),

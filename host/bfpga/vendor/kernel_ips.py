@@ -1,4 +1,4 @@
-"""The IPs that C synthesis makes of a kernel: one, or one for each process; how they lie in the block design.
+"""The IPs that C synthesis makes of a kernel, one for each process; how they lie in the block design.
 
 What is said here once reaches the HLS scripts, the checks of what the tools export, the cells and links of the design.
 """
@@ -16,7 +16,7 @@ from bfpga.contract.processes import (
     process_function,
     process_streams,
 )
-from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
+from bfpga.contract.registers import OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 
 #: Vendor and library of the IPs, and their version.
 LIBRARY = "xilinx.com:hls"
@@ -39,7 +39,7 @@ class StreamPort:
 
 @dataclass(frozen=True)
 class KernelIp:
-    """An IP of a kernel. ``part``: its process, empty where the kernel is one IP. ``source``: path in the project.
+    """An IP of a kernel. ``part``: its process. ``source``: path in the project.
 
     ``control``: it has the registers and the interrupt; the others run by themselves (ap_ctrl_none).
     """
@@ -64,12 +64,12 @@ class KernelIp:
     @property
     def stem(self) -> str:
         """What the files of its C synthesis are called after: script, result, report, log, project."""
-        return f"hls_{self.part}" if self.part else "hls"
+        return f"hls_{self.part}"
 
     @property
     def title(self) -> str:
         """The IP in a message."""
-        return f"the IP {self.function}" if self.part else "the kernel"
+        return f"the IP {self.function}"
 
 
 def kernel_vlnv() -> str:
@@ -79,20 +79,12 @@ def kernel_vlnv() -> str:
 
 def kernel_ips(config: SystolicConfig) -> tuple[KernelIp, ...]:
     """The IPs of a kernel, that with the registers first."""
-    if config.kernel == "processes":
-        return tuple(_process_ip(config, process) for process in kernel_processes(config))
-    streams = tuple(_host_port(config, name) for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM))
-    return (KernelIp("", KERNEL_CELL, TOP_FUNCTION, "src/top.cpp", True, streams),)
+    return tuple(_process_ip(config, process) for process in kernel_processes(config))
 
 
-def host_stream_cell(config: SystolicConfig, stream: str) -> str:
+def host_stream_cell(stream: str) -> str:
     """The cell that reads or writes a stream from or to the host."""
-    return process_cell(HOST_STREAMS[stream]) if config.kernel == "processes" else KERNEL_CELL
-
-
-def inner_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
-    """The streams between the IPs of a kernel."""
-    return process_streams(config) if config.kernel == "processes" else ()
+    return process_cell(HOST_STREAMS[stream])
 
 
 def process_cell(process: str) -> str:

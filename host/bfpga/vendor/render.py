@@ -21,7 +21,7 @@ import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
-from bfpga.contract.configuration import TRANSFER_DEPTH, KernelForm, SystolicConfig
+from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
@@ -63,9 +63,8 @@ _MULTIPLIERS = {
     "dsp_packed": ("DspPacked", "bfpga/array/multiplier.hpp"),
     "shift": ("ShiftUnits", "bfpga/array/shift_tiles.hpp"),
 }
-#: Numbers of engines beside the array, which headers of kernels have without them too.
-ENGINE_DEPTH, DEPENDENCE_LATENCY = 8, 4
-_ABSENT_ENGINES = {"ZeroSkip": "AbsentEngine", "SparseCluster": "AbsentEngine"}
+#: Of engines that stood beside the array. No process reads them; they stay, as rendered code has to be as it was.
+_ENGINE_DEPTH, _DEPENDENCE_LATENCY = 8, 4
 #: What a word of a stream between processes is in C++; others have words of commands.
 _COMMAND_TYPE = "bfpga::command_t"
 _WIRE_TYPES = {
@@ -233,16 +232,16 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             "Clocks an operation spends beyond the iterations of its loop",
             transfer_depth=TRANSFER_DEPTH,
             operation_depth=config.operation_depth,
-            engine_depth=ENGINE_DEPTH,
+            engine_depth=_ENGINE_DEPTH,
         ),
-        *_depths(config),
+        _depths(config),
         _group(
             "Functions that are built in: bit n for the function of code n",
             functions=_mask(Function.named(name) for name in config.functions),
         ),
         _group(
             "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
-            dependence_latency=DEPENDENCE_LATENCY,
+            dependence_latency=_DEPENDENCE_LATENCY,
         ),
     ]
 
@@ -279,12 +278,10 @@ def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
     ]
 
 
-def _depths(config: SystolicConfig) -> list[dict[str, Any]]:
+def _depths(config: SystolicConfig) -> dict[str, Any]:
     """Depths of the streams between the processes of a kernel."""
-    if config.kernel != "processes":
-        return []
     depths = {f"{item.name}_depth": item.depth for item in process_streams(config)}
-    return [_group("Words that the streams between the processes hold", **depths)]
+    return _group("Words that the streams between the processes hold", **depths)
 
 
 def _part_headers(config: SystolicConfig) -> list[str]:
@@ -384,8 +381,6 @@ def _command_kinds(config: SystolicConfig) -> Iterator[str]:
 
 def _wires(config: SystolicConfig) -> list[dict[str, str]]:
     """The streams between the processes of a kernel, with the C++ types of their words."""
-    if config.kernel != "processes":
-        return []
     types = _WIRE_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE) | _cluster_types(config)
     return [{"name": wire.name, "type": types.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
 
@@ -421,8 +416,6 @@ def _host_ports() -> list[dict[str, str]]:
 
 def _processes(config: SystolicConfig) -> list[dict[str, Any]]:
     """The processes of a kernel: top function, whether the host starts it, and its ports."""
-    if config.kernel != "processes":
-        return []
     inner = [{**wire, "type": f"bfpga::stream<{wire['type']}>&", "offset": ""} for wire in _wires(config)]
     ends = {item.name: (item.source, item.target) for item in process_streams(config)}
     result = []
@@ -449,8 +442,6 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "registers": _registers(),
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier][0],
-        "lane_multipliers": {},
-        "engines": _ABSENT_ENGINES,
         "part_headers": _part_headers(config),
         "structures": {"Run": RUN, "Piece": PIECE, "OperationRecord": OPERATION},
         "start_states": _enumeration(StartState),
@@ -467,7 +458,6 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
             "waiting_counts": WAITING_COUNTS, "skipped": SKIPPED,
         },
         "command_space": "_".join(_command_kinds(config)),
-        "kernel": config.kernel,
         "processes": _processes(config),
         "host_ports": _host_ports(),
         "wires": _wires(config),
@@ -483,7 +473,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "counts": config.count_registers > 0,
         "entries": _entry_streams(config),
         "tops": top_files(config),
-        "top_functions": [process["function"] for process in _processes(config)] or [TOP_FUNCTION],
+        "top_functions": [process["function"] for process in _processes(config)],
         "layout": json_text(layout(config.functions)),
         "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
@@ -491,24 +481,21 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
 
 #: Rendered file -> template.
 _FILES = {
-    "include/bfpga/contract/descriptor.hpp": "systolic/descriptor.hpp.j2",
-    "include/bfpga/contract/beats.hpp": "systolic/beats.hpp.j2",
-    "include/bfpga/output/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
-    "src/config.hpp": "systolic/config.hpp.j2",
-    "src/bridge.cpp": "systolic/bridge.cpp.j2",
-    "rtl/clock_counter.v": "systolic/clock_counter.v.j2",
-    "tb/testbench.cpp": "systolic/testbench.cpp.j2",
-    "Makefile": "systolic/Makefile.j2",
-    "README.md": "systolic/README.md.j2",
+    "include/bfpga/contract/descriptor.hpp": "common/descriptor.hpp.j2",
+    "include/bfpga/contract/beats.hpp": "common/beats.hpp.j2",
+    "include/bfpga/output/activation_tables.hpp": "common/activation_tables.hpp.j2",
+    "src/config.hpp": "common/config.hpp.j2",
+    "src/bridge.cpp": "common/bridge.cpp.j2",
+    "rtl/clock_counter.v": "common/clock_counter.v.j2",
+    "tb/testbench.cpp": "common/testbench.cpp.j2",
+    "Makefile": "common/Makefile.j2",
+    "README.md": "common/README.md.j2",
 }
-#: The top functions of each form of kernel.
-_TOPS: dict[KernelForm, dict[str, str]] = {
-    "loop": {"src/top.hpp": "systolic/top.hpp.j2", "src/top.cpp": "systolic/top.cpp.j2"},
-    "processes": {
-        "include/bfpga/contract/commands.hpp": "processes/commands.hpp.j2",
-        "src/top.hpp": "processes/top.hpp.j2",
-        **{f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in PROCESSES},
-    },
+#: What the processes of every kernel hear, and their top functions.
+_TOPS = {
+    "include/bfpga/contract/commands.hpp": "processes/commands.hpp.j2",
+    "src/top.hpp": "processes/top.hpp.j2",
+    **{f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in PROCESSES},
 }
 #: And that of the process which only a kernel with two arrays has.
 _SKIP_TOP = {f"src/{SKIP_ARRAY}.cpp": f"processes/{SKIP_ARRAY}.cpp.j2"}
@@ -534,7 +521,7 @@ def top_files(config: SystolicConfig) -> tuple[str, ...]:
 
 def _tops(config: SystolicConfig) -> dict[str, str]:
     """The top functions of a kernel."""
-    return _TOPS[config.kernel] | (_SKIP_TOP if config.dense_beside else {}) | _cluster_tops(config)
+    return _TOPS | (_SKIP_TOP if config.dense_beside else {}) | _cluster_tops(config)
 
 
 def _cluster_tops(config: SystolicConfig) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """The clock counter of a design: what a start took, by a model of time, behind the registers of the Verilog module.
 
-The kernel of a virtual board is C++ without clocks. Its operations tell the clocks of their schedule and the beats they
-moved; to these the model adds the clocks in which a stream does not keep up, and what a `SlowKernel` takes longer. Of a
-kernel of processes the descriptors that it was sent have a schedule. The model's rates are assumptions, none was
-measured on a board: a stream moves one beat a clock, the first one comes ``FIRST_BEAT_CLOCKS`` after the start, and
-``BUFFERED_BEATS`` wait on the way.
+The kernel of a virtual board is C++ without clocks. The descriptors that it was sent have a schedule; to this the model
+adds the clocks in which a stream does not keep up, and what a `SlowKernel` takes longer. Of a model that tells no
+descriptors the operations follow each other, each with the clocks and beats that it tells. The rates are assumptions,
+none was measured on a board: a stream moves one beat a clock, the first one comes ``FIRST_BEAT_CLOCKS`` after the
+start, and ``BUFFERED_BEATS`` wait on the way.
 """
 
 from __future__ import annotations

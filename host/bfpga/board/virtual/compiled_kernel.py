@@ -51,15 +51,15 @@ class CompiledKernel:
         self._output = np.zeros(PIECE_BYTES, np.uint8)
         self._state = StartState.FINISHED
         self._text = ""
-        #: Input of the start, of a kernel of processes.
+        #: Input of the start.
         self._input = bytearray()
         self._seed = 0
         self._random: Random | None = None
 
     @property
     def between(self) -> tuple[ProcessStream, ...]:
-        """The streams between the processes, which the design has as links between IPs; none if it is one IP."""
-        return process_streams(self.config) if self.config.kernel == "processes" else ()
+        """The streams between the processes, which the design has as links between IPs."""
+        return process_streams(self.config)
 
     @property
     def finished(self) -> bool:
@@ -91,12 +91,12 @@ class CompiledKernel:
     def disturb(self, seed: int) -> None:
         """From now on input, weights and output come and leave in pieces of random sizes, in no order; 0: no longer.
 
-        The processes of a kernel of these run in an order drawn by chance too, the streams between them pretend to be
+        The processes run in an order drawn by chance too, the streams between them pretend to be
         empty or full: see `CSimulation.disturb`. No value may change.
         """
         self._seed = seed
         self._random = Random(seed) if seed else None
-        if self.config.kernel == "processes" and self._instance is not None:
+        if self._instance is not None:
             disturb_kernel(self._library, self._instance, seed)
 
     @property
@@ -123,8 +123,7 @@ class CompiledKernel:
             output_capacity=min(sink.space, most[2]),
         )
         self._library.bfpga_resume(self._instance, ctypes.byref(piece))
-        if self.config.kernel == "processes":
-            self._input += read[: piece.input_used].tobytes()
+        self._input += read[: piece.input_used].tobytes()
         source.drop(piece.input_used)
         weights.drop(piece.weights_used)
         if piece.output_bytes:
@@ -157,7 +156,7 @@ class CompiledKernel:
         ]
 
     def received(self) -> list[Descriptor]:
-        """Operations of the start that finished last, of a kernel of processes."""
+        """Operations of the start that finished last."""
         # Of a copy: what an exception keeps of it does not bar the next start from clearing the original.
         return list(read_descriptors(bytes(self._input), self.config))
 

@@ -72,7 +72,7 @@ class OverlappingKernel(Protocol):
     config: SystolicConfig
 
     def received(self) -> Sequence[Descriptor]:
-        """Operations of the start that finished last, in order; none if the kernel is one loop."""
+        """Operations of the start that finished last, in order."""
         ...
 
 

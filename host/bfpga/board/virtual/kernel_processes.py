@@ -20,7 +20,7 @@ _FIFO = "axis_data_fifo"
 
 @runtime_checkable
 class KernelOfProcesses(Protocol):
-    """A kernel model that states the streams between its processes; none if it is one IP."""
+    """A kernel model that states the streams between its processes."""
 
     @property
     def between(self) -> tuple[ProcessStream, ...]:
@@ -51,11 +51,6 @@ def check_processes(hardware: HardwareDescription, kernel: str, model: object) -
     if not isinstance(model, KernelOfProcesses):
         return
     cells = process_cells(hardware, kernel)
-    if not model.between:
-        if cells:
-            others = ", ".join(sorted(set(cells.values()) - {kernel}))
-            raise DeviceError(f"the design has the processes {others} beside `{kernel}`, whose kernel is one IP")
-        return
     problems = [*_missing(cells, kernel, model.between), *_host_problems(hardware, cells)]
     for stream in model.between:
         problems += _problems(hardware, cells, stream)

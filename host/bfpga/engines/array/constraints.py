@@ -40,9 +40,8 @@ def findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from function_findings(config)
     yield from position_findings(config)
     yield from wide_memory_findings(config)
-    yield from kernel_findings(config)
+    yield from hop_findings(config)
     yield from count_findings(config)
-    yield from ultra_ram_findings(config)
 
 
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -239,18 +238,9 @@ def wide_memory_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not config.wide_memory:
         return
     word = config.lanes * config.format.mantissa_bits
-    if config.kernel == "loop":
-        yield Finding("wide_memory", f"is true; {OF_PROCESSES}")
     if config.accumulator_bits > word:
         text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
         yield Finding("wide_memory", text)
-
-
-def ultra_ram_findings(config: SystolicConfig) -> Iterator[Finding]:
-    """Memories of UltraRAM are those of processes, which write whole words."""
-    if config.ultra_ram and config.kernel != "processes":
-        named = ", ".join(config.ultra_ram)
-        yield Finding("ultra_ram", f"is [{named}]; {OF_PROCESSES}")
 
 
 def count_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -258,21 +248,16 @@ def count_findings(config: SystolicConfig) -> Iterator[Finding]:
     count, choices = config.count_registers, TENSOR_HEADER["choices"]
     if not count:
         return
-    if config.kernel == "loop":
-        yield Finding("count_registers", f"is {count}; {OF_PROCESSES}")
     if count > MOST_REGISTERS:
         yield Finding("count_registers", f"is {count}; must be at most {MOST_REGISTERS}")
     if config.stream_bits < choices.first + choices.bits:
         yield Finding("stream_bits", f"is {config.stream_bits}; must be 64 or more to tell what count registers tell")
 
 
-def kernel_findings(config: SystolicConfig) -> Iterator[Finding]:
-    """What a kernel of processes cannot have, and what only such a kernel has."""
+def hop_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Columns that share a copy of the weights."""
     hop, columns = config.hop_columns, config.columns
-    if config.kernel == "loop":
-        if hop:
-            yield Finding("hop_columns", f"is {hop}; {OF_PROCESSES}")
-        return
     if hop and columns % hop:
         fitting = ", ".join(str(number) for number in range(1, columns + 1) if columns % number == 0)
         yield Finding("hop_columns", f"is {hop}; must divide the {columns} columns: {fitting}, or 0 for all of them")
+

@@ -14,10 +14,8 @@ from bfpga.vendor.csynth_report import CsynthReport
 from bfpga.vendor.kernel_ips import KernelIp
 from bfpga.vendor.stated_loops import StatedLoop
 
-#: The loops that compute, one of each engine: a report without one of them is not of this kernel. Others may be absent:
-#: the tool dissolves a loop that runs once and drops one that this configuration never enters.
-COMPUTING_LOOPS = frozenset({"Array", "Image", "Word"})
-#: The loop that a process consists of, by the kind of the process.
+#: The loop that a process consists of, by the kind of the process. Others may be absent from a report: the tool
+#: dissolves a loop that runs once and drops one that this configuration never enters.
 PROCESS_LOOPS = {
     "sequencer": "Sequencer",
     "scratchpad": "Scratchpad",
@@ -87,8 +85,6 @@ def hls_gate(design: BlockDesign, reports: Sequence[IpReport], accepted: Collect
 
 def computing_loops(ip: KernelIp) -> frozenset[str]:
     """Labels of loops without which a report is not that of this IP."""
-    if not ip.part:
-        return COMPUTING_LOOPS
     kind = process_kind(ip.part)
     return ARRAY_LOOPS if kind == "array" else frozenset({PROCESS_LOOPS[kind]})
 
@@ -139,7 +135,7 @@ def _loops(found: IpReport) -> Iterator[Shortfall]:
 
 def _clock(design: BlockDesign, found: IpReport) -> Iterator[Shortfall]:
     clock, wanted = found.report.clock, design.clock.period_ns
-    who = f" of {found.ip.function}" if found.ip.part else ""
+    who = f" of {found.ip.function}"
     if abs(clock.target_ns - wanted) > 0.005 * wanted:
         sentence = f"C synthesis{who} was for a period of {clock.target_ns:g} ns, the design has {wanted:g} ns"
         yield Shortfall(CLOCK, "timing", sentence, found.path)

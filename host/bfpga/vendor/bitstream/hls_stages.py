@@ -20,7 +20,7 @@ from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.build_scripts import CSYNTH_REPORT, hls_config, hls_script
 from bfpga.vendor.csynth_report import CsynthReport, read_csynth_report
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
-from bfpga.vendor.render import kernel_sources, render_kernel, sources_of
+from bfpga.vendor.render import render_kernel, sources_of
 from bfpga.vendor.stated_loops import StatedLoop, stated_loops
 
 
@@ -51,12 +51,9 @@ def _ip_commands(build: Build, ip: KernelIp) -> list[Command]:
         options = ("--config", str(build.script(hls_config(ip))), "--work_dir", str(build.paths.hls_project(ip)))
         calls = [
             (program, "-c", "--mode", "hls", *options),
-            *([(str(hls.packager.path), "--mode", "hls", "--cosim", *options)] if build.settings.cosim else []),
             (str(hls.packager.path), "--mode", "hls", "--package", *options),
         ]
-    names = [ip.stem, f"{ip.stem}_cosim", f"{ip.stem}_package"]
-    if not build.settings.cosim:
-        names.remove(f"{ip.stem}_cosim")
+    names = [ip.stem, f"{ip.stem}_package"]
     return [
         Command(call, build.directory / "logs", build.log(name), build.tools.environment, ip.part)
         for name, call in zip(names, calls, strict=False)
@@ -74,9 +71,8 @@ def _expected(build: Build, ip: KernelIp) -> list[Path]:
 
 
 def _finish(build: Build) -> Product:
-    """The files of one IP, or those that the parts have left."""
-    ips = _ips(build)
-    return Product([path for ip in ips for path in (_kept(build, ip) if ip.part else _finish_ip(build, ip))])
+    """The files that the parts have left."""
+    return Product([path for ip in _ips(build) for path in _kept(build, ip)])
 
 
 def _finish_ip(build: Build, ip: KernelIp) -> list[Path]:
@@ -121,9 +117,7 @@ def _clears(build: Build, ip: KernelIp) -> list[Path]:
 
 
 def _hls_parts(build: Build) -> list[Part]:
-    """The IPs of a kernel of several; nothing for a kernel that is one."""
-    if len(_ips(build)) == 1:
-        return []
+    """The IPs of the kernel."""
     rendered = rendered_kernel(build.design)
     return [
         Part(
@@ -148,7 +142,7 @@ def rendered_kernel(design: BlockDesign) -> dict[str, str]:
 def ip_loops(design: BlockDesign, ip: KernelIp) -> list[StatedLoop]:
     """The loops of an IP of a design's kernel that state an interval."""
     rendered = rendered_kernel(design)
-    return stated_loops(sources_of(ip.source, rendered) if ip.part else kernel_sources(rendered))
+    return stated_loops(sources_of(ip.source, rendered))
 
 
 def kernel_loops(design: BlockDesign) -> list[StatedLoop]:
@@ -174,14 +168,13 @@ def _check_reports(build: Build) -> Product:
         if path.is_file():
             found.append(IpReport(ip, ip_loops(build.design, ip), _read_report(path), path))
         else:
-            what = f" of {ip.function}" if ip.part else ""
-            notes.append(f"C synthesis has left no {CSYNTH_REPORT}{what}: intervals, clock and size were not checked")
+            what = f"{CSYNTH_REPORT} of {ip.function}"
+            notes.append(f"C synthesis has left no {what}: intervals, clock and size were not checked")
     if not found:
         return Product(notes=notes)
     notes += hls_gate(build.design, found, build.settings.accepted)
     result: dict[str, Any] = {"estimate": estimate(found), "intervals": intervals(found)}
-    if len(_ips(build)) > 1:
-        result["ips"] = {item.ip.function: estimate([item]) for item in found}
+    result["ips"] = {item.ip.function: estimate([item]) for item in found}
     return Product(result=result, notes=notes)
 
 
@@ -200,7 +193,7 @@ def _check_ip(build: Build) -> Product:
 
 def _ip_inputs(build: Build, ip: KernelIp) -> list[str]:
     script = hls_config(ip) if _flow(build) == "v++" else hls_script(ip)
-    return [_flow(build), f"co-simulation: {build.settings.cosim}", build.script_identities[script]]
+    return [_flow(build), build.script_identities[script]]
 
 
 def _hls_inputs(build: Build) -> list[str]:
@@ -213,7 +206,6 @@ HLS = Stage(
     finish=_finish,
     inputs=_hls_inputs,
     tool=lambda build: build.tools.require_hls().tool,
-    clears=lambda build: [path for ip in _ips(build) if not ip.part for path in _clears(build, ip)],
     commands=hls_commands,
     expected=lambda build: [path for ip in _ips(build) for path in _expected(build, ip)],
     logs=lambda build: [build.paths.hls_project(ip) for ip in _ips(build)],

@@ -53,7 +53,7 @@ def _package(build: Build) -> Product:
                 "hls": {"program": hls.tool.name, "version": str(hls.tool.version)},
                 "vivado": {"program": "vivado", "version": str(build.tools.require_vivado().version)},
                 "board_files": build.results["block_design"]["board_part"],
-                **_ips(build),
+                "ips": _ips(build),
             },
             utilization={name: {"used": item.used, "available": item.available} for name, item in usage.items()},
             timing=build.results["timing"],
@@ -69,11 +69,9 @@ def _package(build: Build) -> Product:
 
 
 def _ips(build: Build) -> dict[str, Any]:
-    """The IPs of a kernel of several, each with a hash of all that C synthesis has exported; of one, nothing."""
+    """The IPs of the kernel, each with a hash of all that C synthesis has exported."""
     ips = kernel_ips(build.design.accelerator.systolic)
-    if len(ips) == 1:
-        return {}
-    return {"ips": {ip.vlnv: {"cell": ip.cell, "sha256": _exported(build.paths.unpacked_ip(ip))} for ip in ips}}
+    return {ip.vlnv: {"cell": ip.cell, "sha256": _exported(build.paths.unpacked_ip(ip))} for ip in ips}
 
 
 def _exported(folder: Path) -> str:

@@ -23,8 +23,7 @@ SCRIPT_SLACK_MINUTES = 10
 class BuildSettings:
     """What a user may choose. ``directory``: of this build; ``overlays``: where the overlay's directory goes.
 
-    ``cosim``: C synthesis is followed by C/RTL co-simulation. ``accepted``: loops, resources or `clock` with which the
-    build goes on although their gate fails.
+    ``accepted``: loops, resources or `clock` with which the build goes on although their gate fails.
     """
 
     directory: Path
@@ -33,7 +32,6 @@ class BuildSettings:
     limit_seconds: float = 12 * 3600.0
     board_files: Path | None = None
     vectors: VectorWriter | None = None
-    cosim: bool = False
     accepted: tuple[str, ...] = ()
 
 
@@ -59,7 +57,6 @@ class Build:
         """The scripts as they are run; ConfigurationError for a path the tools cannot take."""
         minutes = int(self.settings.limit_seconds // 60) + SCRIPT_SLACK_MINUTES
         options = ScriptOptions(
-            cosim=self.settings.cosim,
             synthesis_minutes=minutes,
             implementation_minutes=minutes,
             board_files=self.settings.board_files,
@@ -69,7 +66,7 @@ class Build:
     @cached_property
     def script_identities(self) -> dict[str, str]:
         """The scripts without what changes no result: jobs, limits, the place of the board files."""
-        return render_scripts(self.design, self.paths, 1, ScriptOptions(cosim=self.settings.cosim))
+        return render_scripts(self.design, self.paths, 1)
 
     def script(self, name: str) -> Path:
         return self.directory / "scripts" / name

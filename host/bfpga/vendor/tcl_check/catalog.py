@@ -17,7 +17,6 @@ from bfpga.contract.registers import (
     COUNTER_PORT,
     INPUT_STREAM,
     OUTPUT_STREAM,
-    TOP_FUNCTION,
     WEIGHT_STREAM,
 )
 from bfpga.vendor.tcl_check.components import (
@@ -260,8 +259,6 @@ def _reset(values: Mapping[str, str]) -> Component:
 
 def kernel(config: SystolicConfig) -> dict[str, Ip]:
     """The IPs of a kernel by vendor, library and name, as C synthesis makes them (UG1399)."""
-    if config.kernel != "processes":
-        return {f"xilinx.com:hls:{TOP_FUNCTION}": _started(_host_streams(config))}
     streams: dict[str, dict[str, Interface]] = {process: {} for process in kernel_processes(config)}
     for name, interface in _host_streams(config).items():
         streams[HOST_STREAMS[name]][name] = interface

@@ -40,14 +40,12 @@ _TCL = {
 HLS = _TCL | {
     "open_project": Command(1, 1, ("-reset",)),
     "set_top": Command(1, 1),
-    "add_files": Command(1, 1, ("-tb",), ("-cflags", "-csimflags")),
+    "add_files": Command(1, 1, (), ("-cflags", "-csimflags")),
     "open_solution": Command(1, 1, ("-reset",), ("-flow_target",)),
     "set_part": Command(1, 1),
     "create_clock": Command(0, 0, (), ("-period", "-name")),
     "set_clock_uncertainty": Command(1, 2),
-    "csim_design": Command(0, 0, ("-clean", "-O"), ("-argv", "-ldflags")),
     "csynth_design": Command(),
-    "cosim_design": Command(0, 0, ("-setup", "-random_stall"), ("-rtl", "-trace_level", "-argv", "-ldflags")),
     "export_design": Command(
         0,
         0,

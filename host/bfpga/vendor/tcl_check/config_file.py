@@ -13,20 +13,15 @@ from bfpga.vendor.tcl_check.commands import nearest
 from bfpga.vendor.tcl_check.files import compiler_flags
 
 #: Keys that may be given more than once.
-_REPEATED = {"syn.file", "tb.file"}
-_PATHS = {"syn.file", "tb.file", "csim.argv", "cosim.argv"}
+_REPEATED = _PATHS = {"syn.file"}
 #: Key of compiler flags -> key of the file that they are for.
-_FLAGS = {"syn.cflags": "syn.file", "syn.csimflags": "syn.file", "tb.cflags": "tb.file"}
-
-
-#: Keys of the simulations, which the IPs of a kernel of processes have not: a testbench calls one top function.
-_SIMULATION = ("tb.", "csim.", "cosim.")
+_FLAGS = {"syn.cflags": "syn.file", "syn.csimflags": "syn.file"}
 
 
 def _wanted(design: BlockDesign, ip: KernelIp) -> dict[str, str | None]:
     """Keys that must be there and their values; None where any path or flag will do."""
     vendor, library, name, version = ip.vlnv.split(":")
-    keys: dict[str, str | None] = {
+    return {
         "part": design.accelerator.board.part,
         "flow_target": "vivado",
         "clock": f"{design.clock.period_ns:g}ns",
@@ -35,13 +30,6 @@ def _wanted(design: BlockDesign, ip: KernelIp) -> dict[str, str | None]:
         "syn.top": name,
         "syn.cflags": None,
         "syn.csimflags": None,
-        "tb.file": None,
-        "tb.cflags": None,
-        "csim.clean": "true",
-        "csim.argv": None,
-        "cosim.rtl": "verilog",
-        "cosim.trace_level": "none",
-        "cosim.argv": None,
         "package.ip.vendor": vendor,
         "package.ip.library": library,
         "package.ip.name": name,
@@ -49,7 +37,6 @@ def _wanted(design: BlockDesign, ip: KernelIp) -> dict[str, str | None]:
         "package.output.format": "ip_catalog",
         "package.output.syn": "false",
     }
-    return {key: value for key, value in keys.items() if not (ip.part and key.startswith(_SIMULATION))}
 
 
 def config_findings(design: BlockDesign, ip: KernelIp, script: str, text: str) -> Iterator[Finding]:

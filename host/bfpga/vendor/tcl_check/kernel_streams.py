@@ -1,4 +1,4 @@
-"""Rule on the streams between the IPs of a kernel of processes: from what the processes need, not from the design."""
+"""Rule on the streams between the IPs of a kernel: from what the processes need, not from the design."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ _FIFO = "xilinx.com:ip:axis_data_fifo"
 
 def kernel_stream_findings(config: SystolicConfig, built: BuiltDesign) -> Iterator[Finding]:
     """Streams that do not lead from their process to the one that reads them, and FIFOs that hold too little."""
-    if config.kernel != "processes":
-        return
     by_ip = {cell.ip: cell for cell in built.cells.values()}
     cells = {process: by_ip.get(f"xilinx.com:hls:{process_function(process)}") for process in kernel_processes(config)}
     for process, cell in cells.items():

@@ -80,7 +80,7 @@ def failures(design: BlockDesign) -> Iterator[Scenario]:
     yield Scenario("no board files", block_design, (("get_board_parts *", ""),), "the board files are missing")
     for ip in kernel_ips(design.accelerator.systolic):
         absent = ((f"get_ipdefs *{ip.vlnv}", ""),)
-        yield Scenario(f"no {ip.part or 'kernel'}", block_design, absent, f"{ip.title} is not in the catalog")
+        yield Scenario(f"no {ip.part}", block_design, absent, f"{ip.title} is not in the catalog")
     yield Scenario("no axi_dma", block_design, (("get_ipdefs *axi_dma*", ""),), "an IP is not in the catalog")
     yield Scenario(
         "no module", block_design, (("can_resolve_reference *", "0"),), "Vivado cannot read a Verilog module"

@@ -16,7 +16,6 @@ class Step:
 
     rank: int
     pattern: str
-    required: bool = True
 
     def matches(self, command: Parsed) -> bool:
         return fnmatchcase(" ".join(command.call.words), self.pattern)
@@ -35,23 +34,18 @@ def _vivado_run(run: str, *reports: str, launch: str = "") -> list[Step]:
     ]
 
 
-#: What the IPs of a kernel of processes have not: a testbench calls one top function.
-_TESTBENCH = Step(1, "add_files -tb *")
 #: Stage of a script -> its steps (UG1399 for HLS; UG835 and UG994 for Vivado).
 STEPS: Mapping[str, Sequence[Step]] = {
     "hls": [
         Step(0, "cd *"),
         Step(0, "open_project -reset *"),
         Step(1, "set_top *"),
-        Step(1, "add_files [!-]*"),
-        _TESTBENCH,
+        Step(1, "add_files *"),
         Step(2, "open_solution -reset -flow_target vivado *"),
         Step(3, "set_part *"),
         Step(3, "create_clock *"),
         Step(4, "set_clock_uncertainty *"),
-        Step(5, "csim_design*", required=False),
         Step(6, "csynth_design"),
-        Step(7, "cosim_design*", required=False),
         Step(7, "export_design -format ip_catalog *"),
         Step(8, "file copy *"),
         Step(9, "exit"),
@@ -114,6 +108,6 @@ def step_findings(script: str, commands: Sequence[Parsed]) -> Iterator[Finding]:
                 latest = (step.rank, command)
     end = max((command.line for command in commands), default=1)
     for step in STEPS[stage_of(script)]:
-        if step.required and step not in seen and not (step == _TESTBENCH and script != "hls.tcl"):
+        if step not in seen:
             problem = f"there is no `{step.pattern}`"
             yield Finding(script, end, "missing-command", problem, "the stage is not complete without it")
