@@ -120,7 +120,8 @@ def desk(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     for name in ("samples.npz", "calibration.npz"):
         np.savez(tmp_path / name, **few)
     np.savez(tmp_path / "maps.npz", x=np.random.default_rng(1).random((2, 12, 12, 4), np.float32).round())
-    shutil.copy(ROOT / "tests" / "data" / "tiny_processes.yaml", tmp_path / "my_accelerator.yaml")
+    own = (ROOT / "configs" / "accelerators" / "tiny.yaml").read_text().replace("name: tiny", "name: my_accelerator")
+    (tmp_path / "my_accelerator.yaml").write_text(own)
     write_listings((ROOT / "docs" / "tutorials" / "own-accelerator.md").read_text(), tmp_path)
     shutil.copy(program, tmp_path)
     monkeypatch.chdir(tmp_path)

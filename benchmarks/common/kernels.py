@@ -13,13 +13,12 @@ from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult
-from bfpga.engines.array.cycles import fetch_cycles
 from bfpga.engines.registry import COMPUTE
 from bfpga.runtime import open_device
 
 
 class RecordedKernel:
-    """A C simulation that adds up what its computing operations took, without the fetch of their descriptors."""
+    """A C simulation that adds up the work of its computing operations."""
 
     def __init__(self, kernel: CSimulation) -> None:
         self.kernel = kernel
@@ -34,10 +33,9 @@ class RecordedKernel:
     ) -> KernelResult:
         """One start; see ``CSimulation.run_operations``."""
         result = self.kernel.run_operations(operations, tensors, sample, clear_policies)
-        fetch = fetch_cycles(self.kernel.config)
         for operation, cycles in zip(operations, result.operation_cycles or [], strict=True):
             if Operation(operation.descriptor.operation) in COMPUTE:
-                self.computing[operation.layer] = self.computing.get(operation.layer, 0) + cycles - fetch
+                self.computing[operation.layer] = self.computing.get(operation.layer, 0) + cycles
         return result
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from bfpga.estimate.host import arm_seconds
 from bfpga.estimate.program import estimate_program
 from bfpga.program.host import host_nodes, host_share
 
-#: Samples of a start whose operations overlap on a kernel of processes.
+#: Samples of a start whose operations overlap.
 OVERLAPPED_SAMPLES = 16
 
 
@@ -62,8 +62,7 @@ def row(model: Path, accelerator_name: str, zeros: int = 0) -> str:
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
     cores = accelerator.board.arm_cores
     assert cores is not None, f"{accelerator.board.name} has no arm_cores"
-    scheduled = cycles.scheduled(OVERLAPPED_SAMPLES)
-    each = "" if scheduled is None else f"{-(-scheduled // OVERLAPPED_SAMPLES):,}"
+    each = f"{-(-cycles.scheduled(OVERLAPPED_SAMPLES) // OVERLAPPED_SAMPLES):,}"
     whole = estimate.seconds + sum(arm_seconds(node, cores) for node in host_nodes(program))
     milliseconds = [1e3 * seconds for seconds in (estimate.compute_seconds, estimate.seconds)]
     return (

@@ -30,7 +30,7 @@ from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import Program
 from bfpga.engines.array.cycles import drain_cycles
 from bfpga.engines.positions.pipeline import StageTimes
-from bfpga.program.cycles import program_cycles, started_clocks, step_operations
+from bfpga.program.cycles import operation_clocks, program_cycles, step_operations
 from bfpga.runtime import compile as compile_model
 from bfpga.runtime import run
 
@@ -205,7 +205,7 @@ def measured_clocks(program: Program) -> dict[str, int]:
     for step in program.steps:
         for operation, times in step_operations(program, step):
             if operation.descriptor.flags & Flag.MEASURE:
-                spent = times * started_clocks(program.config, operation)
+                spent = times * operation_clocks(program.config, operation)
                 found[operation.layer] = found.get(operation.layer, 0) + spent
     return found
 

@@ -1,4 +1,4 @@
-"""Counted configurations of the kernel of processes: engines/array/counted.json, to which its estimates are fitted.
+"""Counted configurations of kernels: engines/array/counted.json, to which its estimates are fitted.
 
     python -m benchmarks.synthesis.counted
 
@@ -33,7 +33,7 @@ ENGINE: dict[str, Any] = {
     "kind": "systolic_array", "format": {"profile": "bfp8"}, "columns": 2, "rows": 4, "lanes": 2,
     "multiplier": "dsp_packed", "accumulator_bits": 24, "bias_bits": 18, "activation_words": 512, "weight_words": 512,
     "parameter_rows": 4096, "stream_bits": 64, "weight_stream_bits": 64, "functions": ["none", "relu", "clip"],
-    "kernel": "processes", "hop_columns": 1,
+    "hop_columns": 1,
 }  # fmt: skip
 LEAKY = ["none", "relu", "leaky_relu", "clip"]
 TABLES = ["none", "relu", "leaky_relu", "clip", "sigmoid", "tanh"]
@@ -63,9 +63,9 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def configurations() -> Iterator[Accelerator]:
-    """The ready accelerators of processes with a systolic array alone, and the small ones."""
+    """The ready accelerators with a systolic array alone, and the small ones."""
     for accelerator in map(load_accelerator, accelerator_names()):
-        if accelerator.systolic.kernel == "processes" and not accelerator.systolic.skip_groups:
+        if not accelerator.systolic.skip_groups:
             yield accelerator
     for number, changes in enumerate(CHANGES):
         yield described(changes, f"counted_{number}")

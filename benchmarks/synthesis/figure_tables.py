@@ -11,8 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.common.command import ROOT, command
-from benchmarks.synthesis.figures import of_processes
-from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.errors import ConfigurationError
 from bfpga.estimate.hardware import Area, HardwareFigures, read_figures
 from bfpga.formats.files import replace_file
@@ -30,7 +29,7 @@ def main(given: Sequence[str] | None = None) -> int:
     command(__doc__).parse_args(given)
     text = PAGE.read_text(encoding="utf-8")
     text = renewed(text, IPS, ips(figures_of(load_accelerator(LISTED))))
-    rows = [row(load_accelerator(name)) for name in of_processes()]
+    rows = [row(load_accelerator(name)) for name in accelerator_names()]
     replace_file(PAGE, renewed(text, ACCELERATORS, rows).encode())
     return 0
 

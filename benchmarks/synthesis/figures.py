@@ -20,16 +20,11 @@ from bfpga.synthesis.driver import synthesize
 from bfpga.synthesis.kept import package_path
 
 
-def of_processes() -> list[str]:
-    """The ready accelerators whose kernel is one of processes."""
-    return [name for name in accelerator_names() if load_accelerator(name).systolic.kernel == "processes"]
-
-
 def main(given: Sequence[str] | None = None) -> int:
     """Synthesize the named accelerators."""
     parser = command(__doc__)
     parser.add_argument("names", nargs="*", help="ready accelerators")
-    for name in parser.parse_args(given).names or of_processes():
+    for name in parser.parse_args(given).names or accelerator_names():
         accelerator = load_accelerator(name)
         begin = time.perf_counter()
         figures = synthesize(accelerator, cache=cache_directory() / "synthesis" / "netlists")

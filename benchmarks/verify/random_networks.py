@@ -1,4 +1,4 @@
-"""5,000 random networks over random kernels of processes: emulator == C simulation in all integers == virtual board.
+"""5,000 random networks over random kernels: emulator == C simulation in all integers == virtual board.
 
     python -m benchmarks.verify.random_networks FILE [--arrays 20] [--cases 5000] [--seed 0] [--minutes 60]
         [--of skip_weights|skip_activations|two_arrays|cluster|tile]
@@ -29,9 +29,9 @@ from bfpga.verify.check import TARGETS, VerifyReport
 from bfpga.verify.parts import CaseRange, Verification, case_ranges, verify_range
 from bfpga.verify.random_accelerator import random_config
 
-#: Which kernels of processes are drawn.
+#: Which kernels are drawn.
 KINDS: dict[str, Callable[[SystolicConfig], bool]] = {
-    "processes": lambda config: True,
+    "any": lambda config: True,
     "skip_weights": lambda config: config.skips_weights,
     "skip_activations": lambda config: config.skips_activations and not (config.dense_beside or config.has_cluster),
     "two_arrays": lambda config: config.dense_beside,
@@ -49,10 +49,10 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=5000, help="random networks on each device (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of arrays and networks (%(default)s)")
     parser.add_argument("--against", action="append", choices=list(TARGETS), help="a device; repeatable; default: all")
-    parser.add_argument("--of", choices=list(KINDS), default="processes", help="which arrays (%(default)s)")
+    parser.add_argument("--of", choices=list(KINDS), default="any", help="which arrays (%(default)s)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no part after so many")
     arguments = parser.parse_args(given)
-    configs = process_configs(arguments.arrays, arguments.seed, arguments.of)
+    configs = random_configs(arguments.arrays, arguments.seed, arguments.of)
     targets = arguments.against or list(TARGETS)
     settings = {
         "arrays": arguments.arrays, "of": arguments.of, "seed": arguments.seed, "sources": sources_digest()
@@ -77,10 +77,10 @@ def main(given: Sequence[str] | None = None) -> int:
     return finish(report(wanted, targets), missed=missed)
 
 
-def process_configs(count: int, seed: int, kind: str = "processes") -> list[SystolicConfig]:
-    """The first random arrays of a seed that are kernels of processes, of a kind of ``KINDS``."""
+def random_configs(count: int, seed: int, kind: str = "any") -> list[SystolicConfig]:
+    """The first random arrays of a seed that are of a kind of ``KINDS``."""
     drawn = (random_config(np.random.default_rng([seed, 1 << 20, number])) for number in itertools.count())
-    wanted = (config for config in drawn if config.kernel == "processes" and KINDS[kind](config))
+    wanted = (config for config in drawn if KINDS[kind](config))
     return list(itertools.islice(wanted, count))
 
 

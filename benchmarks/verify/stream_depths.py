@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.common.command import TEST_SUPPORT, command
 from benchmarks.common.report import finish, table
-from benchmarks.verify.random_networks import process_configs
+from benchmarks.verify.random_networks import random_configs
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import process_streams
 from bfpga.devices.csim import CSimulation
@@ -41,7 +41,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--arrays", type=int, default=10, help="random arrays (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of arrays, networks and depths (%(default)s)")
     arguments = parser.parse_args(given)
-    configs, begin = process_configs(arguments.arrays, arguments.seed), perf_counter()
+    configs, begin = random_configs(arguments.arrays, arguments.seed), perf_counter()
     enough: Counter[str] = Counter()
     scarce: dict[str, Counter[str]] = {stream.name: Counter() for stream in process_streams(configs[0])}
     failures: list[str] = []

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from bfpga.accelerator.boards import load_board
-from bfpga.accelerator.constraints import board_findings, config_findings
+from bfpga.accelerator.constraints import board_findings
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.interface.resource_units import ultra_blocks
 from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.errors import ConfigurationError
@@ -40,11 +39,6 @@ def test_an_array_that_skips_activations_has_its_memories_in_ultra_ram_too() -> 
     total = estimate_resources(accelerator.systolic).total
     assert total.uram == 37 + 3 * 15
     assert 64 * 4 < total.bram36 <= 0.92 * accelerator.board.bram36
-
-
-def test_a_kernel_of_one_loop_has_no_ultra_ram() -> None:
-    found = config_findings(SystolicConfig(ultra_ram=("weights",)))
-    assert [(finding.key, "kernel: processes" in finding.text) for finding in found] == [("ultra_ram", True)]
 
 
 def test_a_board_without_ultra_ram_is_named(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ engines:
     position_bins: 8
     wide_words: 64
     wide_memory: false
-    kernel: loop
     hop_columns: 0
     count_registers: 0
     ultra_ram: []

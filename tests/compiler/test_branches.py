@@ -17,7 +17,7 @@ from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.program.schedule import schedule
 
-ARRAY = {"kernel": "processes", "columns": 8, "lanes": 4, "rows": 16, "activation_words": 4096, "parameter_rows": 512,
+ARRAY = {"columns": 8, "lanes": 4, "rows": 16, "activation_words": 4096, "parameter_rows": 512,
          "multiplier": "dsp_packed", "accumulator_bits": 24, "weight_words": 4096}  # fmt: skip
 KERNELS = {
     "dense": small(**ARRAY),

@@ -132,7 +132,7 @@ def long_sums(folder: Path, config: SystolicConfig) -> tuple[Network, Program]:
 
 def test_sums_of_narrow_accumulators_are_certified_row_by_row(tmp_path: Path) -> None:
     """The sum of a row's weights times the largest activation, and its bias, stay below half of 2**24."""
-    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4, kernel="processes")
+    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4)
     _, program = long_sums(tmp_path, narrow)
     first, second = nodes_of(program)
     exponent = program.tensors[first.inputs[0]].input_exponent
@@ -162,7 +162,7 @@ def test_products_of_activations_that_accumulators_do_not_hold_stay_on_the_host(
 
 
 def test_certified_sums_are_those_of_wide_accumulators(tmp_path: Path) -> None:
-    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4, kernel="processes")
+    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4)
     network, program = long_sums(tmp_path, narrow)
     samples = {"x": np.sign(network.samples(4)["x"]) * 1e6}  # everything saturates
     samples["x"][0], samples["x"][1] = 1e6, -1e6

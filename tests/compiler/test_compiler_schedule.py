@@ -75,7 +75,7 @@ def test_strips_that_alternate_between_regions_share_the_layers_exponent(tmp_pat
     """Processes load one strip while they compute another; the exponent is chosen for the first of them alone."""
     network = Network(16, 48, 20)
     network.conv(8, 16, 3, pads=[1, 1, 1, 1])
-    program = compiled(network, tmp_path, replace(SMALL, activation_words=800, kernel="processes"))
+    program = compiled(network, tmp_path, replace(SMALL, activation_words=800))
     descriptors = [operation.descriptor for operation in operations(program, Operation.GEMM)]
     assert len({d.output_word for d in descriptors}) > 1
     assert len({d.output_slot for d in descriptors}) == 1

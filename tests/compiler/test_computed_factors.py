@@ -24,7 +24,7 @@ from bfpga.program.file import load_program, save_program
 from bfpga.runtime import open_device
 from bfpga.verify.virtual_boards import VirtualBoards
 
-DATA = Path(__file__).parents[1] / "data"
+PROCESSES = "tiny"
 #: How exponents are found, in turn: from samples, measured first, by a rule on bins, from kept sums.
 OPTIONS = (
     CompileOptions(), CompileOptions(policy="max"), CompileOptions(policy="dynamic", rule="rate"),
@@ -42,12 +42,12 @@ def boards() -> Iterator[VirtualBoards]:
 
 
 def program_of(
-    network: Network, folder: Path, accelerator: str, options: CompileOptions | None = None, calibrate: bool = True
+    network: Network, folder: Path, options: CompileOptions | None = None, calibrate: bool = True
 ) -> Program:
     path = folder / "small.onnx"
     path.write_bytes(network.model().SerializeToString())
     samples = network.samples(16) if calibrate else None
-    return compile_network(path, load_accelerator(DATA / f"{accelerator}.yaml"), samples, options)
+    return compile_network(path, load_accelerator(PROCESSES), samples, options)
 
 
 def scaled(program: Program) -> list[ArrayNode]:
@@ -78,10 +78,9 @@ def excited(seed: int) -> Network:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(seed: int, tmp_path: Path) -> None:
-    """Both kernels, all ways to find exponents, with every start alone and together; counters and clocks too."""
+    """All ways to find exponents, with every start alone and together; counters and clocks too."""
     network, options = excited(seed), OPTIONS[seed % len(OPTIONS)]
-    accelerator = ("tiny_processes", "tiny_loop")[seed // len(OPTIONS) % 2]
-    program = program_of(network, tmp_path, accelerator, options, calibrate=options.policy == "auto")
+    program = program_of(network, tmp_path, options, calibrate=options.policy == "auto")
     assert scaled(program)
     assert not any(isinstance(node, HostNode) for node in program.nodes)
     samples = {name: value[:3] for name, value in network.samples().items()}
@@ -97,7 +96,7 @@ def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(seed: i
 def test_a_virtual_board_gives_them_too(boards: VirtualBoards, tmp_path: Path) -> None:
     for seed in range(2):
         network = excited(seed)
-        program = program_of(network, tmp_path, "tiny_processes", OPTIONS[seed], calibrate=False)
+        program = program_of(network, tmp_path, OPTIONS[seed], calibrate=False)
         samples = {name: value[:2] for name, value in network.samples().items()}
         device = boards.open(program)
         assert first_mismatch(program, Emulator(program).run(samples), device.run(samples)) is None

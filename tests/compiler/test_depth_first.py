@@ -24,10 +24,8 @@ from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.array.regions import Region
 from bfpga.program.cycles import program_cycles
 
-#: The kernels of other tests: neither is compiled for these.
-LOOP = small()
-PROCESSES = small(kernel="processes", position_bins=16, wide_words=256)
-KERNELS = {"loop": LOOP, "processes": PROCESSES}
+#: The kernel of other tests: none is compiled for these.
+KERNEL = small(position_bins=16, wide_words=256)
 
 
 def fire_network() -> Network:
@@ -66,10 +64,10 @@ def clocks(program: Program) -> int:
     return cycles.scheduled() or cycles.dma_inclusive
 
 
-@pytest.fixture(scope="module", params=KERNELS)
-def fire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """The network whose maps do not fit, on a kernel of each form."""
-    return compiled(fire_network(), tmp_path_factory.mktemp("fire"), KERNELS[request.param])
+@pytest.fixture(scope="module")
+def fire(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The network whose maps do not fit."""
+    return compiled(fire_network(), tmp_path_factory.mktemp("fire"), KERNEL)
 
 
 def test_maps_between_layers_computed_depth_first_never_leave_the_chip(fire: Program) -> None:
@@ -96,8 +94,6 @@ def test_chains_that_promise_too_little_are_left_out_unseen(
     fire: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The choice is that of all candidates: what a start takes at least is never more than what it takes."""
-    if fire.config.kernel == "loop":
-        pytest.skip("what a kernel of one loop takes is the sum over its operations")
     seen: list[int] = []
 
     def counted(config: SystolicConfig, starts: Sequence[list[KernelOperation]]) -> int:
@@ -118,9 +114,7 @@ def test_chains_that_promise_too_little_are_left_out_unseen(
 
 @pytest.mark.parametrize("integers", ["native", "exact"])
 def test_depth_first_gives_the_bits_of_the_emulator(fire: Program, integers: Any) -> None:
-    """The exact integers of a kernel of processes stop at a read that comes too early."""
-    if fire.config.kernel == "loop" and integers == "exact":
-        pytest.skip("a kernel of one loop does one operation after the other")
+    """Exact integers stop at a read that comes too early."""
     check(fire, fire_network(), integers)
 
 

@@ -9,7 +9,7 @@ from small_networks import WIDE, Network, compiled
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.compiler.lower import placement as place
-from bfpga.compiler.lower.accelerator_table import SPREAD, accelerator_rows, accelerator_table
+from bfpga.compiler.lower.accelerator_table import accelerator_rows, accelerator_table
 from bfpga.compiler.lower.operator_table import CONDITIONS, array_operators, host_operators, operator_table
 from bfpga.contract.functions import Function
 
@@ -30,7 +30,6 @@ def test_the_document_says_which_accelerators_have_what_some_lack() -> None:
         config = load_accelerator(name).systolic
         for kind, key in (("Sigmoid", "sigmoid"), ("LeakyRelu", "leaky_relu"), ("HardSwish", "hard_swish")):
             assert (rows[kind] == "all" or name in rows[kind].split(", ")) == (key in config.functions)
-        assert (name in rows[SPREAD].split(", ")) == (config.kernel == "loop")
 
 
 def test_a_note_names_the_accelerators_that_have_a_function(tmp_path: Path) -> None:

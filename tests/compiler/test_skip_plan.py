@@ -23,7 +23,7 @@ from bfpga.program.listing import listing
 
 CONFIG = SystolicConfig(
     columns=4, rows=32, lanes=4, multiplier="dsp_packed", accumulator_bits=24, weight_words=64, parameter_rows=128,
-    kernel="processes", skip_groups=4, skip_chunk=64, skip_queue=16,
+    skip_groups=4, skip_chunk=64, skip_queue=16,
 )  # fmt: skip
 
 

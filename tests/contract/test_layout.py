@@ -205,7 +205,7 @@ def packed_streams() -> bytes:
         node = layer(pattern((7, 2, 3, 5), limit))
         data += [streams.pack_parameters(node, config, 0, 7), streams.pack_weights(node, config, 0, 7)]
     powers = np.left_shift(1, pattern((7, 1, 2, 5), 3) + 3)
-    wide = SystolicConfig(columns=3, rows=8, lanes=4, kernel="processes")
+    wide = SystolicConfig(columns=3, rows=8, lanes=4)
     data.append(streams.pack_weights(layer(pattern((7, 2, 3, 1), 90), groups=7, reuses_taps=True), wide, 0, 7))
     data += [streams.pack_weights(layer(powers, weight_format=name), shift, 0, 7) for name in shift.weight_formats]
     sparse = pattern((7, 3, 3, 5), 90) * (pattern((7, 3, 3, 5), 1) > 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from bfpga.contract.processes import PROCESSES
 from bfpga.engines.array import counted_resources
 from bfpga.engines.interface.resource_units import Resources
 
-TINY = load_accelerator(str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml")).systolic
+TINY = load_accelerator("tiny").systolic
 
 
 def test_the_fit_is_as_good_as_the_documents_say() -> None:

@@ -16,9 +16,6 @@ from bfpga.errors import ToolError
 from bfpga.vendor import clang
 from bfpga.vendor.render import library_directory, top_files, write_project
 
-#: All of its kernel is one source.
-TINY_LOOP = Path(__file__).parents[1] / "data" / "tiny_loop.yaml"
-
 
 def compiled(source: str, project: Path, *flags: str) -> str:
     """What clang says to or makes of a source of a project, without the simulation's checks."""
@@ -43,9 +40,10 @@ def test_ready_accelerators_compile_without_checks(name: str, tmp_path: Path) ->
 
 def test_transfers_and_memories_have_the_widths_of_the_hardware(tmp_path: Path) -> None:
     """A beat is one access of its stream; products and addresses have odd widths."""
-    project = project_of(str(TINY_LOOP), tmp_path)
-    code = compiled(str(project / "src" / "top.cpp"), project, "-O1", "-S", "-emit-llvm", "-o", "-")
-    beat = load_accelerator(str(TINY_LOOP)).systolic.stream_bits
+    project, config = project_of("tiny", tmp_path), load_accelerator("tiny").systolic
+    flags = ("-O1", "-S", "-emit-llvm", "-o", "-")
+    code = "".join(compiled(str(project / top), project, *flags) for top in top_files(config))
+    beat = config.stream_bits
     assert f"load volatile i{beat}" in code
     assert f"store volatile i{beat}" in code
     widths = {int(width) for width in re.findall(r"= (?:add|sub|mul|shl)(?: \w+)* i(\d+)", code)}

@@ -142,7 +142,10 @@ def symmetric(array: Array, rng: np.random.Generator) -> Any:
 @pytest.mark.parametrize("number", MULTIPLYING)
 @pytest.mark.parametrize("integers", BUILDS)
 def test_sums_of_passes_equal_integers(integers: Integers, number: int, slots: int, rarely: int) -> None:
-    """Passes shorter and longer than the rows that leave, operands in parts, clocks without an operand, two starts."""
+    """Passes shorter and longer than the rows that leave, operands in parts, clocks without an operand, two starts.
+
+    R62: weights go from one block of columns to the next one, a step later.
+    """
     array = Array.of(number, integers)
     rng = np.random.default_rng(number)
     for steps in ([1, 1, 1, 7], [array.rows] * 3 + [array.rows - 1, 20, 2]):

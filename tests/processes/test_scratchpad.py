@@ -14,7 +14,7 @@ from bfpga.devices.csim import Integers
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.formats.shift_format import ShiftFormat
 
-_SMALL = SystolicConfig(kernel="processes", columns=3, rows=4, lanes=2, activation_words=1024, stream_bits=64)
+_SMALL = SystolicConfig(columns=3, rows=4, lanes=2, activation_words=1024, stream_bits=64)
 #: The pads of tests/cpp/scratchpad.cpp: the same numbers.
 PADS = (
     _SMALL,

@@ -20,7 +20,7 @@ HARNESS_CREDIT = 4
 def configuration(array: SparseArray) -> SystolicConfig:
     return SystolicConfig(
         columns=array.columns, rows=array.rows, lanes=array.lanes, multiplier="dsp_packed", accumulator_bits=24,
-        kernel="processes", skip_groups=HALVES * array.columns, skip_source="activations", skip_chunk=array.chunk,
+        skip_groups=HALVES * array.columns, skip_source="activations", skip_chunk=array.chunk,
         skip_queue=array.queue, skip_passes=array.passes,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
 
 _SMALL = SystolicConfig(
-    kernel="processes", columns=3, rows=8, lanes=2, activation_words=1024, stream_bits=64, skip_groups=6, skip_chunk=32,
+    columns=3, rows=8, lanes=2, activation_words=1024, stream_bits=64, skip_groups=6, skip_chunk=32,
     skip_source="activations", skip_passes=2, skip_queue=16,
 )  # fmt: skip
 #: The pads of tests/cpp/sparse_scratchpad.cpp: the same numbers.

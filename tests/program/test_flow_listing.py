@@ -18,7 +18,7 @@ from bfpga.program.listing import listing
 
 LENET = str(Path(__file__).parents[2] / "examples" / "models" / "lenet_mnist.onnx")
 #: An accelerator with collector and keep buffer.
-COLLECTING = str(Path(__file__).parents[1] / "data" / "dense_loop.yaml")
+COLLECTING = str(Path(__file__).parents[1] / "data" / "dense.yaml")
 
 
 def test_the_listing_tells_flow_rule_sample_and_clocks_of_the_alternatives(tmp_path: Path) -> None:

@@ -39,6 +39,22 @@ def without_end(operations: list[KernelOperation]) -> list[KernelOperation]:
     ]
 
 
+def one_after_the_other(
+    operations: list[KernelOperation], config: SystolicConfig, tensors: dict[str, BlockTensor], samples: int,
+    ahead: int = 0,
+) -> bytes:  # fmt: skip
+    """The stream of a start from those of single operations, each with what it waits for among all of the start."""
+    listed, parts = in_stream(operations, samples, ahead), []
+    counts = wrapped(start_counts(listed, config)[0])
+    sent = SampleRow.of(operations, ahead).sent(samples)
+    for operation, needed, (_, sample) in zip(listed, counts, sent, strict=True):
+        part = [operation] if sample == samples - 1 else without_end([operation])
+        words = np.frombuffer(streams.input_packet(part, config, tensors, sample), "<i4").copy()
+        words[COUNT_WORDS] = needed
+        parts.append(words.tobytes())
+    return b"".join(parts)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([4, 8, 16]), st.sampled_from([1, 2]), st.sampled_from([1, 2, 5]), st.sampled_from([32, 64]),
@@ -54,38 +70,26 @@ def test_packed_samples_are_single_packets_in_a_row(
     program.store("y", x)
     tensors = {"x": samples_of("x", random_tensor(np.random.default_rng(0), x, config), samples, 1)}
     packets = SamplePackets(program.operations, config)
-    single = [
-        streams.input_packet(
-            program.operations if n == samples - 1 else without_end(program.operations), config, tensors, n
-        )
-        for n in range(samples)
-    ]
-    assert packets.pack(tensors, 0, samples).tobytes() == b"".join(single)
+    packed = packets.pack(tensors, 0, samples).tobytes()
+    assert packed == one_after_the_other(program.operations, config, tensors, samples)
     assert packets.output_bytes == streams.output_bytes(program.operations, config)
     # A store sends what a load took: header and elements of the same form.
-    start = len(single[0]) - packets.output_bytes - len(streams.input_packet(program.operations[1:], config, {}))
-    sent = b"".join(packet[start : start + packets.output_bytes] for packet in single)
+    size = len(packed) // samples
+    start = size - packets.output_bytes - len(streams.input_packet(program.operations[1:], config, {}))
+    sent = b"".join(packed[n * size + start :][: packets.output_bytes] for n in range(samples))
     got = {"y": BlockTensor(np.zeros_like(tensors["x"].mantissa), np.zeros(samples, np.int32))}
     packets.unpack(sent, got, 0, samples)
     np.testing.assert_array_equal(got["y"].mantissa, tensors["x"].mantissa)
     np.testing.assert_array_equal(got["y"].exponent, tensors["x"].exponent)
 
 
-def test_samples_of_a_kernel_of_processes_wait_for_those_before_them() -> None:
-    config = replace(SMALL, kernel="processes")
-    program, tensors = mixed_program(config)
+def test_samples_wait_for_those_before_them() -> None:
+    program, tensors = mixed_program(SMALL)
     many = {name: samples_of(name, tensor, 5, 3) for name, tensor in tensors.items()}
-    packets = SamplePackets(program.operations, config)
-    start = packets.pack(many, 0, 5)
-    counts = wrapped(start_counts(program.operations, config, 5))
-    loop = SamplePackets(program.operations, SMALL).pack(many, 0, 5).reshape(5, -1).view("<i4")
-    words = start.reshape(5, -1).view("<i4").copy()
+    start = SamplePackets(program.operations, SMALL).pack(many, 0, 5).tobytes()
+    assert start == one_after_the_other(program.operations, SMALL, many, 5)
+    counts = start_counts(program.operations, SMALL, 5)
     assert counts[0].tolist() != counts[1].tolist()
-    size = [len(streams.input_packet([operation], config, tensors)) // 4 for operation in program.operations]
-    for first, column in zip(np.cumsum([0, *size]), range(len(size)), strict=False):
-        np.testing.assert_array_equal(words[:, first + np.array(COUNT_WORDS)], counts[:, column])
-        words[:, first + np.array(COUNT_WORDS)] = 0
-    np.testing.assert_array_equal(words, loop)
 
 
 @pytest.mark.parametrize("samples", [1, 2, 5])
@@ -96,13 +100,8 @@ def test_samples_that_begin_ahead_are_packed_in_the_order_of_the_stream(samples:
     operations[-2].descriptor.flags &= ~int(Flag.END_PACKET)
     many = {name: samples_of(name, tensor, samples, 3) for name, tensor in tensors.items()}
     packets = SamplePackets(operations, SMALL, ahead)
-    row, parts = SampleRow.of(operations, ahead), []
-    behind = range(len(operations))[row.behind]
-    for number, place in row.walk(samples):
-        sample = number - (place in behind)
-        part = [operations[row.order[place]]]
-        parts.append(streams.input_packet(part if sample == samples - 1 else without_end(part), SMALL, many, sample))
-    assert packets.pack(many, 0, samples).tobytes() == b"".join(parts)
+    packed = packets.pack(many, 0, samples).tobytes()
+    assert packed == one_after_the_other(operations, SMALL, many, samples, ahead)
     assert [operations[index] for index in packets.sent(samples)] == in_stream(operations, samples, ahead)
     assert packets.sent(samples) != SamplePackets(operations, SMALL).sent(samples) or samples == 1
     assert packets.output_bytes == SamplePackets(operations, SMALL).output_bytes

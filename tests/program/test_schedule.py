@@ -30,9 +30,7 @@ from bfpga.program.schedule import (
     schedule,
 )
 
-CONFIG = SystolicConfig(
-    BlockFormat(), 4, 4, 2, activation_words=64, weight_words=32, parameter_rows=16, kernel="processes"
-)
+CONFIG = SystolicConfig(BlockFormat(), 4, 4, 2, activation_words=64, weight_words=32, parameter_rows=16)
 KINDS = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS}
 BEGIN = COMMAND_CLOCKS + START_GUARD
 
@@ -144,9 +142,7 @@ def test_memory_that_is_slower_than_the_streams_makes_transfers_longer() -> None
     assert slow.operations[1].end - slow.operations[1].begin == 2 * operation_cycles(CONFIG, operations[1].descriptor)
 
 
-def test_loops_and_engines_beside_the_array_have_no_schedule() -> None:
-    with pytest.raises(ValueError, match="one operation after the other"):
-        schedule(replace(CONFIG, kernel="loop"), [load((0, 4), 1)])
+def test_a_start_without_operations_takes_the_clocks_of_its_end() -> None:
     assert schedule(CONFIG, []).clocks == END_CLOCKS
 
 

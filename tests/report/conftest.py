@@ -10,7 +10,7 @@ from bfpga.cli import main
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 
-PROCESSES = str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml")
+PROCESSES = "tiny"
 
 
 def made(folder: Path, name: str, *words: str) -> Path:

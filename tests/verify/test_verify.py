@@ -193,7 +193,7 @@ def test_random_networks_have_functions_of_their_array_alone() -> None:
 def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
     seen: set[str] = set()
-    processes = SystolicConfig(columns=12, rows=8, lanes=4, kernel="processes", wide_memory=True)
+    processes = SystolicConfig(columns=12, rows=8, lanes=4, wide_memory=True)
     drawn = random_configs(40, seed=1)
     # Windows slide where an array reads more than it multiplies, which is rare.
     slides = replace(SKIPS, columns=2, lanes=4, skip_groups=16, skip_chunk=256, activation_words=1024)
@@ -218,8 +218,8 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
 
 
 def test_kernels_that_keep_accumulators_in_memory_are_drawn_and_do() -> None:
-    """STORE_WIDE and LOAD_WIDE of issue 14: a few percent of the networks on kernels of processes move accumulators."""
-    kernels = [config for config in random_configs(120) if config.kernel == "processes"]
+    """STORE_WIDE and LOAD_WIDE of issue 14: a few percent of the networks move accumulators."""
+    kernels = random_configs(120)
     keeping = [config for config in kernels if config.wide_memory]
     assert len(keeping) >= 0.05 * len(kernels)
     programs = [random_program(np.random.default_rng(seed), config) for config in keeping[:4] for seed in range(8)]

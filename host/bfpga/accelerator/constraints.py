@@ -42,7 +42,7 @@ def needed(config: SystolicConfig) -> Resources:
     `benchmarks.synthesis.vendor_tables` says where that is known from.
     """
     total = estimate_resources(config).total
-    return replace(total, lut=6 * total.lut // 7) if config.kernel == "processes" else total
+    return replace(total, lut=6 * total.lut // 7)
 
 
 def positions_excess(config: SystolicConfig, board: Board, excess: str) -> Finding | None:

@@ -21,7 +21,7 @@ from bfpga.accelerator.schema import (
 )
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.contract.configuration import KernelForm, SkipSource, SystolicConfig
+from bfpga.contract.configuration import SkipSource, SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
@@ -99,6 +99,7 @@ def accelerator_of(document: Document) -> Accelerator:
 
     Raises ConfigurationError: one message with every problem of the document.
     """
+    refuse_kernel_form(document)
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
     engines = engine_sections(document, described)
@@ -114,6 +115,15 @@ def accelerator_of(document: Document) -> Accelerator:
         path=document.source,
         first_light_mhz=float(described.first_light_mhz),
     )
+
+
+def refuse_kernel_form(document: Document) -> None:
+    """Files for earlier versions may say of an array which form its kernel has; there is one form now."""
+    engines = document.value.get("engines") if isinstance(document.value, dict) else None
+    for place, section in enumerate(engines if isinstance(engines, list) else ()):
+        if isinstance(section, dict) and section.get("kind") == ARRAY and "kernel" in section:
+            text = "unknown key; every kernel is one of processes now (docs/kernel.md): leave the key out"
+            document.refuse(("engines", place, "kernel"), text)
 
 
 def at_first_light(accelerator: Accelerator) -> Accelerator:
@@ -240,16 +250,8 @@ def systolic_config(
         shift=shift_format(document, engines, section, config.format.mantissa_bits),
         beside=engines.numbers(),
         wide_memory=section.wide_memory,
-        kernel=kernel_form(engines, section),
         hop_columns=section.hop_columns,
     )
-
-
-def kernel_form(engines: EngineSections, section: SystolicSection) -> KernelForm:
-    """The form that the file asks for, or the one that schedules best: engines beside the array need the loop."""
-    if section.kernel == "auto":
-        return "loop" if engines.beside else "processes"
-    return section.kernel
 
 
 def array_rows(section: ArraySection) -> int:
@@ -260,12 +262,11 @@ def array_rows(section: ArraySection) -> int:
 
 
 def skip_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
-    """With what a skip array has besides; its kernel is always one of processes."""
+    """With what a skip array has besides."""
     groups = section.groups if section.source == "weights" else config.skip_halves * section.columns
     return replace(
         config,
         multiplier="dsp_packed",
-        kernel="processes",
         skip_groups=groups,
         skip_source=section.source,
         skip_chunk=section.chunk,
@@ -283,7 +284,6 @@ def tile_config(section: SkipArraySection, config: SystolicConfig) -> SystolicCo
     return replace(
         config,
         multiplier="dsp_packed",
-        kernel="processes",
         skip_groups=1,
         skip_source="activations",
         skip_chunk=section.lanes,
@@ -302,11 +302,10 @@ def tile_config(section: SkipArraySection, config: SystolicConfig) -> SystolicCo
 
 
 def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> SystolicConfig:
-    """With what a sparse cluster has besides; its kernel is always one of processes, which reads a map as one run."""
+    """With what a sparse cluster has besides: its kernel reads a map as one run."""
     return replace(
         config,
         multiplier="dsp_packed",
-        kernel="processes",
         skip_groups=section.grid[0] * section.grid[1],
         skip_source="activations",
         skip_chunk=section.lanes,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
-from bfpga.contract.configuration import Dsp, KernelForm, Multiplier, SkipSource, UltraRam
+from bfpga.contract.configuration import Dsp, Multiplier, SkipSource, UltraRam
 from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.contract.predicates import MOST_REGISTERS
@@ -61,13 +61,13 @@ CountRegisters = Annotated[
     int,
     Field(
         ge=0, le=MOST_REGISTERS,
-        description="counts of values that are not zero by which a kernel of processes skips operations; 0: none",
+        description="counts of values that are not zero by which a kernel skips operations; 0: none",
     ),
 ]  # fmt: skip
 
 UltraMemories = Annotated[
     list[UltraRam],
-    Field(description="memories of a kernel of processes that are UltraRAM instead of block memories"),
+    Field(description="memories that are UltraRAM instead of block memories"),
 ]  # fmt: skip
 
 
@@ -130,14 +130,7 @@ class SystolicSection(Section):
     wide_memory: bool = Field(
         False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
     )
-    kernel: Literal["auto", KernelForm] = Field(
-        "auto",
-        description="processes: transfers overlap with computing; loop: one loop that does everything, for engines "
-        "beside the array; auto: loop beside such engines, else processes",
-    )
-    hop_columns: int = Field(
-        0, ge=0, le=128, description="columns of a kernel of processes that share a copy of the weights; 0: all of them"
-    )
+    hop_columns: int = Field(0, ge=0, le=128, description="columns that share a copy of the weights; 0: all of them")
     count_registers: CountRegisters = 0
     ultra_ram: UltraMemories = Field([])
 

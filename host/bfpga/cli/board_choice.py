@@ -32,8 +32,6 @@ class Offer:
     accelerator: Accelerator
     why: str
     figures: Figures | None = None
-    #: Whether operations overlap: cycles are those of the schedule then, else of one operation after the other.
-    scheduled: bool = False
     layers: dict[str, int] | None = None
     #: Cycles of the layers that had a choice, with it and on the array alone.
     chosen: int = 0
@@ -102,12 +100,11 @@ def _array_nodes(program: Program) -> list[ArrayNode]:
 
 def _offer(accelerator: Accelerator, program: Program) -> Offer:
     figures = program_figures(accelerator, program, resources_of(accelerator).total)
-    scheduled = accelerator.systolic.kernel == "processes"
     if not dispatched(program):
-        return Offer(accelerator, _zeros_text(program), figures, scheduled)
+        return Offer(accelerator, _zeros_text(program), figures)
     layers, chosen, alone = dispatch_cycles(program)
     words = {ENGINE_WORDS[engine]: count for engine, count in layers.items()}
-    return Offer(accelerator, _pays(program, layers, chosen, alone), figures, scheduled, words, chosen, alone)
+    return Offer(accelerator, _pays(program, layers, chosen, alone), figures, words, chosen, alone)
 
 
 def _pays(program: Program, layers: Counter[EngineName], chosen: int, alone: int) -> str:
@@ -133,14 +130,14 @@ def show(board: Board, offers: Sequence[Offer], zeros: Zeros, network: Network) 
     able = [offer for offer in offers if offer.figures is not None]
     rows = [
         (offer.accelerator.name, f"{offer.accelerator.clock_mhz:g}", round(offer.figures.cycles),
-         "overlapped" if offer.scheduled else "in turn", rate(offer.images_per_second), offer.why)
+         rate(offer.images_per_second), offer.why)
         for offer in able if offer.figures is not None
     ]  # fmt: skip
-    headers = ["accelerator", "MHz", "cycles*", "operations", "images/s", "zeros"]
+    headers = ["accelerator", "MHz", "cycles*", "images/s", "zeros"]
     output.table(f"{network.name} on the ready accelerators of {board.title}", headers, rows)
     output.say(
-        f"* of one sample among {STREAM}, by the schedule where operations overlap; images/s at the accelerator's own "
-        "clock, with the host's operators after it"
+        f"* of one sample among {STREAM}, by the schedule; images/s at the accelerator's own clock, with the host's "
+        "operators after it"
     )
     for offer in offers:
         if offer.figures is None:
@@ -179,7 +176,6 @@ def content(board: Board, offers: Sequence[Offer], zeros: Zeros, network: Networ
                 "clock_mhz": offer.accelerator.clock_mhz,
                 "runs": offer.figures is not None,
                 "why": offer.why,
-                "scheduled": offer.scheduled,
                 "cycles": None if offer.figures is None else offer.figures.cycles,
                 "latency_s": None if offer.figures is None else offer.figures.latency,
                 "images_per_second": offer.images_per_second or None,

@@ -152,12 +152,6 @@ def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
         pairs = dict.fromkeys(f"{loop.name} {loop.interval} instead of {loop.stated_interval}" for loop in slow)
         listed = ", ".join(pairs)
         say(f"the synthesis of the code does not confirm these cycles; its intervals of loops are longer: {listed}")
-    if figures.counted and accelerator.systolic.kernel == "loop":
-        total = figures.total
-        say(
-            f"the code's netlist, interconnect and DMAs have at most {total.tables:,} LUT, "
-            f"{total.ff:,} FF, {total.dsp} DSP, {total.bram36:g} BRAM36"
-        )
     return {**asdict(figures), "slow_loops": [loop.name for loop in slow]}
 
 
@@ -205,16 +199,9 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
 
 
 def cycle_figures(estimate: ProgramEstimate) -> list[tuple[str, int, float]]:
-    """What cycles are those of, their number, seconds: of one sample and, where samples overlap, of one among many."""
+    """What cycles are those of, their number, seconds: of one sample alone and of one among many."""
     cycles = estimate.cycles
-    if cycles.schedule is None:
-        return [
-            ("compute-bound", cycles.compute_bound, estimate.compute_seconds),
-            ("DMA-inclusive", cycles.dma_inclusive, estimate.seconds),
-        ]
-    together = cycles.scheduled(OVERLAPPED_SAMPLES)
-    assert together is not None
-    each = -(-together // OVERLAPPED_SAMPLES)
+    each = -(-cycles.scheduled(OVERLAPPED_SAMPLES) // OVERLAPPED_SAMPLES)
     return [
         ("work, computing alone", cycles.compute_bound, estimate.compute_seconds),
         ("work, with transfers", cycles.dma_inclusive, cycles.latency_s(cycles.dma_inclusive)),

@@ -78,7 +78,7 @@ def synthesize(
         raise ConfigurationError(
             "which accelerator? `bfpga accelerators` lists them; --check alone checks all ready ones"
         )
-    names = [accelerator] if accelerator is not None else _judged(accelerator_names())
+    names = [accelerator] if accelerator is not None else accelerator_names()
     if prove:
         for name in names:
             _show_proofs(load_accelerator(name), loop)
@@ -98,15 +98,6 @@ def synthesize(
     output.write_json(json, contents[0] if accelerator is not None else {"accelerators": contents})
     if check and failed:
         raise typer.Exit(1)
-
-
-def _judged(names: list[str]) -> list[str]:
-    """The ready accelerators that the gate judges: all but those whose kernel is still one loop."""
-    from bfpga.accelerator.loader import load_accelerator
-
-    loops = [name for name in names if load_accelerator(name).systolic.kernel != "processes"]
-    output.say(f"not judged, since their kernel is one loop (docs/synthesis.md): {', '.join(loops)}")
-    return [name for name in names if name not in loops]
 
 
 def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigures:

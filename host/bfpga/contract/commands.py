@@ -1,4 +1,4 @@
-"""The commands of a kernel of processes: which fields of a descriptor each process hears of, declared once.
+"""The commands of a kernel: which fields of a descriptor each process hears of, declared once.
 
 The sequencer reads descriptors from the input stream and hands every process a command: the fields below, one 32-bit
 word each, of the operations below. Its C++ tables are rendered from here. Only the standard library is imported.

@@ -24,8 +24,6 @@ WeightFormat = Literal["linear", "two_hot", "power_of_two"]
 UltraRam = Literal["activations", "weights"]
 ULTRA_MEMORIES: tuple[UltraRam, ...] = ("activations", "weights")
 Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
-#: How a kernel is built: one loop that does everything, or processes that own their memories (docs/kernel.md).
-KernelForm = Literal["loop", "processes"]
 #: Which zeros a skip array skips: those of stored weights, or those of activations.
 SkipSource = Literal["weights", "activations"]
 #: How the units of a sparse cluster in the place of the array work.
@@ -74,15 +72,12 @@ class SystolicConfig:
     position_bins: int = 0
     #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
     wide_words: int = 0
-    #: Whether accumulators may be kept as words of the activation memory, and so in the host's memory (FP R24). Of a
-    #: kernel of processes.
+    #: Whether accumulators may be kept as words of the activation memory, and so in the host's memory (FP R24).
     wide_memory: bool = False
-    kernel: KernelForm = "processes"
     #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
-    #: Of a kernel of processes.
     hop_columns: int = 0
     #: Groups of a skip array, in the place of the systolic array; 0: none. It computes ``skip_halves`` groups of
-    #: ``columns`` pixels at a time and holds chunks of ``skip_chunk`` channels of windows. Of a kernel of processes.
+    #: ``columns`` pixels at a time and holds chunks of ``skip_chunk`` channels of windows.
     #: Source weights (processes/skip_array.hpp): it multiplies by stored weights that are not zero, for ``rows`` output
     #: channels at most, with ``skip_queue`` entries of every group, of each of which a weight word holds one.
     #: Source activations (processes/sparse_array.hpp): each of ``skip_halves`` x ``columns`` groups multiplies by the
@@ -123,9 +118,9 @@ class SystolicConfig:
     tile_rows: int = 0
     tile_columns: int = 0
     tile_parallel: int = 0
-    #: Memories of UltraRAM, which some devices have beside their block memories. Of a kernel of processes.
+    #: Memories of UltraRAM, which some devices have beside their block memories.
     ultra_ram: tuple[UltraRam, ...] = ()
-    #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
+    #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none.
     count_registers: int = 0
 
     @property
@@ -185,7 +180,7 @@ class SystolicConfig:
     def tap_reuse(self) -> bool:
         """Whether a column may take taps of a window from its neighbours: a row pair for each channel of a word."""
         multiplies = self.multiplier != "shift" and not self.shift_columns and not self.skip_groups
-        return self.kernel == "processes" and multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
+        return multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
 
     @property
     def skips_weights(self) -> bool:

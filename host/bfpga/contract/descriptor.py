@@ -194,7 +194,7 @@ class Descriptor:
     piece_rows: int = 0  # SPARSE: the most rows of a piece
     piece_columns: int = 0  # SPARSE: the most columns of a piece
     count_step: int = 0  # SPARSE: every count_step-th channel word is counted for the partition; 0: equal pieces
-    # A kernel of processes: what of its start must be finished before the operation may begin (docs/kernel.md)
+    # What of its start must be finished before the operation may begin (docs/kernel.md)
     groups: int = 0  # groups of output pixels that the columns compute together
     after_loads: int = 0  # LOADs, before it uses the activation memory
     after_results: int = 0  # computing operations, before it uses the activation memory

@@ -1,6 +1,6 @@
 """Predicates of operations: which count decides whether one runs, and what is counted.
 
-A kernel of processes may have count registers. The output stage adds up in one of them the values other than zero that
+A kernel may have count registers. The output stage adds up in one of them the values other than zero that
 an operation stores; FIRST begins at 0, so that all pieces of a layer count together. When such an operation has ended,
 the register tells whether it holds more than the operation's ``count_threshold``. A later operation with a predicate
 waits until all counts before it are known; then it runs if its register holds more (or, with UNLESS, if it does not),

@@ -121,7 +121,7 @@ def process_kind(process: str) -> str:
 
 
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
-    """The streams of a kernel of processes; bits as in bfpga/processes/wires.hpp."""
+    """The streams of a kernel; bits as in bfpga/processes/wires.hpp."""
     return tuple(_streams(config))
 
 

@@ -361,7 +361,7 @@ class KernelOperation:
     #: Run only while the policy slot of its layer is unused (the measuring pass of a predicting policy, BFP R38).
     first_only: bool = False
     clocks: int = 0
-    #: What decides which operations of a kernel of processes may overlap; None: anything, so that none does.
+    #: What decides which operations may overlap; None: anything, so that none does.
     memory: MemoryUse | None = None
     #: Output channels whose weights a WEIGHTS operation brings, where those are ``ArrayNode.factors``.
     channels: tuple[int, int] | None = None

@@ -30,7 +30,7 @@ from bfpga.engines.array.arithmetic import LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.registry import COMPUTE
 from bfpga.errors import ProgramError
-from bfpga.program.cycles import started_clocks
+from bfpga.program.cycles import operation_clocks
 
 #: What the STORE is called that reads an exponent back.
 _EXPONENT = "exponent"
@@ -181,7 +181,7 @@ class EmulatedLayers(_Layers):
         blocks = [Block(tensor.mantissa, tensor.exponent) for tensor in map(self.values.on_array, node.inputs)]
         result, _ = self._engines[index].run(blocks)
         self.values.array[node.output] = BlockTensor(*result)
-        clocks = sum(started_clocks(self.program.config, item) for item in self.starts.of(index, exponent))
+        clocks = sum(operation_clocks(self.program.config, item) for item in self.starts.of(index, exponent))
         return LayerRun(int(result.exponent[0]), clocks)
 
     def close(self) -> None:

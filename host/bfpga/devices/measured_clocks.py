@@ -1,10 +1,9 @@
 """Clocks that hardware really took, beside those that it should take.
 
-`cycles` is counted work, equal on all devices. A kernel of one loop does one piece of work after the other, so the work
-is what it needs if every loop reaches its interval and no stream waits. A kernel of processes does several pieces at
-once: what it needs is the schedule (docs/kernel.md). `clocks` are measured by a counter beside the kernel. What they
-differ by is unexplained, beyond the waits of a loop's streams: a loop that misses its interval, or a depth that the
-schedule does not count. Waits of processes explain nothing but the begin of a start, as others work meanwhile.
+`cycles` is counted work, equal on all devices. A kernel does several pieces of work at once: what it needs is the
+schedule (docs/kernel.md), if every loop reaches its interval and memory keeps up. `clocks` are measured by a counter
+beside the kernel. What they differ by is unexplained: a loop that misses its interval, or a depth that the schedule
+does not count. Waits of streams explain nothing but the begin of a start, as other processes work meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 UNEXPLAINED_SHARE = 0.03
 #: Clocks of a start that may be: from the start to the first descriptor, from the last beat to the interrupt.
 START_CLOCKS = 32
-#: Clocks that the streams of a kernel of processes may wait at the begin of a start: the host launches the DMAs then.
+#: Clocks that the streams of a kernel may wait at the begin of a start: the host launches the DMAs then.
 BEGIN_WAITS = 128
 
 
@@ -24,8 +23,8 @@ BEGIN_WAITS = 128
 class MeasuredClocks:
     """Clocks of kernel starts. ``counted``: their work; ``waits``: with any stream waiting.
 
-    ``scheduled``: of a kernel of processes, the clocks of their schedule; 0 of a kernel of one loop. The waits of
-    single streams may add up to more than ``waits``: two can wait in one clock.
+    ``scheduled``: clocks of their schedule, if no stream waits; 0 until it is known. The waits of single streams may
+    add up to more than ``waits``: two can wait in one clock.
     """
 
     clocks: int = 0
@@ -44,46 +43,38 @@ class MeasuredClocks:
     def __str__(self) -> str:
         """Clocks, counted work and waits in one line."""
         waits = f"input {self.input_waits:,}, weights {self.weight_waits:,}, output {self.output_waits:,}"
-        expected = f"{self.counted:,} counted by the schedule"
-        if self.scheduled:
-            expected = f"{self.scheduled:,} of the schedule for {self.counted:,} of work"
+        expected = f"{self.scheduled:,} of the schedule for {self.counted:,} of work"
         return f"{self.clocks:,} clocks measured, {expected}, {self.waits:,} with a stream waiting ({waits})"
-
-    @property
-    def expected(self) -> int:
-        """Clocks if no stream waits."""
-        return self.scheduled or self.counted
 
     @property
     def explained(self) -> int:
         """Clocks that waits account for."""
-        return min(self.waits, BEGIN_WAITS * self.starts) if self.scheduled else self.waits
+        return min(self.waits, BEGIN_WAITS * self.starts)
 
     @property
     def unexplained(self) -> int:
         """Clocks that neither the schedule nor a wait accounts for; negative if waits overlap the work."""
-        return self.clocks - self.expected - self.explained
+        return self.clocks - self.scheduled - self.explained
 
     @property
     def tolerance(self) -> int:
         """Clocks that may be unexplained without a warning."""
-        return int(UNEXPLAINED_SHARE * self.expected) + START_CLOCKS * self.starts
+        return int(UNEXPLAINED_SHARE * self.scheduled) + START_CLOCKS * self.starts
 
     @property
     def warning(self) -> str | None:
         """One sentence or two if the measurement contradicts the schedule, else None."""
-        # The schedule of processes is a model, which hardware may beat by a little.
-        fewest = self.scheduled // 2 if self.scheduled else self.counted - self.tolerance
-        if self.clocks < fewest:
+        # The schedule is a model, which hardware may beat by a little.
+        if self.clocks < self.scheduled // 2:
             return (
-                f"the clock counter measured {self.clocks:,} clocks, but the schedule alone has {self.expected:,}: the "
-                "counter does not watch the kernel. Build the bitstream again from its accelerator"
+                f"the clock counter measured {self.clocks:,} clocks, but the schedule alone has {self.scheduled:,}: "
+                "the counter does not watch the kernel. Build the bitstream again from its accelerator"
             )
         if self.unexplained <= self.tolerance:
             return None
         memory = "memory does not keep up, or " if self.explained < self.waits else ""
         return (
-            f"the hardware took {self.clocks:,} clocks; its schedule has {self.expected:,} and streams waited in "
+            f"the hardware took {self.clocks:,} clocks; its schedule has {self.scheduled:,} and streams waited in "
             f"{self.waits:,}: {self.unexplained:,} are unexplained. Likely {memory}a loop of the kernel does not reach "
             "its interval: compare the intervals in the report of C synthesis (docs/build-bitstream.md)"
         )

@@ -26,7 +26,7 @@ from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array import streams
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
-from bfpga.program.cycles import longest_clocks, started_clocks
+from bfpga.program.cycles import longest_clocks, operation_clocks
 from bfpga.program.packets import SamplePackets
 from bfpga.program.start_clocks import start_clocks
 
@@ -74,7 +74,7 @@ class OperationStarts:
         told = (result.choices or self._told)[-1:]
         result = with_schedule(result, operations, self.config, self._schedules, choices=told)
         self._told = told
-        clocks = [started_clocks(self.config, operation) for operation in operations]
+        clocks = [operation_clocks(self.config, operation) for operation in operations]
         known = [work_of(self.config, item.descriptor, one, told[0])
                  for item, one in zip(operations, clocks, strict=True)]  # fmt: skip
         return shared_cycles(result, operations, known)
@@ -231,11 +231,11 @@ def with_schedule(
     ahead: int = 0,
     choices: Sequence[int] = (),
 ) -> KernelResult:
-    """The result of a start with the schedule of its measured clocks, if the kernel is processes.
+    """The result of a start with the schedule of its measured clocks.
 
     known: schedules that need not be made again. choices: of each sample, what count registers told.
     """
-    if result.measured is None or config.kernel == "loop":
+    if result.measured is None:
         return result
     told = choices if any(predicate_of(operation.descriptor) for operation in operations) else ()
     key = (samples, ahead, *(id(operation.descriptor) for operation in operations), *told)

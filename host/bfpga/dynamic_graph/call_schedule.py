@@ -22,7 +22,7 @@ from bfpga.dynamic_graph.calls import RESULT
 from bfpga.engines.array.descriptors import output_stage
 from bfpga.engines.array.streams import pack_weights
 from bfpga.engines.registry import COMPUTE
-from bfpga.program.cycles import started_clocks
+from bfpga.program.cycles import operation_clocks
 
 #: Bytes of a placeholder: the tile's number.
 _MARK = 4
@@ -49,12 +49,12 @@ class CallSchedule:
     @cached_property
     def setup_clocks(self) -> int:
         """Clocks of loading the resident weights."""
-        return sum(started_clocks(self.config, operation) for operation in self.setup)
+        return sum(operation_clocks(self.config, operation) for operation in self.setup)
 
     @cached_property
     def clocks(self) -> int:
         """Clocks of the starts."""
-        return sum(started_clocks(self.config, operation) for start in self.starts for operation in start)
+        return sum(operation_clocks(self.config, operation) for start in self.starts for operation in start)
 
     def bind(self, node: ArrayNode) -> CompiledCall:
         """The operations with the weights of ``node``, a layer of the same shapes."""

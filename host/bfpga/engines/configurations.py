@@ -1,20 +1,26 @@
-"""A kernel's numbers as files hold them: each engine beside the array under its name, null where there is none."""
+"""A kernel's numbers as files hold them: each engine beside the array under its name, null where there is none.
+
+Key ``kernel`` is of a time when there were kernels of another form; it stays as long as digests shall.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, field, fields, make_dataclass
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.registry import BESIDE
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 
+#: The form of every kernel (docs/kernel.md).
+FORM = "processes"
+
 
 def _filed_class() -> type:
     """The fields of ``SystolicConfig`` with one for each engine in the place of ``beside``."""
     hints = get_type_hints(SystolicConfig)
-    members: list[Any] = []
+    members: list[Any] = [("kernel", Literal["processes"], field(default=FORM))]
     for item in fields(SystolicConfig):
         if item.name == "beside":
             members += [(engine.name, engine.numbers | None, field(default=None)) for engine in BESIDE]
@@ -37,7 +43,7 @@ def filed(config: SystolicConfig) -> Any:
 def configuration_of(values: Any) -> SystolicConfig:
     """The configuration of an instance of ``FILED``."""
     names = [engine.name for engine in BESIDE]
-    plain = {item.name: getattr(values, item.name) for item in fields(values) if item.name not in names}
+    plain = {item.name: getattr(values, item.name) for item in fields(SystolicConfig) if item.name != "beside"}
     beside = (getattr(values, name) for name in names)
     return SystolicConfig(**plain, beside=tuple(numbers for numbers in beside if numbers is not None))
 
@@ -57,4 +63,7 @@ def config_from_dict(values: dict[str, Any]) -> SystolicConfig:
     for engine in BESIDE:
         if values.get(engine.name) is not None:
             values[engine.name] = engine.numbers(**values[engine.name])
-    return configuration_of(FILED(**values))
+    found = FILED(**values)
+    if found.kernel != FORM:
+        raise ValueError(f"a kernel is one of {FORM}, not {found.kernel}")
+    return configuration_of(found)

@@ -1,22 +1,17 @@
-"""DSP, block memory, LUT and flip-flop estimate of one kernel, known before any synthesis: the parts of its engines.
+"""DSP, block memory, LUT and flip-flop estimate of one kernel, known before any synthesis.
 
 DSP blocks and memories follow from the structure and are exact up to the tool's freedom; LUTs and flip-flops are a
-model (``engines.array.resources``), of a kernel of processes one that is fitted to counted netlists
-(``engines.array.counted_resources``). Only the standard library and numpy are imported.
+model that is fitted to counted netlists (``engines.array.counted_resources``). Only the standard library and numpy are
+imported.
 """
 
 from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array import counted_resources
-from bfpga.engines.array.engine import SYSTOLIC_ARRAY
 from bfpga.engines.interface.resource_units import ArrayResources
-from bfpga.engines.registry import engines_beside
 
 
 def estimate_resources(config: SystolicConfig) -> ArrayResources:
-    """Resources of every part of the kernel that ``config`` describes; of processes also of what stands beside them."""
-    if config.kernel == "processes":
-        return ArrayResources(counted_resources.resources(config))
-    engines = (SYSTOLIC_ARRAY, *engines_beside(config))
-    return ArrayResources({name: part for engine in engines for name, part in engine.resources(config).items()})
+    """Resources of every part of the kernel that ``config`` describes, and of what stands beside it."""
+    return ArrayResources(counted_resources.resources(config))

@@ -118,7 +118,7 @@ class LoopFigures:
 
 @dataclass(frozen=True)
 class IpFigures:
-    """An IP of a kernel of processes: cells of its loops, of what lies between them, of its memories.
+    """An IP of a kernel: cells of its loops, of what lies between them, of its memories.
 
     ``path``: ns of the longest path between two registers of its mapped loops.
     """

@@ -17,17 +17,14 @@ from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, Program
 from bfpga.engines.array.cycles import (
     drain_cycles,
-    fetch_cycles,
     first_window,
     kernel_steps,
     on_cluster,
     pass_steps,
     passes,
     skips_zeros,
-    step_slots,
     tensor_beats,
     weight_reads,
-    weight_slots,
 )
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.registry import COMPUTE, operation_engine
@@ -44,7 +41,7 @@ class LayerEstimate:
     """One layer of a program, one sample.
 
     ``tile_clocks``: cycles of single lanes that its products take; ``cycles``: those of its computing operations;
-    ``transfer_cycles``: cycles of its loads, stores, weight transfers and descriptors; ``bytes``: what it moves over
+    ``transfer_cycles``: cycles of its loads, stores and weight transfers; ``bytes``: what it moves over
     the streams; ``limit``: what most of its cycles are spent on.
     """
 
@@ -67,8 +64,8 @@ class LayerEstimate:
 class ProgramEstimate:
     """A program on an accelerator: one sample, resident weights already loaded.
 
-    ``cycles`` holds the kernel's own counts. ``seconds`` is their time, or that of the schedule where operations
-    overlap, longer where the memory's assumed rate does not keep up. Work of the host is not included.
+    ``cycles`` holds the kernel's own counts. ``seconds`` is the time of its schedule, in which operations overlap,
+    longer where the memory's assumed rate does not keep up. Work of the host is not included.
     """
 
     layers: list[LayerEstimate]
@@ -96,8 +93,7 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
         layers[name].transfer_cycles = count.total - count.compute
         layers[name].tile_clocks = cycles.tile_clocks.get(name, 0)
         split_idle_tiles(layers[name], program.config.macs_per_clock)
-    scheduled, hertz = cycles.scheduled(1, memory_rate(accelerator)), clock_hz(accelerator)
-    seconds = sum(layer.seconds for layer in layers.values()) if scheduled is None else scheduled / hertz
+    seconds = cycles.scheduled(1, memory_rate(accelerator)) / clock_hz(accelerator)
     return ProgramEstimate(list(layers.values()), cycles, seconds)
 
 
@@ -135,12 +131,11 @@ def add_operation(
     limits: of an operation of an engine other than the array.
     """
     config = accelerator.systolic
-    cycles, fetch = occupied_clocks(config, operation), fetch_cycles(config)
     if limits is None:
-        limits = operation_limits(config, operation.descriptor, cycles)
+        limits = operation_limits(config, operation.descriptor, occupied_clocks(config, operation))
     layer.bytes += times * moved_bytes(config, operation)
     layer.seconds += times * operation_seconds(accelerator, operation)
-    for limit, share in {**limits, "descriptors": fetch}.items():
+    for limit, share in limits.items():
         layer.limits[limit] = layer.limits.get(limit, 0) + times * share
 
 
@@ -152,8 +147,7 @@ def moved_bytes(config: SystolicConfig, operation: KernelOperation) -> int:
 
 def operation_seconds(accelerator: Accelerator, operation: KernelOperation) -> float:
     """Seconds of one operation by itself: its cycles, or its bytes where the memory's assumed rate takes longer."""
-    config = accelerator.systolic
-    cycles = fetch_cycles(config) + occupied_clocks(config, operation)
+    cycles = occupied_clocks(accelerator.systolic, operation)
     moved = moved_bytes(accelerator.systolic, operation)
     return max(cycles / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
 
@@ -233,9 +227,9 @@ def cluster_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) 
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """Clocks of one operation of the array by what they are spent on; the sum is ``cycles``.
 
-    `array`: products; `elements`: pooling and addition; `weight stream`, `activation memory`: steps that wait for the
-    weight stream or for banks that collide; `output stage`: passes shorter than their drain; `pipeline`: filling and
-    emptying; `addresses`: groups of pixels found later than the one before is computed; `transfer`: data moved.
+    `array`: products; `elements`: pooling and addition; `activation memory`: steps that wait for banks that collide;
+    `output stage`: passes shorter than their drain; `addresses`: groups of pixels found later than the one before is
+    computed; `transfer`: data moved.
     """
     if Operation(descriptor.operation) not in COMPUTE:
         return {"transfer": cycles}
@@ -246,12 +240,10 @@ def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int
     if skips_zeros(config, descriptor):
         return skip_limits(config, descriptor, cycles)
     count, steps = passes(config, descriptor), kernel_steps(config, descriptor)
-    slots = step_slots(config, descriptor)
-    waits = "weight stream" if weight_slots(config, descriptor) >= descriptor.read_slots else "activation memory"
+    slots = descriptor.read_slots
     shares = {
         "array" if descriptor.operation == Operation.GEMM else "elements": count * steps,
-        waits: count * steps * (slots - 1),
+        "activation memory": count * steps * (slots - 1),
         "output stage": count * (pass_steps(config, descriptor) - steps * slots),
     }
-    rest = "addresses" if config.kernel == "processes" else "pipeline"
-    return {**shares, rest: cycles - sum(shares.values())}
+    return {**shares, "addresses": cycles - sum(shares.values())}

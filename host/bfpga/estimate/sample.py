@@ -56,8 +56,7 @@ def estimate_sample(accelerator: Accelerator, program: Program, used: Resources)
     hertz, together = clock_hz(accelerator), program.side_by_side
     estimate = estimate_program(accelerator, program)
     host = host_seconds(program, accelerator.board.arm_cores)
-    streamed = estimate.cycles.scheduled(STREAM, memory_rate(accelerator))
-    kernel = estimate.seconds if streamed is None else streamed / STREAM / hertz
+    kernel = estimate.cycles.scheduled(STREAM, memory_rate(accelerator)) / STREAM / hertz
     return SampleEstimate(
         accelerator=accelerator,
         program=estimate,

@@ -97,7 +97,6 @@ class Space:
         """The candidate of these values; ConfigurationError where not even the fewest columns fit."""
         array = self._array(values)
         beside = beside_sections(str(values["beside"]))
-        array["kernel"] = "loop" if beside else "processes"
         described: dict[str, Any] = {
             "name": NAME,
             "board": self.board_name,

@@ -109,7 +109,7 @@ class Judge:
         ours, theirs = found.argmax(axis=1), self._wanted.argmax(axis=1)
         changed = float(np.mean(ours != theirs)) if self.metric != "noise" else 0.0
         lost = self._lost(ours, theirs, noise, changed)
-        return Score(lost, noise, changed, program_cycles(program).elapsed, self.samples)
+        return Score(lost, noise, changed, program_cycles(program).schedule, self.samples)
 
     def _noise(self, found: Array) -> float:
         wanted = self._probabilities

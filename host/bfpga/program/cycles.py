@@ -25,7 +25,6 @@ from bfpga.contract.program import (
     own_weights,
 )
 from bfpga.engines.array.cycles import (
-    fetch_cycles,
     occupied_cycles,
     on_cluster,
     operation_cycles,
@@ -44,7 +43,7 @@ LONGEST_PASS = 3
 
 
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
-    """Clocks of one operation without the fetch of its descriptor; where data decides, what its input lets expect."""
+    """The work of one operation, as a kernel counts it; where data decides, what its input lets expect."""
     if operation_engine(operation) is not None:
         return operation.clocks + selection_cycles(config, operation.descriptor)
     return operation_cycles(config, operation.descriptor)
@@ -57,23 +56,18 @@ def occupied_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     return occupied_cycles(config, operation.descriptor)
 
 
-def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
-    """Clocks of one operation with the fetch of its descriptor: what a kernel counts for it."""
-    return fetch_cycles(config) + operation_clocks(config, operation)
-
-
 def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """The most cycles that an operation may take a kernel whose streams never wait, whatever its data."""
     engine = operation_engine(operation)
     if engine is not None and engine.by_inputs is not None:
         selection = selection_cycles(config, operation.descriptor)
-        return fetch_cycles(config) + selection + engine.by_inputs.most(config, operation.descriptor)
-    overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD if config.kernel == "processes" else 0
+        return selection + engine.by_inputs.most(config, operation.descriptor)
+    overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD
     if skips_zeros(config, operation.descriptor):
         # Groups may wait for each other, and the model knows of none of that.
         clocks = most_clocks if on_cluster(config, operation.descriptor) else occupied_cycles
         overhead += LONGEST_PASS * clocks(config, operation.descriptor)
-    return started_clocks(config, operation) + overhead
+    return operation_clocks(config, operation) + overhead
 
 
 def depends_on_data(operation: KernelOperation) -> bool:
@@ -84,16 +78,15 @@ def depends_on_data(operation: KernelOperation) -> bool:
 
 @dataclass
 class CycleCount:
-    """Clocks by what they are spent on: computing operations, weight transfers, loads and stores, descriptors."""
+    """Clocks by what they are spent on: computing operations, weight transfers, loads and stores."""
 
     compute: int = 0
     weights: int = 0
     transfer: int = 0
-    fetch: int = 0
 
     @property
     def total(self) -> int:
-        return self.compute + self.weights + self.transfer + self.fetch
+        return self.compute + self.weights + self.transfer
 
     def add_operation(
         self, config: SystolicConfig, operation: KernelOperation, clocks: ClocksOf = occupied_clocks
@@ -107,14 +100,12 @@ class CycleCount:
             self.weights += cycles
         else:
             self.transfer += cycles
-        self.fetch += fetch_cycles(config)
 
     def add(self, other: CycleCount, times: int = 1) -> None:
         """Add ``times`` executions of another count."""
         self.compute += times * other.compute
         self.weights += times * other.weights
         self.transfer += times * other.transfer
-        self.fetch += times * other.fetch
 
 
 @dataclass
@@ -142,13 +133,11 @@ class ProgramCycles:
     #: Whether samples may share a start: none brings weights of its own.
     shared: bool = True
 
-    def scheduled(self, samples: int = 1, bytes_per_clock: float | None = None) -> int | None:
-        """Clocks of ``samples`` samples with all that overlaps and waits; None for a kernel of one loop.
+    def scheduled(self, samples: int = 1, bytes_per_clock: float | None = None) -> int:
+        """Clocks of ``samples`` samples with all that overlaps and waits.
 
         Samples share a start where a program has one for a sample. bytes_per_clock: as for ``schedule``.
         """
-        if self.config.kernel == "loop":
-            return None
         shared = samples if self.shared and len(self.starts) == 1 and self.starts[0][1] == 1 else 1
         clocks = sum(
             times * schedule(self.config, in_stream(operations, shared, self.ahead), 1, bytes_per_clock).clocks
@@ -157,14 +146,9 @@ class ProgramCycles:
         return clocks * samples // shared
 
     @cached_property
-    def schedule(self) -> int | None:
-        """Clocks of one sample alone with all that overlaps and waits; None for a kernel of one loop."""
+    def schedule(self) -> int:
+        """Clocks from the begin of one sample alone to its end, with all that overlaps and waits."""
         return self.scheduled()
-
-    @property
-    def elapsed(self) -> int:
-        """Clocks from the begin of one sample to its end, if no stream waits for memory."""
-        return self.dma_inclusive if self.schedule is None else self.schedule
 
     @property
     def sample(self) -> CycleCount:
@@ -181,7 +165,7 @@ class ProgramCycles:
 
     @property
     def dma_inclusive(self) -> int:
-        """Clocks of everything the kernel does for one sample, one thing after another: all work of processes."""
+        """Clocks of everything the kernel does for one sample, one thing after another: all work of its processes."""
         return self.sample.total
 
     @property
@@ -193,7 +177,7 @@ class ProgramCycles:
 
     def latency_s(self, cycles: int | None = None) -> float:
         """Seconds of one sample, or of ``cycles``, at the program's clock."""
-        return (self.elapsed if cycles is None else cycles) / (self.clock_mhz * 1e6)
+        return (self.schedule if cycles is None else cycles) / (self.clock_mhz * 1e6)
 
 
 def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperation, int]]:

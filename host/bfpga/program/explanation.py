@@ -11,7 +11,7 @@ from bfpga.contract.descriptor import Operation
 from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.program import ArrayNode, EngineFigures, HostNode, Node, Program
 from bfpga.engines.registry import ENGINES, depends_on_inputs
-from bfpga.program.cycles import started_clocks, step_operations
+from bfpga.program.cycles import operation_clocks, step_operations
 
 #: Engines in tables.
 ENGINE_WORDS: dict[EngineName, str] = {engine.name: engine.title for engine in ENGINES}
@@ -57,7 +57,7 @@ def moving_clocks(program: Program) -> Counter[str]:
         for operation, times in step_operations(program, step):
             kind = operation.descriptor.operation
             if kind in (Operation.LOAD, Operation.STORE) and not operation.first_only:
-                moves[operation.layer] += times * started_clocks(program.config, operation)
+                moves[operation.layer] += times * operation_clocks(program.config, operation)
     return moves
 
 

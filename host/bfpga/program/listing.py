@@ -107,11 +107,9 @@ def _totals(program: Program) -> list[str]:
     cycles = program_cycles(program)
     starts = sum(isinstance(step, LaunchStep) for step in program.steps)
     total = cycles.dma_inclusive
-    spent = f"cycles {cycles.compute_bound:,} computing, {total:,} with transfers"
-    if cycles.schedule is not None:
-        spent = f"{spent} (work); schedule {cycles.schedule:,}"
+    spent = f"cycles {cycles.compute_bound:,} computing, {total:,} with transfers (work)"
     return [
-        f"multiply-accumulates {cycles.macs:,}; kernel starts {starts}; {spent} = "
+        f"multiply-accumulates {cycles.macs:,}; kernel starts {starts}; {spent}; schedule {cycles.schedule:,} = "
         f"{1e3 * cycles.latency_s():.3f} ms{array_alone(program)}",
         f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC per cycle",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",

@@ -1,7 +1,7 @@
 """The streams of several samples in one kernel start: packed and unpacked for all samples at once.
 
 Descriptors do not change from sample to sample, so they are packed once into a template; only tensors are filled in,
-and for a kernel of processes what operations wait for.
+and what operations wait for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bfpga.engines.array.streams import (
 )
 from bfpga.errors import DataError
 from bfpga.program.choices import work_of
-from bfpga.program.cycles import longest_clocks, started_clocks
+from bfpga.program.cycles import longest_clocks, operation_clocks
 
 Bytes = npt.NDArray[np.uint8]
 _FLAGS = FIELDS.index("flags")
@@ -61,7 +61,7 @@ class SamplePackets:
         self.ahead = ahead
         self._row = SampleRow.of(self.operations, ahead)
         self.weights = weight_stream(operations)
-        self.cycles = [started_clocks(config, operation) for operation in operations]
+        self.cycles = [operation_clocks(config, operation) for operation in operations]
         self.longest = sum(longest_clocks(config, operation) for operation in operations)
         self._loads: list[_Place] = []
         self._stores: list[_Place] = []
@@ -120,7 +120,7 @@ class SamplePackets:
                 raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
             rows = packets[int(place.behind) :][:count]
             rows[:, place.start : place.end] = self._loaded(place, tensors[place.transfer.tensor], first, last)
-        if self.config.kernel == "processes" and self.operations:
+        if self.operations:
             self._order(packets, count)
         return self._joined(packets)
 

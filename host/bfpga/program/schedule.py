@@ -1,4 +1,4 @@
-"""When the operations of a start of a kernel of processes run: an event model of what overlaps (docs/kernel.md).
+"""When the operations of a start run: an event model of what overlaps (docs/kernel.md).
 
 The work of an operation is what it takes by itself (``engines.array.cycles``); here operations wait for each other as
 the processes make them: commands are handed over in the order of the program, each engine does one operation at a time,
@@ -39,7 +39,6 @@ from bfpga.engines.array.cycles import (
     passes,
     sends_accumulators,
     skips_zeros,
-    step_slots,
     takes_accumulators,
     tensor_beats,
     weight_reads,
@@ -171,15 +170,12 @@ def schedule(
     needs: IntArray | None = None,
     skipped: Sequence[bool] = (),
 ) -> StartSchedule:
-    """Clocks of one start of ``samples`` samples on a kernel of processes, and when each operation ran.
+    """Clocks of one start of ``samples`` samples, and when each operation ran.
 
     bytes_per_clock: what memory gives each stream; None: streams are never waited for. needs: (operations, counts) what
     every operation waits for, not wrapped; by default what ``start_counts`` finds. skipped: of every operation, whether
-    it is; by default none. ValueError for a kernel of one loop,
-    which does one operation after the other, and for operations of other engines than the array.
+    it is; by default none.
     """
-    if config.kernel != "processes":
-        raise ValueError("a kernel of one loop has no schedule: it does one operation after the other")
     if needs is None:
         needs = start_counts(operations, config, samples)
     rates = bytes_per_clock if isinstance(bytes_per_clock, StreamRates) else StreamRates(*[bytes_per_clock] * 3)
@@ -555,7 +551,7 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
     if computes and work:
         count, drained = passes(config, descriptor), drain_cycles(config, descriptor)
         kept = flags & _KEPT and not takes_accumulators(descriptor)
-        steps = 0 if kept else kernel_steps(config, descriptor) * step_slots(config, descriptor)
+        steps = 0 if kept else kernel_steps(config, descriptor) * descriptor.read_slots
         beats = operation_cycles(config, descriptor) if on_cluster(config, descriptor) else count * steps
         reads = min(1.0, beats / work)
         words = drained // max(config.lanes, descriptor.write_slots)

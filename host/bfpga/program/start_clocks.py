@@ -1,4 +1,4 @@
-"""Clocks of a start of many samples on a kernel of processes, from the schedule of a few."""
+"""Clocks of a start of many samples, from the schedule of a few."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def start_clocks(
     """Clocks of one start if no stream is waited for. ahead: as for ``SampleRow``.
 
     choices: of each sample, what count registers tell, where operations are skipped by them; all samples are followed
-    then. ValueError for a kernel of one loop.
+    then.
     """
     if choices:
         sent = [(operations[index], choices[sample]) for index, sample in SampleRow.of(operations, ahead).sent(samples)]

@@ -62,7 +62,7 @@ def collect(
         parts=use.with_total,
         parts_basis=use.basis,
         hardware=kept_figures(accelerator, kept),
-        timeline=sample_timeline(program, work, cycles),
+        timeline=sample_timeline(work, cycles),
         overlap=overlap_timeline(accelerator, program),
         memory=memory_map(program, work),
         partitions=partitions(program, samples),

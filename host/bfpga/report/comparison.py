@@ -18,7 +18,7 @@ from bfpga.synthesis.resources import board_use
 class Entry:
     """A network on one accelerator with one recipe; one sample, resident weights already loaded.
 
-    work: counted cycles with transfers; schedule: with all that overlaps, None for a kernel of one loop. seconds: of
+    work: counted cycles with transfers; schedule: with all that overlaps. seconds: of
     array and host (estimated; of the array alone where ``includes_host`` is false). used, limits: the accelerator's
     resources and the board's. watts, joules: estimated. accuracy: None without samples.
     """
@@ -29,7 +29,7 @@ class Entry:
     clock_mhz: float
     work: int
     computing: int
-    schedule: int | None
+    schedule: int
     utilization: float
     seconds: float
     includes_host: bool

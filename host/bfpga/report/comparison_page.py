@@ -26,7 +26,7 @@ def _row(item: Entry) -> tuple[str, ...]:
         NONE if right is None else words.interval(right),
         NONE if agreement is None else words.points(agreement.value, 1),
         words.count(item.work),
-        NONE if item.schedule is None else words.count(item.schedule),
+        words.count(item.schedule),
         words.seconds(item.seconds) + ("" if item.includes_host else " *"),
         words.rate(item.images_per_second),
         words.joules(item.joules),
@@ -96,12 +96,11 @@ def _overview(comparison: Comparison) -> Section:
 
 
 def _time(comparison: Comparison) -> Section:
-    overlaps = any(item.schedule is not None for item in comparison.entries)
     figures = [
         Figure(
             "cycles",
             "Cycles of one sample",
-            f"{COUNTED}; {SCHEDULED}" if overlaps else COUNTED,
+            f"{COUNTED}; {SCHEDULED}",
             charts.cycles_chart(comparison.entries),
             "Work: every operation by itself. Schedule: as processes overlap it, waits included.",
         ),

@@ -28,7 +28,6 @@ Spec = dict[str, Any]
 #: What a figure's or a table's numbers are.
 COUNTED, SCHEDULED, ESTIMATED, MEASURED = "work, counted", "schedule, modelled", "estimated", "measured"
 #: Moments of a kernel that does one operation after the other.
-SEQUENCE = "work in sequence"
 
 
 @dataclass(frozen=True)

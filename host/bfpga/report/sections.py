@@ -73,10 +73,7 @@ def facts(report: Report) -> Iterator[Fact]:
     note = f"one sample, at {report.watts:.1f} W of the device"
     yield Fact("energy", words.joules(report.joules), note, ESTIMATED)
     cycles = report.estimate.cycles
-    kind = "schedule" if cycles.schedule is not None else "work"
-    yield Fact(
-        "cycles", words.count(cycles.elapsed), f"{kind} of one sample", SCHEDULED if kind == "schedule" else COUNTED
-    )
+    yield Fact("cycles", words.count(cycles.schedule), "schedule of one sample", SCHEDULED)
     yield Fact(
         "utilization",
         words.points(cycles.utilization, 1),

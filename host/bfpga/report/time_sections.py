@@ -5,7 +5,7 @@ from __future__ import annotations
 from bfpga.report import words
 from bfpga.report.charts import performance as charts
 from bfpga.report.model import LayerFigures, Report
-from bfpga.report.page import COUNTED, ESTIMATED, SCHEDULED, SEQUENCE, Figure, Section, Table
+from bfpga.report.page import COUNTED, ESTIMATED, SCHEDULED, Figure, Section, Table
 
 
 def time_section(report: Report) -> Section:
@@ -57,7 +57,7 @@ def time_section(report: Report) -> Section:
         f"Work of one sample: {words.count(cycles.compute_bound)} cycles computing, "
         f"{words.count(cycles.dma_inclusive)} with transfers"
     )
-    lead += "." if cycles.schedule is None else f"; schedule, overlapped: {words.count(cycles.schedule)} cycles."
+    lead += f"; schedule, overlapped: {words.count(cycles.schedule)} cycles."
     if report.measured is not None:
         lead += f" This run: {report.measured}."
     remarks = [report.measured.warning] if report.measured is not None and report.measured.warning else []
@@ -85,12 +85,11 @@ def timeline_section(report: Report) -> Section:
     clock, timeline = report.accelerator.clock_mhz, report.timeline
     labels = {layer.name: layer.label for layer in report.layers}
     moving = "Drag moves, Shift and wheel zoom, a double click shows all again."
-    kind = "schedule of one sample" if timeline.overlaps else "one operation after the other"
     figures = [
         Figure(
             "timeline",
-            f"One sample: {kind}",
-            _order(report),
+            "The schedule of one sample",
+            SCHEDULED,
             charts.timeline_chart(timeline, clock, labels),
             f"Colours tell layers apart. {moving}",
         ),
@@ -110,7 +109,7 @@ def timeline_section(report: Report) -> Section:
         (lane, words.count(cycles), words.points(cycles / timeline.cycles if timeline.cycles else 0, 1))
         for lane, cycles in timeline.busy.items()
     ]
-    tables = [Table("Busy", _order(report), ("what", "cycles", "of the whole time"), busy, frozenset({1, 2}))]
+    tables = [Table("Busy", SCHEDULED, ("what", "cycles", "of the whole time"), busy, frozenset({1, 2}))]
     if report.host:
         tables.append(
             Table(
@@ -138,11 +137,6 @@ def timeline_section(report: Report) -> Section:
     return Section("timeline", "Timeline", lead, figures, tables)
 
 
-def _order(report: Report) -> str:
-    """What moments of a timeline are."""
-    return SCHEDULED if report.timeline.overlaps else SEQUENCE
-
-
 def memory_section(report: Report) -> Section:
     """Tensors in the activation memories."""
     memory = report.memory
@@ -153,7 +147,7 @@ def memory_section(report: Report) -> Section:
     figure = Figure(
         "memory",
         "Activation memory over time",
-        _order(report),
+        SCHEDULED,
         charts.memory_chart(memory, report.accelerator.clock_mhz, report.timeline.cycles),
         "A rectangle is a tensor (or a strip of it): the words that hold it, from its first write to its last read.",
     )

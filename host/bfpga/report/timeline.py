@@ -38,9 +38,8 @@ class Bar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Bars of one sample or several. overlaps: of a kernel of processes, else one operation after the other."""
+    """Bars of one sample or several."""
 
-    overlaps: bool
     bars: list[Bar]
     cycles: float
     samples: int = 1
@@ -61,16 +60,16 @@ class Timeline:
         return result
 
 
-def sample_timeline(program: Program, work: Sequence[Timed], cycles: float) -> Timeline:
+def sample_timeline(work: Sequence[Timed], cycles: float) -> Timeline:
     """One sample alone, from ``timing.sample_times``."""
     bars = [_bar(item) for item in work]
-    return Timeline(program.config.kernel == "processes", bars if len(bars) <= MOST_BARS else merged(bars), cycles)
+    return Timeline(bars if len(bars) <= MOST_BARS else merged(bars), cycles)
 
 
 def overlap_timeline(accelerator: Accelerator, program: Program) -> Timeline | None:
-    """Some samples that follow each other in one start; None where samples do not share starts, or do not overlap."""
+    """Some samples that follow each other in one start; None where samples do not share starts."""
     steps = [step for step in program.steps if isinstance(step, LaunchStep)]
-    if program.config.kernel == "loop" or len(steps) != 1:
+    if len(steps) != 1:
         return None
     operations = always(program, steps[0].operations)
     row = SampleRow.of(operations, len(always(program, steps[0].operations[: steps[0].ahead])))
@@ -82,7 +81,7 @@ def overlap_timeline(accelerator: Accelerator, program: Program) -> Timeline | N
         Bar(lane_of(item), item.layer, what_of(item), begin, end, number - (place in behind))
         for item, (begin, end), (number, place) in zip(stream, moments, places, strict=True)
     ]
-    return Timeline(True, bars, cycles, SHOWN_SAMPLES) if len(bars) <= MOST_BARS else None
+    return Timeline(bars, cycles, SHOWN_SAMPLES) if len(bars) <= MOST_BARS else None
 
 
 def lane_of(operation: KernelOperation) -> str:

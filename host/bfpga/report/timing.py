@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import HostNode, HostStep, KernelOperation, Program
 from bfpga.estimate.host import arm_seconds
-from bfpga.estimate.program import clock_hz, memory_rate, operation_seconds
+from bfpga.estimate.program import clock_hz, memory_rate
 from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule
 
@@ -30,7 +30,7 @@ def sample_times(accelerator: Accelerator, program: Program) -> tuple[list[Timed
     """All work of one sample alone and the cycles that it takes, resident weights already loaded.
 
     Memory gives the board's assumed rate. The host takes what is estimated for a core of the board, and no time where
-    the board's file has no cores. A kernel of processes overlaps operations, one of a loop does them in sequence.
+    the board's file has no cores.
     """
     work: list[Timed] = []
     moment = 0.0
@@ -57,15 +57,8 @@ def start_times(
     accelerator: Accelerator, program: Program, operations: Sequence[KernelOperation]
 ) -> tuple[list[tuple[float, float]], float]:
     """Begin and end of the operations of one kernel start, and its cycles in all."""
-    if program.config.kernel == "processes":
-        found = schedule(program.config, operations, 1, memory_rate(accelerator))
-        return [(timed.begin, timed.end) for timed in found.operations], found.clocks
-    moments, now = [], 0.0
-    for operation in operations:
-        end = now + operation_seconds(accelerator, operation) * clock_hz(accelerator)
-        moments.append((now, end))
-        now = end
-    return moments, now
+    found = schedule(program.config, operations, 1, memory_rate(accelerator))
+    return [(timed.begin, timed.end) for timed in found.operations], found.clocks
 
 
 def host_cycles(accelerator: Accelerator, node: HostNode) -> float:

@@ -1,8 +1,7 @@
 """What of its board an accelerator takes: the one answer that every command prints and every report judges by.
 
-Of a kernel of processes the cells of its netlist where they have been counted (the ready accelerators' are in the
-package), else what is fitted to counted netlists (``engines.array.counted_resources``). Of a kernel of one loop the
-model by hand (``engines.array.resources``).
+The cells of its netlist where they have been counted (the ready accelerators' are in the package), else what is fitted
+to counted netlists (``engines.array.counted_resources``).
 """
 
 from __future__ import annotations
@@ -14,20 +13,19 @@ from pathlib import Path
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.array import counted_resources
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.synthesis.kept import kept_figures, packaged_figures
 
 
 @dataclass(frozen=True)
 class BoardUse:
-    """Resources of every part of a kernel, with interconnect and DMAs where it is one of processes.
+    """Resources of every part of a kernel, with interconnect and DMAs.
 
-    ``basis``: what the numbers are, in a word or two; ``origin``: the same in a sentence, empty for the model by hand.
+    ``basis``: what the numbers are, in a word or two; ``origin``: the same in a sentence.
     """
 
     parts: dict[str, Resources]
     basis: str
-    origin: str = ""
+    origin: str
 
     @property
     def total(self) -> Resources:
@@ -45,9 +43,6 @@ def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
 
     ``cache``: directory of figures that the package has not; None: the package's alone, the same on every machine.
     """
-    config = accelerator.systolic
-    if config.kernel != "processes":
-        return BoardUse(estimate_resources(config).parts, "estimated")
     figures = packaged_figures(accelerator) if cache is None else kept_figures(accelerator, cache)
     if figures is not None and figures.counted:
         parts = {
@@ -59,4 +54,4 @@ def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
         f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
         f"there; bfpga synthesize {accelerator.name} counts these"
     )
-    return BoardUse(counted_resources.resources(config), "fitted to counted netlists", origin)
+    return BoardUse(counted_resources.resources(accelerator.systolic), "fitted to counted netlists", origin)

@@ -134,8 +134,7 @@ def simulation(target: str) -> OpenProgram:
 
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
-        if program.config.kernel == "processes":
-            kernel.disturb(order_of(program))
+        kernel.disturb(order_of(program))
         return StreamingDevice(program, kernel, target)
 
     return open_program

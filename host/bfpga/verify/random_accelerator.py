@@ -1,7 +1,4 @@
-"""Random arrays that validate: any format, shape and memory size, small enough that layers are tiled and spilled.
-
-About three of four that could have engines beside them do, and most of the others are kernels of processes.
-"""
+"""Random arrays that validate: any format, shape and memory size, small enough that layers are tiled and spilled."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from bfpga.engines.array.shift_words import with_zero
 from bfpga.engines.skip_array.unit_maps import run_passes
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
-from bfpga.verify.random_engines import with_random_engines
 
 Generator = np.random.Generator
 
@@ -49,32 +45,30 @@ def random_shift(rng: Generator, mantissa_bits: int) -> ShiftFormat:
 
 
 def random_config(rng: Generator) -> SystolicConfig:
-    """A small array of any legal shape, with memories small enough that layers are tiled and spilled, and engines."""
-    config = with_random_engines(rng, random_array(rng))
+    """A small array of any legal shape, with memories small enough that layers are tiled and spilled."""
+    config = random_array(rng)
     config = replace(config, functions=random_functions(rng, config.accumulator_bits))
-    config = config if config.beside else with_random_form(rng, config)
+    config = with_kept_words(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
-    config = with_skip_array(rng, config) if config.kernel == "processes" and multiplies else config
+    config = with_skip_array(rng, config) if multiplies else config
     return with_ultra_ram(rng, with_count_registers(rng, config))
 
 
-def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """An array without engines beside it as one loop, or, of three of four, as processes (docs/kernel.md).
+def with_kept_words(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """With columns that share a copy of the weights, and with a memory that takes accumulators where it can.
 
-    Where memory takes accumulators, there is no buffer that would keep those of most layers, or a small one.
+    There is no buffer then that would keep those of most layers, or a small one.
     """
-    if rng.random() < 0.25:
-        return config
     columns = config.columns
     hops = [0, *(count for count in range(1, columns + 1) if columns % count == 0)]
-    config = replace(config, kernel="processes", hop_columns=int(rng.choice(hops)))
+    config = replace(config, hop_columns=int(rng.choice(hops)))
     small = config.wide_words if config.wide_words <= WIDE_WORDS else 0
     keeping = replace(config, wide_memory=True, wide_words=small)
     return config if config_findings(keeping) else keeping
 
 
 def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """A kernel of processes with a skip array of one of both sources, or a cluster, in the place of its array."""
+    """A kernel with a skip array of one of both sources, a cluster or a tile, in the place of its array."""
     kind = rng.random()
     if kind < 1 / 3:
         return config
@@ -149,7 +143,7 @@ def with_count_registers(rng: Generator, config: SystolicConfig) -> SystolicConf
 def with_ultra_ram(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     """Memories of UltraRAM, each in one of four kernels that may have them."""
     drawn: tuple[UltraRam, ...] = tuple(name for name in ULTRA_MEMORIES if rng.random() < 0.25)
-    return replace(config, ultra_ram=drawn) if config.kernel == "processes" else config
+    return replace(config, ultra_ram=drawn)
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:
@@ -162,7 +156,7 @@ def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:
 
 
 def random_array(rng: Generator) -> SystolicConfig:
-    """An array without engines beside it."""
+    """A systolic array."""
     kind = str(rng.choice(["dsp", "dsp_packed", "shift", "mixed"], p=[0.3, 0.3, 0.2, 0.2]))
     packed = kind == "dsp_packed" or (kind == "mixed" and rng.random() < 0.7)
     block_format = random_format(rng, packed, 16 if kind in ("shift", "mixed") else 18)

@@ -27,9 +27,7 @@ from bfpga.engines.array.order import (
 )
 from bfpga.formats.block_format import BlockFormat
 
-CONFIG = SystolicConfig(
-    BlockFormat(), 4, 4, 2, activation_words=64, weight_words=32, parameter_rows=16, kernel="processes"
-)
+CONFIG = SystolicConfig(BlockFormat(), 4, 4, 2, activation_words=64, weight_words=32, parameter_rows=16)
 WORDS, WEIGHTS, ROWS = 8, 6, 6
 KINDS = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS}
 
@@ -354,14 +352,11 @@ def test_counts_stay_near_what_is_done_so_that_they_may_wrap_around(monkeypatch:
     assert start_counts(few, CONFIG)[0, -1].tolist() == [2, 0, 0, 0, 0]
 
 
-def test_descriptors_of_processes_hold_the_counts_and_those_of_a_loop_none() -> None:
+def test_descriptors_hold_the_counts() -> None:
     operations = [load(0, 4), largest((2, 3), (6, 8)), store(6, 8)]
     words = descriptor_words(operations, CONFIG)
     assert words[:, order.COUNT_WORDS].tolist() == start_counts(operations, CONFIG)[0].tolist()
     assert words[:, order.COUNT_WORDS].any()
-    loop = SystolicConfig(BlockFormat(), 4, 4, 2)
-    plain = np.stack([operation.descriptor.to_words() for operation in operations])
-    np.testing.assert_array_equal(descriptor_words(operations, loop), plain)
     assert words.shape == (3, DESCRIPTOR_WORDS)
     assert [FIELDS[word] for word in order.COUNT_WORDS] == list(COUNTS)
     assert descriptor_words([], CONFIG).shape == (0, DESCRIPTOR_WORDS)

@@ -16,7 +16,7 @@ from bfpga.accelerator.constraints import board_findings, largest_shift_columns
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array import shift_resources as model
-from bfpga.engines.array.resources import array_dsp, dsp_columns
+from bfpga.engines.array.resources import array_dsp, dsp_columns, tiles
 from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.shift_format import ShiftFormat
@@ -90,31 +90,29 @@ def test_wider_is_never_smaller(exponent: int, d: int, lanes: int, bits: int, bo
 
 
 def test_shift_tiles_have_no_dsp_block() -> None:
-    parts = estimate_resources(SHIFT).parts
+    parts = tiles(SHIFT)
     assert array_dsp(SHIFT) == 0
     assert parts["shift tiles"].dsp == 0
-    assert estimate_resources(SHIFT).total.dsp == parts["statistics"].dsp
+    assert estimate_resources(SHIFT).parts["array"].dsp == 0
     assert "dot tiles" not in parts
     assert "decoder of two-hot words" not in parts
 
 
 def test_mixed_array_is_the_sum_of_its_columns_and_one_decoder() -> None:
-    parts = estimate_resources(MIXED).parts
-    alone = estimate_resources(replace(MIXED, columns=12, shift_columns=0, shift=None)).parts
+    parts = tiles(MIXED)
+    alone = tiles(replace(MIXED, columns=12, shift_columns=0, shift=None))
     assert parts["dot tiles"] == alone["dot tiles"]
-    one, two = (
-        estimate_resources(replace(MIXED, columns=12 + n, shift_columns=n)).parts["shift tiles"] for n in (1, 2)
-    )
+    one, two = (tiles(replace(MIXED, columns=12 + n, shift_columns=n))["shift tiles"] for n in (1, 2))
     assert parts["shift tiles"].lut == pytest.approx(5 * one.lut, abs=5)
     assert two.lut == pytest.approx(2 * one.lut, abs=2)
     wide = replace(MIXED, columns=33, shift_columns=1)
-    assert estimate_resources(wide).parts["decoder of two-hot words"] == parts["decoder of two-hot words"]
+    assert tiles(wide)["decoder of two-hot words"] == parts["decoder of two-hot words"]
     assert (dsp_columns(MIXED), array_dsp(MIXED)) == (12, 192)
 
 
 def test_power_of_two_mode_costs_a_second_accumulator() -> None:
-    two_hot_only = estimate_resources(replace(MIXED, columns=18, shift_columns=17)).parts["shift tiles"]
-    both = estimate_resources(SHIFT).parts["shift tiles"]
+    two_hot_only = tiles(replace(MIXED, columns=18, shift_columns=17))["shift tiles"]
+    both = tiles(SHIFT)["shift tiles"]
     cells = 17 * 8
     assert both.lut > two_hot_only.lut + cells * MIXED.accumulator_bits
     assert both.ff > two_hot_only.ff + cells * 2 * MIXED.accumulator_bits

@@ -56,7 +56,6 @@ def test_other_windows_are_not(changes: dict[str, int]) -> None:
         (depthwise(uniform_weights=True), DENSE, 5),
         (depthwise(replace(SAME, output_width=13)), DENSE, 13),
         (depthwise(policy=PolicySpec(policy=Policy.MAX)), replace(DENSE, wide_words=64), 5),
-        (depthwise(), replace(DENSE, kernel="loop"), 5),
         (depthwise(), replace(DENSE, lanes=2), 5),
         (depthwise(), load_accelerator("pynq_z2_mixed").systolic, 5),
         (depthwise(), load_accelerator("pynq_z2_shift").systolic, 5),

@@ -89,7 +89,7 @@ def test_work_is_what_is_read_for_each_block_and_weights_come_once_a_run() -> No
 
 
 def test_streamed_weights_are_sent_once_for_each_run() -> None:
-    small = replace(ACTIVATIONS, weight_words=16, weight_stream_bits=128, kernel="processes")
+    small = replace(ACTIVATIONS, weight_words=16, weight_stream_bits=128)
     node = layer(20, 6)
     assert plan_weights([node], small)["layer"].mode == "stream"
     for operation in computed(node, 6, small):

@@ -9,9 +9,6 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
 
-#: Operators whose layers may leave columns between their results, which kernels of processes do not write. There a
-#: transposed convolution of another width is the host's, and of others a rearrangement (row_phases.py).
-SPREAD = "Resize, DepthToSpace with results between each other along a row; ConvTranspose without the host"
 #: Operators whose factors or matrices are computed: shift units multiply with powers of two only, and a skip array by
 #: what the compiler has stored.
 COMPUTED = "MatMul and Mul of two computed values; GRU's and LSTM's gates"
@@ -33,7 +30,6 @@ def accelerator_rows() -> Iterator[tuple[str, str]]:
     for kind in sorted({kind for function in Function for kind in function.row.operators}):
         yield kind, _listed(with_function(kind))
     yield COMPUTED, _listed([name for name, config in _ready().items() if _computes_weights(config)])
-    yield SPREAD, _listed([name for name, config in _ready().items() if config.kernel == "loop"])
 
 
 def _computes_weights(config: SystolicConfig) -> bool:

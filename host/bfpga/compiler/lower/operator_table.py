@@ -16,6 +16,8 @@ from bfpga.compiler.read.opsets import OPSETS
 from bfpga.compiler.read.quantized import OPERATORS
 from bfpga.contract.functions import Function
 
+#: A kernel writes whole runs of pixels.
+APART = "results between each other along a row are the host's"
 #: What makes an operator a layer, and when. Every operator that lowering has a pattern for is here.
 CONDITIONS = {
     "Add": "two computed values of one shape; or a constant for each channel, which goes into the layer before",
@@ -24,8 +26,8 @@ CONDITIONS = {
     "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied",
     "Conv": "over 1, 2 or 3 axes, any groups, dilation, stride and padding; constant weights",
     "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other; "
-    "along a row on kernels of processes channels that the host rearranges, if the width is a multiple of the stride",
-    "DepthToSpace": "a copy for each pixel of a block",
+    "along a row channels that the host rearranges, if the width is a multiple of the stride",
+    "DepthToSpace": f"a copy for each pixel of a block; {APART}",
     "Div": "by a constant for each channel",
     "GRU": "products, functions and gates step by step, up to 128 steps",
     "Gemm": "constant second operand, transposed or not, alpha and beta",
@@ -43,7 +45,8 @@ CONDITIONS = {
     "ReduceMax": "over rows, columns or both",
     "ReduceMean": "over rows, columns or both, channels beside them too",
     "ReduceSum": "over rows, columns or both, channels beside them too",
-    "Resize": "by ratios of integers, nearest, linear or cubic, if its pixels are few different sums of the input's",
+    "Resize": "by ratios of integers, nearest, linear or cubic, if its pixels are few different sums of the input's; "
+    f"{APART}",
     "Slice": "rows, columns and channels at even distances",
     "SpaceToDepth": "a convolution that selects",
     "Split": "as Slice",

@@ -68,7 +68,7 @@ def phases_as_channels(rewriter: Rewriter, node: NodeProto, config: SystolicConf
     """Write a transposed convolution with a stride along its rows; False where it needs or allows no other form."""
     attributes, weights = attributes_of(node), rewriter.constants.get(node.input[1])
     source, target = (rewriter.shapes.get(name, ())[1:] for name in (node.input[0], node.output[0]))
-    if config.kernel != "processes" or weights is None or not len(source) == len(target) == 3:
+    if weights is None or not len(source) == len(target) == 3:
         return False
     strides, dilations = (attributes.get(name, [1, 1]) for name in ("strides", "dilations"))
     has_bias = len(node.input) > 2 and bool(node.input[2])

@@ -106,8 +106,6 @@ def _clocks(done: Schedule, starts: Sequence[list[KernelOperation]]) -> int:
 
 def _least_clocks(done: Schedule, starts: Sequence[list[KernelOperation]]) -> int:
     """Clocks that starts take at least: what overlaps is the work of different engines."""
-    if done.config.kernel == "loop":
-        return _clocks(done, starts)
     orders = starts
     if done.shared is not None:  # pieces that stay are brought once
         orders = [usual_way(operations, done.config, done.shared) for operations in starts]

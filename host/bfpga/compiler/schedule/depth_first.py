@@ -171,7 +171,7 @@ class DepthFirst:
         """
         for whole in (True, False) if kept else (False,):
             moved = not whole or any(name not in placed for name in self.chain.outside)
-            for count in (2, 1) if moved and self.config.kernel == "processes" else (1,):
+            for count in (2, 1) if moved else (1,):
                 layout = self._fullest(memory, placed, whole, count)
                 if layout is not None:
                     layout.operations = self.operations(layout)

@@ -38,9 +38,8 @@ def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
         elif layer.kind == "matmul" and layer.product[2] > _summed_products(config):
             reason = f"sums of {layer.product[2]} products do not fit accumulators of {config.accumulator_bits} bits"
             result[layer.operators[0].name] = f"{reason}; {_summed_products(config)} do"
-        elif config.kernel == "processes" and layer.window.spread_x > 1:
-            reason = "its results are not beside each other, and a kernel of processes writes whole runs of pixels; "
-            reason += "an accelerator with `kernel: loop` computes it"
+        elif layer.window.spread_x > 1:
+            reason = "its results are not beside each other, and a kernel writes whole runs of pixels"
             result[layer.operators[0].name] = reason
     return result
 

@@ -79,7 +79,7 @@ def _clocks(
 ) -> float:
     """Of the tensor's way into the array and of the layers that read it, each alone; infinity if one does not fit.
 
-    Where processes work side by side the longer of both counts: the next sample enters while this one is computed.
+    The longer of both counts: the next sample enters while this one is computed.
     """
     count, known = CycleCount(), {**tensors, spec.name: spec}
     for layer in layers:
@@ -91,6 +91,4 @@ def _clocks(
         for operation in (operation for step in steps for operation in step.operations):
             if operation.descriptor.operation != Operation.STORE and not operation.first_only:
                 count.add_operation(config, operation)
-    if config.kernel == "processes":
-        return max(count.compute, count.transfer, count.weights)
-    return count.total
+    return max(count.compute, count.transfer, count.weights)

@@ -14,7 +14,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Policy
 from bfpga.contract.flows import Flow, Sample, everything
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
-from bfpga.engines.array.cycles import column_groups, fetch_cycles, occupied_cycles, runs, shared_passes, skips_zeros
+from bfpga.engines.array.cycles import column_groups, occupied_cycles, runs, shared_passes, skips_zeros
 from bfpga.engines.array.descriptors import (
     Placement,
     compute_descriptor,
@@ -50,13 +50,13 @@ class Strip:
 def load_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
     """LOAD of a region's rows."""
     transfer = Transfer(region.tensor, region.y0, region.y1)
-    return KernelOperation(layer, load_descriptor(config, region), transfer, memory=memory_use(config, [], [region]))
+    return KernelOperation(layer, load_descriptor(config, region), transfer, memory=memory_use([], [region]))
 
 
 def store_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
     """STORE of a region's rows."""
     transfer = Transfer(region.tensor, region.y0, region.y1)
-    return KernelOperation(layer, store_descriptor(config, region), transfer, memory=memory_use(config, [region], []))
+    return KernelOperation(layer, store_descriptor(config, region), transfer, memory=memory_use([region], []))
 
 
 class NodeOperations:
@@ -195,8 +195,7 @@ class NodeOperations:
             for tile in self.plan.tiles
             for part, flags in self._parts(strip, tile, Flag.MEASURE, sample)
         ]
-        clocks = sum(occupied_cycles(self.config, compute_descriptor(self.config, place)) for place in places)
-        return clocks + fetch_cycles(self.config) * len(places)
+        return sum(occupied_cycles(self.config, compute_descriptor(self.config, place)) for place in places)
 
     def _fastest_flow(self) -> Flow:
         """The flow that takes the fewest cycles; of equal ones the one that keeps nothing. FP R33, R36.
@@ -220,8 +219,7 @@ class NodeOperations:
     def _trial(self) -> int:
         """Clocks of a layer with the operation that precedes it."""
         self._measured()
-        fetched = fetch_cycles(self.config)
-        return sum(occupied_clocks(self.config, operation) + fetched for operation in self.operations)
+        return sum(occupied_clocks(self.config, operation) for operation in self.operations)
 
     # Passes over the strips
 

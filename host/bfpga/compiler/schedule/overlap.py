@@ -1,4 +1,4 @@
-"""The order of a start's operations in a kernel of processes: weights are loaded while layers before theirs compute.
+"""The order of a start's operations: weights are loaded while layers before theirs compute.
 
 Commands reach the engines in the order of the program, and one that has to wait stops those behind it. So WEIGHTS move
 forward, at most to where the memory that they fill is free, and only as far as the one before them is through by then.
@@ -17,7 +17,6 @@ from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
 from bfpga.engines.array.order import READS, in_stream, start_counts
-from bfpga.program.cycles import started_clocks
 from bfpga.program.schedule import RESULT_LATENCY, schedule
 
 #: Samples of the start by which two orders are compared: one begins while the other ends.
@@ -42,8 +41,6 @@ def overlapped(
 
 def _branches(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
     """The operations with branches in the order that takes fewer clocks."""
-    if config.kernel == "loop":
-        return operations
     found = branches_first(operations)
     if all(one is other for one, other in zip(operations, found, strict=True)):
         return operations
@@ -53,8 +50,6 @@ def _branches(operations: list[KernelOperation], config: SystolicConfig) -> list
 
 def start_clocks(config: SystolicConfig, operations: list[KernelOperation], shared: SharedMemory | None = None) -> int:
     """Clocks of one start, with all that overlaps. shared: as for ``overlapped``."""
-    if config.kernel == "loop":
-        return sum(started_clocks(config, operation) for operation in operations)
     return schedule(config, usual_way(operations, config, shared)).clocks if operations else 0
 
 
@@ -83,7 +78,7 @@ def ways(
 
 def forward(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
     """The operations with WEIGHTS moved forward; they themselves if there is nothing to move."""
-    if config.kernel == "loop" or not any(_fills(operation) for operation in operations):
+    if not any(_fills(operation) for operation in operations):
         return operations
     return _Forward(operations, config).order()
 
@@ -145,7 +140,7 @@ def ahead(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
     """
     computing = [index for index, item in enumerate(operations) if item.descriptor.operation in ARRAY_OPERATIONS]
     stores = [index for index, item in enumerate(operations) if item.descriptor.operation == Operation.STORE]
-    if config.kernel == "loop" or not computing or not stores:
+    if not computing or not stores:
         return 0
     if all(item.descriptor.operation != Operation.LOAD for item in operations[: computing[0]]):
         return 0

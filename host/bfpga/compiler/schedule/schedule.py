@@ -175,8 +175,7 @@ class Scheduler:
     def _region(self, name: str, pitch: int) -> Region | None:
         spec = self.tensors[name]
         size = (0, spec.height), pitch, spec.width, spec.channels
-        processes = self.config.kernel == "processes"
-        if processes and not self.uses[name] and self.first:
+        if not self.uses[name] and self.first:
             # Away from what the next sample begins with: it does not wait until the result has been stored.
             apart = self.memory.copy()
             apart.regions += [region for region in self.first if region not in apart.regions]
@@ -184,8 +183,8 @@ class Scheduler:
             if region is not None:
                 self.memory.regions.append(region)
                 return region
-        # Away from the others, so that processes can load the next sample's while they compute.
-        region = self.memory.place(name, *size, at_end=processes and name in self.on_host)
+        # Away from the others, so that the next sample's can be loaded while this one is computed.
+        region = self.memory.place(name, *size, at_end=name in self.on_host)
         if region is not None and len(self.first) < 2:
             self.first.append(region)
         return region

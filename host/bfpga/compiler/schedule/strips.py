@@ -33,10 +33,10 @@ class LayerStrips:
     def cut(self, node: ArrayNode, output: Region | None) -> list[Strip] | None:
         """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory.
 
-        Processes may load one strip while they compute another: each second strip has regions of its own then.
+        A kernel may load one strip while it computes another: each second strip has regions of its own then.
         """
         strips = self._largest_strips(node, output, 1)
-        if self.config.kernel == "loop" or strips is None or len(strips) == 1:
+        if strips is None or len(strips) == 1:
             return strips
         pairs = self._largest_strips(node, output, 2)
         return min((choice for choice in (strips, pairs) if choice), key=lambda choice: self._clocks(node, choice))

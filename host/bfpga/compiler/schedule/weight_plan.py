@@ -32,7 +32,7 @@ from bfpga.errors import ModelError
 
 Mode = Literal["resident", "load", "stream"]
 
-#: Pieces of weights beside each other in a kernel of processes: one that is read, and what is loaded meanwhile.
+#: Pieces of weights beside each other: one that is read, and what is loaded meanwhile.
 PIECES_BESIDE = 4
 
 
@@ -132,7 +132,7 @@ def factor_reserve(nodes: list[ArrayNode], config: SystolicConfig) -> tuple[int,
 class _Shared:
     """What residents leave of the memories, from ``word`` and ``row`` on: layers use it in turn.
 
-    Processes fill one part of it while the array reads another: tiles lie one behind the other, and begin anew at the
+    A kernel fills one part of it while the array reads another: tiles lie one behind the other, and begin anew at the
     end of the memory.
     """
 
@@ -153,9 +153,9 @@ class _Shared:
 
     def place(self, tile: WeightTile) -> None:
         """Give a tile its place."""
-        if self.config.kernel == "loop" or self.used_words + tile.words > self.words:
+        if self.used_words + tile.words > self.words:
             self.used_words = 0
-        if self.config.kernel == "loop" or self.used_rows + tile.rows > self.rows:
+        if self.used_rows + tile.rows > self.rows:
             self.used_rows = 0
         tile.weight_base, tile.parameter_base = self.word + self.used_words, self.row + self.used_rows
         self.used_words += tile.words
@@ -199,8 +199,8 @@ def _choose_residents(
             continue
         once = groups_of(node, config) == 1 or config.beats_per_weight_word == 1
         array = node.on_array
-        # Processes load one piece while they compute another; only words as wide as the stream need no memory.
-        loads = config.kernel == "processes" and config.beats_per_weight_word > 1
+        # One piece is loaded while another one is read; only words as wide as the stream need no memory.
+        loads = config.beats_per_weight_word > 1
         plan.mode = "stream" if array and once and not node.uniform_weights and not loads else "load"
 
 
@@ -230,11 +230,11 @@ def _loaded_pieces(
 ) -> list[tuple[int, int]] | None:
     """Channels of the pieces that are loaded, as few as possible; None if not even one row block fits.
 
-    Processes load a piece beside the one that is read: pieces are small enough for that, unless they would bring the
+    A piece is loaded beside the one that is read: pieces are small enough for that, unless they would bring the
     same bytes several times.
     """
     pieces = _fitting(node, plan, config, shared.words, shared.rows)
-    if config.kernel == "loop" or pieces is None or node.factors:
+    if pieces is None or node.factors:
         return pieces
     if len(pieces) == len(plan.tiles) and not _used_once(node, config):
         return pieces

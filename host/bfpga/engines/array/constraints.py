@@ -37,9 +37,8 @@ def findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from function_findings(config)
     yield from position_findings(config)
     yield from wide_memory_findings(config)
-    yield from kernel_findings(config)
+    yield from hop_findings(config)
     yield from count_findings(config)
-    yield from ultra_ram_findings(config)
 
 
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -236,18 +235,9 @@ def wide_memory_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not config.wide_memory:
         return
     word = config.lanes * config.format.mantissa_bits
-    if config.kernel == "loop":
-        yield Finding("wide_memory", f"is true; {_of_processes(config)}")
     if config.accumulator_bits > word:
         text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
         yield Finding("wide_memory", text)
-
-
-def ultra_ram_findings(config: SystolicConfig) -> Iterator[Finding]:
-    """Memories of UltraRAM are those of processes, which write whole words."""
-    if config.ultra_ram and config.kernel != "processes":
-        named = ", ".join(config.ultra_ram)
-        yield Finding("ultra_ram", f"is [{named}]; {_of_processes(config)}")
 
 
 def count_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -255,35 +245,16 @@ def count_findings(config: SystolicConfig) -> Iterator[Finding]:
     count, choices = config.count_registers, TENSOR_HEADER["choices"]
     if not count:
         return
-    if config.kernel == "loop":
-        yield Finding("count_registers", f"is {count}; {_of_processes(config)}")
     if count > MOST_REGISTERS:
         yield Finding("count_registers", f"is {count}; must be at most {MOST_REGISTERS}")
     if config.stream_bits < choices.first + choices.bits:
         yield Finding("stream_bits", f"is {config.stream_bits}; must be 64 or more to tell what count registers tell")
 
 
-def kernel_findings(config: SystolicConfig) -> Iterator[Finding]:
-    """What a kernel of processes cannot have, and what only such a kernel has."""
+def hop_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Columns that share a copy of the weights."""
     hop, columns = config.hop_columns, config.columns
-    if config.kernel == "loop":
-        if hop:
-            yield Finding("hop_columns", f"is {hop}; {_of_processes(config)}")
-        return
-    if config.beside:
-        yield Finding("kernel", f"is processes; beside the array is {_beside(config)}, which needs `kernel: loop`")
     if hop and columns % hop:
         fitting = ", ".join(str(number) for number in range(1, columns + 1) if columns % number == 0)
         yield Finding("hop_columns", f"is {hop}; must divide the {columns} columns: {fitting}, or 0 for all of them")
 
-
-def _beside(config: SystolicConfig) -> str:
-    """The engines beside the array, `zero_skip and sparse_cluster`."""
-    return " and ".join(config.engines[1:])
-
-
-def _of_processes(config: SystolicConfig) -> str:
-    """What to write where a loop has a number that is of a kernel of processes alone."""
-    if config.beside:
-        return f"must be left out: beside {_beside(config)} a kernel is a loop, and only one of processes has it"
-    return "only a kernel of processes has it: write `kernel: processes`, or leave out the key `kernel`"

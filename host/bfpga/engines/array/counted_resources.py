@@ -1,4 +1,4 @@
-"""Resources of a kernel of processes, from counted netlists.
+"""Resources of a kernel, from counted netlists.
 
 ``counted.json`` holds what ``bfpga synthesize`` counted for a few configurations, IP by IP
 (`python -m benchmarks.synthesis.counted` makes it). The look-up tables and flip-flops of an IP's logic are a sum of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.engines.skip_array.activation_cycles import first_weights
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.unit_clocks import beats
@@ -33,11 +33,6 @@ def active_columns(config: SystolicConfig, descriptor: Descriptor) -> int:
     return config.active_columns(weight_format(descriptor))
 
 
-def fetch_cycles(config: SystolicConfig) -> int:
-    """Clocks to read one descriptor from the input stream; processes read it while others work."""
-    return 0 if config.kernel == "processes" else DESCRIPTOR_WORDS * WORD_BITS // config.stream_bits
-
-
 def on_skip_array(config: SystolicConfig, descriptor: Descriptor) -> bool:
     """Whether a skip array computes a GEMM: every one of a kernel without a systolic array."""
     chosen = not config.dense_beside or bool(descriptor.flags & _SKIP_ARRAY)
@@ -59,15 +54,14 @@ def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
     return -(-descriptor.output_pixels // active_columns(config, descriptor))
 
 
-def takes_single_words(config: SystolicConfig, descriptor: Descriptor) -> bool:
-    """Whether a pass computes one word of channels, not a block of rows: on processes all but most GEMMs."""
-    multiplies = descriptor.operation == Operation.GEMM and not descriptor.flags & _NEIGHBOURS
-    return config.kernel == "processes" and not multiplies
+def takes_single_words(descriptor: Descriptor) -> bool:
+    """Whether a pass computes one word of channels, not a block of rows: all but most GEMMs."""
+    return descriptor.operation != Operation.GEMM or bool(descriptor.flags & _NEIGHBOURS)
 
 
 def row_blocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Passes over a group of output pixels; a skip array computes all its channels before others."""
-    if takes_single_words(config, descriptor):
+    if takes_single_words(descriptor):
         return -(-descriptor.output_rows // config.lanes)
     return 1 if on_skip_array(config, descriptor) else descriptor.blocks
 
@@ -82,27 +76,16 @@ def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 def kernel_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Steps of one pass: words read at all taps."""
-    words = 1 if takes_single_words(config, descriptor) else descriptor.channel_words
+    words = 1 if takes_single_words(descriptor) else descriptor.channel_words
     if skips_zeros(config, descriptor):
         words *= descriptor.blocks
     return descriptor.kernel_height * descriptor.kernel_width * words
 
 
-def weight_slots(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks that the weights of a step take to arrive. What processes wait for them is no work of theirs."""
-    streamed = config.kernel == "loop" and descriptor.flags & Flag.STREAM_WEIGHTS
-    return config.beats_per_weight_word if streamed else 1
-
-
-def step_slots(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks of one step of a pass."""
-    return max(descriptor.read_slots, weight_slots(config, descriptor))
-
-
 def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks one pass takes to leave through the output stage, which is the least a pass may take."""
     words = config.block_rows(weight_format(descriptor)) // config.lanes
-    if takes_single_words(config, descriptor):
+    if takes_single_words(descriptor):
         words = 1
     elif config.skips_weights:
         words = -(-descriptor.output_rows // config.lanes)
@@ -124,8 +107,8 @@ def takes_accumulators(descriptor: Descriptor) -> bool:
 
 
 def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """What the field ``steps`` of a descriptor must hold: clocks of one pass."""
-    return max(kernel_steps(config, descriptor) * step_slots(config, descriptor), drain_cycles(config, descriptor))
+    """What the field ``steps`` of a descriptor must hold: clocks of one pass. Waits for its weights are none."""
+    return max(kernel_steps(config, descriptor) * descriptor.read_slots, drain_cycles(config, descriptor))
 
 
 def pixel_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -155,24 +138,20 @@ def selection_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks of one operation without the fetch of its descriptor. BFP 6, R71.
+    """The work of one operation: the clocks it takes where it never waits (docs/kernel.md). BFP 6, R71.
 
-    Of a kernel of processes: its work, that is the clocks it takes where it never waits (docs/kernel.md). ValueError
-    for operations of other engines, which a descriptor alone does not tell.
+    ValueError for operations of other engines, which a descriptor alone does not tell.
     """
     operation = Operation(descriptor.operation)
     if operation in ARRAY_OPERATIONS:
         return computing_cycles(config, descriptor)
     if operation in (Operation.LOAD, Operation.STORE):
-        moved, around = pixel_groups(config, descriptor) * pixel_words(descriptor), 1 + TRANSFER_DEPTH
-    elif operation is Operation.WEIGHTS:
-        moved = descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word
-        around = TRANSFER_DEPTH
-    elif operation is Operation.NONE:
+        return pixel_groups(config, descriptor) * pixel_words(descriptor)
+    if operation is Operation.WEIGHTS:
+        return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word
+    if operation is Operation.NONE:
         return 0
-    else:
-        raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
-    return moved if config.kernel == "processes" else moved + around
+    raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
 
 
 def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -222,13 +201,9 @@ def computing_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     if skips_zeros(config, descriptor):
         # Beats of operands.
         return column_groups(config, descriptor) * kernel_steps(config, descriptor) * descriptor.read_slots
-    if config.kernel == "processes":
-        # The next group's pixels are found one a clock meanwhile.
-        steps = pass_steps(config, descriptor)
-        if on_skip_array(config, descriptor):
-            steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
-        group = row_blocks(config, descriptor) * steps
-        return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))
-    tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
-    end = config.operation_depth + selection_cycles(config, descriptor)
-    return config.columns + passes(config, descriptor) * descriptor.steps + tail + end
+    steps = pass_steps(config, descriptor)
+    if on_skip_array(config, descriptor):
+        steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
+    group = row_blocks(config, descriptor) * steps
+    # The next group's pixels are found one a clock meanwhile.
+    return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))

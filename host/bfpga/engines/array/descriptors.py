@@ -14,7 +14,7 @@ from bfpga.engines.array.cycles import (
     pass_steps,
     skips_zeros,
 )
-from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
+from bfpga.engines.array.pitch import read_slots, split, write_steps
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, repeats_words, working_columns
 from bfpga.engines.array.tap_reuse import read_window
@@ -185,19 +185,16 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     return result
 
 
-def computed_use(config: SystolicConfig, place: Placement) -> MemoryUse | None:
-    """Words that a computing operation uses: one that only measures writes nothing, one of kept results reads nothing.
-
-    None for a kernel of one loop.
-    """
+def computed_use(config: SystolicConfig, place: Placement) -> MemoryUse:
+    """Words that a computing operation uses: if it only measures it writes none, of kept results it reads none."""
     kept = [] if place.kept is None else [place.kept]
     reads = kept if place.flags & Flag.KEPT else place.inputs
     writes = kept if place.flags & Flag.MEASURE else [place.output]
     if kept:
-        return memory_use(config, reads, writes)
+        return memory_use(reads, writes)
     tile, window = place.tile, place.node.window
-    if config.kernel == "loop" or tile.step > 1 or window.spread or (tile.y0, tile.y1) == (0, window.output_height):
-        return memory_use(config, reads, writes)
+    if tile.step > 1 or window.spread or (tile.y0, tile.y1) == (0, window.output_height):
+        return memory_use(reads, writes)
     read = window.input_rows(place.spec.height, tile.y0, tile.y1)
     return MemoryUse(
         tuple(dict.fromkeys(region.words_of(config, *read, read=True) for region in reads)),
@@ -350,16 +347,10 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
     )
     if place.flags & Flag.KEPT:
         result.read_slots, result.read_runs = 1, 0
-    spread_x, spread_y = place.node.window.spread_x, place.node.window.spread_y
-    if config.kernel == "loop":
-        result.write_slots, result.write_runs = write_slots(
-            columns, config.banks, width, pixels, output_pitch, spread_x, spread_y
-        )
-    else:
-        result.write_slots, result.write_runs = write_steps(columns, width, pixels, output_pitch * spread_y)
+    spread = place.node.window.spread_y
+    result.write_slots, result.write_runs = write_steps(columns, width, pixels, output_pitch * spread)
     result.steps = pass_steps(config, result)
-    if config.kernel == "processes":
-        result.groups = column_groups(config, result)
+    result.groups = column_groups(config, result)
 
 
 def _walked(result: Descriptor) -> tuple[int, int, int, int]:

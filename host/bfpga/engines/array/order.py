@@ -1,6 +1,6 @@
-"""What each operation of a start must wait for in a kernel of processes: hazards between operations as counts.
+"""What each operation of a start must wait for: hazards between operations as counts.
 
-Processes of a kernel of processes work at the same time (docs/kernel.md). Loads are in order among themselves, so are
+The processes of a kernel work at the same time (docs/kernel.md). Loads are in order among themselves, so are
 stores, weight transfers and computing operations; an operation of one kind waits for the last earlier one of each other
 kind whose words conflict with its own. What it waits for is a number of finished operations of the start, modulo 2**16.
 Exponents and policy slots need no counts: one process handles them in the order of the program.
@@ -234,10 +234,10 @@ def wrapped(counts: IntArray) -> IntArray:
 
 
 def descriptor_words(operations: Sequence[KernelOperation], config: SystolicConfig) -> IntArray:
-    """(operations, DESCRIPTOR_WORDS) words of the descriptors of one start, with the order that its kernel needs."""
+    """(operations, DESCRIPTOR_WORDS) words of the descriptors of one start, with what each waits for."""
     words = np.zeros((len(operations), DESCRIPTOR_WORDS), np.int32)
     for row, operation in zip(words, operations, strict=True):
         row[:] = operation.descriptor.to_words()
-    if config.kernel == "processes" and operations:
+    if operations:
         words[:, COUNT_WORDS] = wrapped(start_counts(operations, config)[0])
     return words

@@ -65,12 +65,9 @@ def _words_behind(config: SystolicConfig, channels: int) -> int:
     return -(-channels // largest) * largest // config.lanes - pixel_words(config, channels)
 
 
-def memory_use(config: SystolicConfig, reads: Iterable[Region], writes: Iterable[Region]) -> MemoryUse | None:
-    """Words of the activation memories that an operation uses, from the regions of its operands and results.
-
-    None for a kernel of one loop, which does one operation after the other.
-    """
-    return MemoryUse(_ranges(reads), _ranges(writes)) if config.kernel == "processes" else None
+def memory_use(reads: Iterable[Region], writes: Iterable[Region]) -> MemoryUse:
+    """Words of the activation memories that an operation uses, from the regions of its operands and results."""
+    return MemoryUse(_ranges(reads), _ranges(writes))
 
 
 def _ranges(regions: Iterable[Region]) -> tuple[tuple[int, int], ...]:

@@ -14,10 +14,9 @@ Cells = tuple[int, int, int, int]
 
 
 def stream_cells(config: SystolicConfig) -> Cells:
-    """All FIFOs between the IPs; none where the kernel is one IP."""
-    streams = process_streams(config) if config.kernel == "processes" else ()
-    cells = [fifo_cells(stream) for stream in streams]
-    lut, stored, ff, halves = (sum(column) for column in zip(*cells, strict=True)) if cells else (0, 0, 0, 0)
+    """All FIFOs between the IPs."""
+    cells = [fifo_cells(stream) for stream in process_streams(config)]
+    lut, stored, ff, halves = (sum(column) for column in zip(*cells, strict=True))
     return lut, stored, ff, halves
 
 

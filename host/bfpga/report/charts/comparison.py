@@ -72,21 +72,20 @@ def energy_chart(entries: Sequence[Entry]) -> Spec:
 
 
 def cycles_chart(entries: Sequence[Entry]) -> Spec:
-    """Work, and the schedule of those that overlap it."""
+    """Work, and the schedule that overlaps it."""
     values = [
         {"name": item.name, "kind": kind, "cycles": cycles}
         for item in entries
         for kind, cycles in (("work", item.work), ("schedule", item.schedule))
-        if cycles is not None
     ]
-    kinds = list(dict.fromkeys(row["kind"] for row in values))
+    kinds = ["work", "schedule"]
     bars = {
         "mark": {"type": "bar", "cornerRadiusEnd": 2},
         "encoding": {
-            "y": rows_axis("name"), "yOffset": {"field": "kind", "type": "nominal", "sort": ["work", "schedule"]},
+            "y": rows_axis("name"), "yOffset": {"field": "kind", "type": "nominal", "sort": kinds},
             "x": number("cycles", "cycles", axis={"format": "~s"}),
             "color": {
-                "field": "kind", "type": "nominal", "scale": {"domain": kinds, "range": [BLUE, ORANGE][: len(kinds)]},
+                "field": "kind", "type": "nominal", "scale": {"domain": kinds, "range": [BLUE, ORANGE]},
             },
             "tooltip": [hint("name", "choice"), hint("kind", "what"), hint("cycles", "cycles", ",")],
         },
