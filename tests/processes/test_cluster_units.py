@@ -86,7 +86,9 @@ def test_a_unit_gives_the_results_and_rounds_of_the_vector(integers: Integers, n
 def test_pieces_of_random_layers(
     integers: Integers, number: int, seed: int, density: float, kept: float, rarely: int
 ) -> None:
-    """Pieces after each other, channels summed in the unit, weights of zero left out (SC R19, SC R38, SC R77)."""
+    """Pieces after each other, channels summed in the unit, weights of zero left out (SC R19, SC R38, SC R77).
+
+    SC R82: sums of a piece become zero while they leave, and values of the next one come meanwhile."""
     build, generator = builds()[number], np.random.default_rng(seed)
     numbers = build.numbers
     kernels = int(generator.integers(1, numbers.planes + 1))
