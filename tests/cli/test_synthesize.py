@@ -19,7 +19,7 @@ from bfpga.vendor.block_design import block_design
 NAME = "pynq_z2_dense"
 #: An accelerator of the tests, for which figures are made up.
 DENSE = Path(__file__).parents[1] / "data" / "dense.yaml"
-SLOW = IntervalLimit("recurrence", 18, "activations_", 83.5, 2, ("systolic_array.hpp:60", "write_back.hpp:40"))
+SLOW = IntervalLimit("recurrence", 18, "sums_", 83.5, 2, ("array.hpp:60", "multiplier.hpp:40"))
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An accelerator in whose kept figures the loop that computes is slow and takes too many tables."""
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "cache"))
     accelerator = load_accelerator(DENSE)
-    loop = LoopFigures("Array", "systolic_array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(lut=50_000))
+    loop = LoopFigures("Array", "array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(lut=50_000))
     figures = HardwareFigures(
         accelerator.name, accelerator.board.part, sources_digest(accelerator), 7.04, 5.14, (loop,), counted=True
     )
@@ -38,8 +38,8 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_loops_limits_and_resources_are_printed(slow: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["synthesize", slow]) == 0
     printed = capsys.readouterr().out
-    assert "Array: interval 18 by activations_" in printed
-    assert "systolic_array.hpp" in printed
+    assert "Array: interval 18 by sums_" in printed
+    assert "array.hpp" in printed
     assert "interconnect, DMAs (assumed)" in printed
 
 
@@ -74,7 +74,7 @@ def test_a_report_of_the_vendor_is_laid_beside(
     slow: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     report = tmp_path / "csynth.xml"
-    report.write_text(csynth_xml(block_design(load_accelerator(slow)), intervals={"Array": 16}))
+    report.write_text(csynth_xml(block_design(load_accelerator(slow)), intervals={"Array": 16}, part="array"))
     assert main(["synthesize", slow, "--against", str(report)]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:2] == ["Array", "18"]]
     assert row.split() == ["Array", "18", "16", "35", "9"]

@@ -57,6 +57,7 @@ def test_descriptors_give_the_bits_and_the_work_of_the_emulator(seed: int) -> No
 
 @pytest.mark.parametrize("seed", range(40))
 def test_maps_have_room_and_registers_hold_them(seed: int) -> None:
+    """SC R155: sums of the largest piece fit a unit, whatever the compiler cuts and joins."""
     program = drawn(seed)
     config = program.config
     for step in program.steps:
@@ -83,6 +84,7 @@ def test_maps_have_room_and_registers_hold_them(seed: int) -> None:
 def test_what_a_cluster_does_not_compute_the_host_does(
     kernel: int, attributes: dict[str, list[int]], reason: str, tmp_path: Path
 ) -> None:
+    """SC R14: and the reason is a note of the program."""
     network = Network(4, 12, 12)
     network.conv(6, 4, 3, pads=[1, 1, 1, 1])
     network.add("Relu")
@@ -92,6 +94,7 @@ def test_what_a_cluster_does_not_compute_the_host_does(
 
 
 def test_maps_beyond_the_lines_are_cut(tmp_path: Path) -> None:
+    """SC R55, SC R148: by size, into maps that a cluster has room for."""
     network = Network(4, 30, 40)
     network.conv(6, 4, 3, pads=[1, 1, 1, 1])
     program = compiled(network, tmp_path, replace(CLUSTER, activation_words=4096))

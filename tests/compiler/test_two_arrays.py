@@ -78,7 +78,7 @@ def test_a_counted_input_decides_for_each_sample_and_another_for_all(path: Path,
     assert first == [(False, None)]
     assert second == [(False, False), (True, True)]
     counting = [item for item in program_operations(program) if counted_in(item.descriptor)]
-    assert [item.descriptor.count_threshold for item in counting] == [(6 * 6 * 8 - 1) // 2]
+    assert [item.descriptor.count_threshold for item in counting] == [6 * 6 * 8 // 2]
 
 
 def test_without_registers_or_with_an_engine_that_is_asked_for_there_is_one_way(path: Path, samples: Samples) -> None:
@@ -132,15 +132,21 @@ def test_the_way_of_each_sample_is_told_and_all_devices_give_the_same_bits(path:
 
 
 def test_rules_make_thresholds_of_clocks_of_shares_or_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SC R11, SC R12, SC R13. 100 values; the skip array takes two clocks for each, the systolic array 120."""
+    """SC R11, SC R12, SC R13. 100 values; the skip array takes two clocks for each, the systolic array 120.
+
+    Of half zeros the skip array is asked, and neither limit of a band is between them."""
     monkeypatch.setattr(ArrayClocks, "dense", 120)
     monkeypatch.setattr(ArrayClocks, "skipping", lambda self, values: 2 * values)
     clocks = ArrayClocks(TWO_ARRAYS, 100, [])
     assert clocks.threshold(LayerOptions()) == 59
-    assert clocks.threshold(LayerOptions(dispatch="majority")) == 49
+    assert clocks.threshold(LayerOptions(dispatch="majority")) == 50
+    assert replace(clocks, size=101).threshold(LayerOptions(dispatch="majority")) == 50
     assert clocks.threshold(LayerOptions(dispatch="band", band_dense=20, band_sparse=50)) == 59
     assert clocks.threshold(LayerOptions(dispatch="band", band_dense=20, band_sparse=30)) == 70
     assert clocks.threshold(LayerOptions(dispatch="band", band_dense=60, band_sparse=80)) == 39
+    odd = replace(clocks, size=99)
+    assert odd.threshold(LayerOptions(dispatch="band", band_dense=60, band_sparse=80)) == 39  # 39.6 values are 60 %
+    assert odd.threshold(LayerOptions(dispatch="band", band_dense=20, band_sparse=30)) == 69  # 69.3 values are 30 %
     monkeypatch.setattr(ArrayClocks, "dense", 0)
     assert clocks.threshold(LayerOptions()) == -1
 

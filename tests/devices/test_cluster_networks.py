@@ -1,4 +1,4 @@
-"""Networks of several layers on the engines beside the array: how they flow, what is left behind."""
+"""Networks of several layers on a sparse cluster and on a tile: how they flow, what is left behind."""
 
 from __future__ import annotations
 
@@ -10,27 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_files import FILE
+from cluster_configs import CLUSTER, CLUSTER_FILE, TILE
 from small_networks import Network, compiled, float_outputs
 
 import bfpga
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
-from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Operation
-from bfpga.contract.program import ArrayNode, LaunchStep, Program
+from bfpga.contract.descriptor import COMPUTING, Operation
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.program.choices import program_operations
 from bfpga.program.file import load_program, save_program
 from bfpga.vendor.overlay_files import write_overlay
-
-CONFIG = SystolicConfig(
-    columns=9, rows=4, lanes=2, stream_bits=64, activation_words=4096,
-    beside=(ClusterNumbers(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),),
-)  # fmt: skip
-ON_CLUSTER = CompileOptions(engine="sparse_cluster")
+from bfpga.verify.check import simulation
 
 
 def separable(side: int = 12) -> Network:
@@ -44,16 +36,30 @@ def separable(side: int = 12) -> Network:
     return network
 
 
-def operations(program: Program) -> list[Operation]:
-    return [o.descriptor.operation for s in program.steps if isinstance(s, LaunchStep) for o in s.operations]
+def kinds(program: Program) -> list[Operation]:
+    return [item.descriptor.operation for item in program_operations(program)]
 
 
-def engines(program: Program) -> list[str]:
-    return [node.engine for node in program.nodes if isinstance(node, ArrayNode) and node.engine != "systolic_array"]
+def layers(program: Program) -> list[str]:
+    """The layer of each operation that computes, several operations of a layer as one."""
+    found = [item.layer for item in program_operations(program) if item.descriptor.operation in COMPUTING]
+    return [name for number, name in enumerate(found) if found[number - 1 : number] != [name]]
 
 
 def outputs_of(program: Program, samples: dict[str, np.ndarray]) -> list[np.ndarray]:
     return list(bfpga.run(program, samples, "emulator").outputs.values())
+
+
+def assert_equal(found: Program, wanted: Program, samples: dict[str, np.ndarray]) -> None:
+    for values, expected in zip(*(outputs_of(each, samples) for each in (found, wanted)), strict=True):
+        np.testing.assert_array_equal(values, expected)
+
+
+def assert_close(program: Program, network: Network) -> None:
+    """To ONNX Runtime, as close as mantissas of 8 bits are."""
+    samples = network.samples(5)
+    for values, exact in zip(outputs_of(program, samples), float_outputs(network, samples), strict=True):
+        assert np.abs(values - exact).max() < 0.05 * np.abs(exact).max()
 
 
 def test_layers_follow_each_other_in_the_memory_of_the_chip(tmp_path: Path) -> None:
@@ -62,49 +68,41 @@ def test_layers_follow_each_other_in_the_memory_of_the_chip(tmp_path: Path) -> N
     Results go back to where the next layer is fed from, ReLU on the way; pooling is a block behind the cluster.
     """
     network = separable()
-    program = compiled(network, tmp_path, CONFIG, ON_CLUSTER)
-    assert engines(program) == ["sparse_cluster"] * 3
-    sparse = Operation.SPARSE
-    assert operations(program) == [Operation.LOAD, sparse, sparse, Operation.MAX, sparse, Operation.STORE]
-    array = compiled(network, tmp_path, CONFIG, CompileOptions(engine="systolic_array"))
-    for found, wanted in zip(*(outputs_of(each, network.samples(5)) for each in (program, array)), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    program = compiled(network, tmp_path, CLUSTER)
+    found = [kind for kind, before in zip(kinds(program), [None, *kinds(program)], strict=False) if kind != before]
+    moving = [kind for kind in found if kind != Operation.WEIGHTS]
+    assert moving == [
+        Operation.LOAD, Operation.GEMM, Operation.MAX, Operation.GEMM, Operation.STORE,
+    ]  # fmt: skip
+    assert len([kind for kind in kinds(program) if kind == Operation.LOAD]) == 1
+    assert_close(program, network)
 
 
-def test_layers_of_the_zero_skip_engine_have_functions_and_pooling_behind_them(tmp_path: Path) -> None:
+def test_layers_on_a_tile_have_functions_and_pooling_behind_them(tmp_path: Path) -> None:
     """ZS R1, R4, R17-R19, R24, R25, R27, R54: tiles, images and groups of whole layers; ReLU, then pooling.
 
-    Tiles of 4 x 5 outputs and groups of 4 kernels, so every layer has several of each. The array has the same output
-    stage, so values of ONNX Runtime show whether a function or a pooling is left out.
+    A map of 20 x 20 needs several tiles of 12 x 15; six kernels are two groups of four. Values of ONNX Runtime show
+    whether a function or a pooling is left out.
     """
-    network = separable()
-    build = ZeroSkipNumbers(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4)
-    config = replace(CONFIG, beside=(build,))
-    program = compiled(network, tmp_path, config, CompileOptions(engine="zero_skip"))
-    assert engines(program) == ["zero_skip"] * 3
-    kinds = operations(program)
-    assert kinds.count(Operation.ZERO_SKIP) > 3
-    assert Operation.MAX in kinds
-    wanted_values = float_outputs(network, network.samples(5))
-    for values, exact in zip(outputs_of(program, network.samples(5)), wanted_values, strict=True):
-        assert np.abs(values - exact).max() < 0.05 * np.abs(exact).max()
-    array = compiled(network, tmp_path, config, CompileOptions(engine="systolic_array"))
-    for found, wanted in zip(*(outputs_of(each, network.samples(5)) for each in (program, array)), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    network = separable(20)
+    program = compiled(network, tmp_path, TILE)
+    first = next(node for node in program.nodes if isinstance(node, ArrayNode))
+    products = [item for item in program_operations(program) if item.descriptor.operation == Operation.GEMM]
+    assert len([item for item in products if item.layer == first.name]) > 1
+    assert Operation.MAX in kinds(program)
+    assert_close(program, network)
 
 
 def test_the_schedule_is_made_once_and_kept_in_the_program_file(tmp_path: Path) -> None:
     """SC R8: what is loaded, computed and stored, in which order and where; a program that was read replays it"""
     network = separable()
-    program = compiled(network, tmp_path, replace(CONFIG, activation_words=120), ON_CLUSTER)
+    program = compiled(network, tmp_path, replace(CLUSTER, activation_words=48))
     save_program(program, tmp_path / "program.bfpga")
     again = load_program(tmp_path / "program.bfpga")
-    for before, behind in zip(program.steps, again.steps, strict=True):
-        if isinstance(before, LaunchStep):
-            assert isinstance(behind, LaunchStep)
-            assert [each.descriptor for each in before.operations] == [each.descriptor for each in behind.operations]
-    for found, wanted in zip(*(outputs_of(each, network.samples(5)) for each in (again, program)), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    before, behind = ([item.descriptor.to_words() for item in program_operations(each)] for each in (program, again))
+    assert len(program.steps) > 1
+    np.testing.assert_array_equal(before, behind)
+    assert_equal(again, program, network.samples(5))
 
 
 def test_intermediate_maps_may_go_to_memory(tmp_path: Path) -> None:
@@ -113,14 +111,28 @@ def test_intermediate_maps_may_go_to_memory(tmp_path: Path) -> None:
     They are requantized like every result; the bits stay.
     """
     network = separable()
-    wide = compiled(network, tmp_path, CONFIG, ON_CLUSTER)
-    narrow = compiled(network, tmp_path, replace(CONFIG, activation_words=120), ON_CLUSTER)
-    assert engines(narrow) == ["sparse_cluster"] * 3
-    kinds = operations(narrow)
-    first, second = (number for number, kind in enumerate(kinds) if kind == Operation.SPARSE and number < 5)
-    assert kinds[first + 1 : second] == [Operation.STORE, Operation.LOAD]
-    for found, wanted in zip(*(outputs_of(each, network.samples(5)) for each in (narrow, wide)), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    wide, narrow = (compiled(network, tmp_path, replace(CLUSTER, activation_words=size)) for size in (1024, 32))
+    moved = [(item.layer, item.descriptor.operation) for item in program_operations(narrow)]
+    assert moved.index(("Conv_0", Operation.STORE)) < moved.index(("Conv_1", Operation.LOAD))
+    assert moved.index(("Conv_1", Operation.LOAD)) < moved.index(("Conv_1", Operation.GEMM))
+    assert ("Conv_0", Operation.STORE) not in [(i.layer, i.descriptor.operation) for i in program_operations(wide)]
+    assert_equal(narrow, wide, network.samples(5))
+
+
+@pytest.mark.parametrize("function", ["Sigmoid", "HardSwish"])
+def test_functions_behind_a_cluster_are_those_of_the_output_stage(function: str, tmp_path: Path) -> None:
+    """SC R122: behind the last channel, in the process that writes mantissas; of C++ the same bits."""
+    network = Network(4, 7, 7)
+    network.add(function, network.conv(6, 4, 3, pads=[1, 1, 1, 1]))
+    functions = ("none", "relu", "sigmoid", "hard_sigmoid", "hard_swish")
+    program = replace(compiled(network, tmp_path, replace(CLUSTER, functions=functions)), digest="0" * 64)
+    assert layers(program) == ["Conv_0"]
+    assert program.notes == []
+    assert_close(program, network)
+    samples = network.samples(3)
+    found = simulation("csim")(program).run(samples).outputs.values()
+    for values, wanted in zip(found, outputs_of(program, samples), strict=True):
+        np.testing.assert_array_equal(values, wanted)
 
 
 @dataclass(frozen=True)
@@ -142,12 +154,11 @@ class BoardCase:
 def board(tmp_path_factory: pytest.TempPathFactory) -> BoardCase:
     pytest.importorskip("pynq")
     folder = tmp_path_factory.mktemp("board")
-    (folder / "accelerator.yaml").write_text(FILE)
+    (folder / "accelerator.yaml").write_text(CLUSTER_FILE)
     accelerator = load_accelerator(folder / "accelerator.yaml")
     network = separable(8)
     (folder / "network.onnx").write_bytes(network.model().SerializeToString())
-    program = compile_network(folder / "network.onnx", accelerator, network.samples(4), ON_CLUSTER)
-    assert engines(program) == ["sparse_cluster"] * 3
+    program = compile_network(folder / "network.onnx", accelerator, network.samples(4))
     write_overlay(accelerator, folder / "overlay")
     samples = network.samples(1)
     return BoardCase(folder / "overlay", program, samples, outputs_of(program, samples))

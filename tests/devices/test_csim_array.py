@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from array_programs import Place, Program, empty, random_tensor
-from kernel_pairs import QUICK, SMALL, KernelPair, small
+from kernel_pairs import COUNTED, QUICK, SMALL, KernelPair, small
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import BlockTensor
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
+from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.engines.array.streams import weight_stream
 from bfpga.errors import DeviceError
 from bfpga.formats.block_format import BlockFormat
-from bfpga.vendor.render import render_kernel
+from bfpga.vendor.render import render_kernel, top_files
 
 ONE = Flag.FIRST | Flag.LAST
 
@@ -128,18 +128,22 @@ def test_activations_stay_between_starts() -> None:
 
 
 def test_a_pass_leaves_while_the_next_one_computes() -> None:
-    """R66, R71: clocks are those of the longer of the two, plus one drain at the end: reads do not wait for writes."""
-    config = small(skew=False)
-    program = Program(config)
-    x, y = program.tensor(3, 6, 4), program.tensor(3, 6, 8)
-    program.load("x", x)
-    convolution(program, x, y)
-    program.store("y", y)
-    result = KernelPair(config).run(
-        program, {"x": random_tensor(np.random.default_rng(5), x, config), "y": empty(y)}
-    )
-    passes, kernel_steps, drain = 6 * 2, 3 * 3 * 2, 4
-    assert result.operation_cycles[2] == 40 + 3 + passes * kernel_steps + drain + 2 + config.operation_depth
+    """R66, R71: twice the pixels take their passes longer, as reads wait for no results, which take nearly as long."""
+    kernel, ends = CSimulation(COUNTED, flags=(*QUICK, *COUNTING_FLAGS)), []
+    kernel.count_clocks()
+    for width in (16, 32):
+        program = Program(COUNTED)
+        x, y = program.tensor(3, width, 8), program.tensor(3, width, 32)
+        program.load("x", x)
+        convolution(program, x, y)
+        program.store("y", y)
+        tensors = {"x": random_tensor(np.random.default_rng(5), x, COUNTED), "y": empty(y)}
+        kernel.run_operations(program.operations, tensors)
+        _, (_, weights, result, _) = kernel.clocks(len(program.operations))
+        ends.append(result - weights)
+    passes, kernel_steps, drain = 6 * 2, 3 * 3 * 2, COUNTED.rows
+    assert ends[1] - ends[0] == passes * kernel_steps
+    assert ends[0] == passes * kernel_steps + 3 * drain  # the last results pass the output stage and are written
 
 
 def rendered_numbers(config: SystolicConfig) -> dict[str, int]:
@@ -156,7 +160,7 @@ def test_rendered_ports_have_the_widths_of_the_specification() -> None:
     assert (numbers["weight_stream_bits"], numbers["beats_per_weight_word"]) == (512, 1)
     assert (numbers["stream_bits"], numbers["words_per_beat"]) == (32, 1)
     assert numbers["accumulator_bits"] == 48
-    top = render_kernel("wide", "0123456789abcdef", config)["src/top.cpp"]
+    top = render_kernel("wide", "0123456789abcdef", config)["src/sequencer.cpp"]
     assert "identification = 0x01234567u;" in top
 
 
@@ -168,36 +172,33 @@ def test_a_shipped_array_reads_the_words_of_the_specification() -> None:
     assert numbers["lanes"] * numbers["mantissa_bits"] == 32
 
 
-def test_every_argument_of_the_top_function_is_a_stream_or_a_register() -> None:
+def test_every_argument_of_the_top_functions_is_a_stream_or_a_register() -> None:
     """R79: `return` carries start, done and, with them, the interrupt, which the HLS tool adds."""
-    top = render_kernel("tiny", "0123456789abcdef", SMALL)["src/top.cpp"]
-    (signature,) = re.findall(r"void bfpga_systolic\((.*?)\) \{", top, re.DOTALL)
-    ports = dict(reversed(pair) for pair in re.findall(r"INTERFACE (\w+) port=(\w+)", top))
-    offsets = {name: int(offset, 16) for name, offset in re.findall(r"port=(\w+) offset=(\w+)", top)}
-    assert offsets == {register.name: register.offset for register in ARGUMENT_REGISTERS}
-    assert {name for name, kind in ports.items() if kind == "axis"} == {INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM}
-    assert {kind for name, kind in ports.items() if kind != "axis"} == {"s_axilite"}
-    assert set(ports) == {argument.split()[-1] for argument in signature.split(",")} | {"return"}
+    files, streams = render_kernel("tiny", "0123456789abcdef", SMALL), set()
+    for path in top_files(SMALL):
+        (signature,) = re.findall(r"void bfpga_\w+\((.*?)\) \{", files[path], re.DOTALL)
+        ports = dict(reversed(pair) for pair in re.findall(r"INTERFACE (\w+) port=(\w+)", files[path]))
+        offsets = {name: int(offset, 16) for name, offset in re.findall(r"port=(\w+) offset=(\w+)", files[path])}
+        started = path == "src/sequencer.cpp"
+        assert offsets == ({register.name: register.offset for register in ARGUMENT_REGISTERS} if started else {})
+        assert ports.pop("return") == ("s_axilite" if started else "ap_ctrl_none")
+        assert set(ports) == {argument.split()[-1].lstrip("&") for argument in signature.split(",")}
+        assert {name for name, kind in ports.items() if kind == "s_axilite"} == set(offsets)
+        streams |= {name for name, kind in ports.items() if kind == "axis"}
+    assert {INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM} < streams
 
 
-@pytest.mark.parametrize("storage", ["VitisStorage", "ScalarStorage"])
-def test_every_storage_policy_computes_the_same(storage: str) -> None:
-    """Crossbar against direct indexing, scalars against arrays (hls-rules R3)."""
-    config = small(columns=4)
-    results: list[BlockTensor] = []
-    for flags in (QUICK, (*QUICK, f"-DBFPGA_STORAGE={storage}")):
-        pair, program = KernelPair(config, flags=flags), Program(config)
-        x, pooled, y = program.tensor(4, 6, 5), program.tensor(4, 6, 5), program.tensor(4, 6, 6)
-        program.load("x", x)
-        program.compute(
-            Operation.MAX, x, pooled, pad=(1, 1), kernel_height=3, kernel_width=3, flags=ONE | Flag.COPY_EXPONENT
-        )
-        convolution(program, pooled, y, output_exponent=4)
-        program.store("y", y)
-        tensors = {"x": random_tensor(np.random.default_rng(7), x, config), "y": empty(y)}
-        pair.run(program, tensors)
-        results.append(tensors["y"])
-    assert (results[0].mantissa == results[1].mantissa).all()
+def test_registers_as_scalars_compute_the_same() -> None:
+    """For compilers that ignore a partitioning (hls-rules R3); the top functions have them as arrays."""
+    pair, program = KernelPair(SMALL, flags=(*QUICK, "-DBFPGA_STORAGE=ScalarStorage")), Program(SMALL)
+    x, pooled, y = program.tensor(4, 6, 5), program.tensor(4, 6, 5), program.tensor(4, 6, 6)
+    program.load("x", x)
+    program.compute(
+        Operation.MAX, x, pooled, pad=(1, 1), kernel_height=3, kernel_width=3, flags=ONE | Flag.COPY_EXPONENT
+    )
+    convolution(program, pooled, y, output_exponent=4)
+    program.store("y", y)
+    pair.run(program, {"x": random_tensor(np.random.default_rng(7), x, SMALL), "y": empty(y)})
 
 
 def test_odd_reductions_are_padded_with_a_zero_operand() -> None:

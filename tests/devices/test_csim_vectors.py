@@ -7,25 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 from array_programs import Place, Program, empty
-from kernel_pairs import QUICK
+from kernel_pairs import QUICK, small
 from reference import load_vectors, vector_format
 
-from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Function, Operation, Policy
 from bfpga.contract.program import BlockTensor
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.kernel_start import KernelResult
-from bfpga.formats.block_format import BlockFormat, Status
+from bfpga.formats.block_format import Status
 
 STATUS = {"ok": Status.NONE, "given": Status.NONE, "zero": Status.ZERO_BLOCK,
           "exp_low": Status.EXPONENT_LOW, "exp_high": Status.EXPONENT_HIGH}  # fmt: skip
 
 
-def array(fmt: BlockFormat) -> SystolicConfig:
-    """A small array with the accumulators of the vectors."""
-    return SystolicConfig(
-        fmt, columns=3, rows=4, lanes=2, accumulator_bits=48, activation_words=64, weight_words=64, parameter_rows=16
-    )
+#: A small array with the format of nearly all vectors and their accumulators; the others are cases of the output stage
+#: (tests/hls/test_cpp_stage.py), and test_csim_layers.py has kernels of other formats.
+ARRAY = small(mantissa_bits=16, accumulator_bits=48)
+VECTORS = [case for case in load_vectors("bfp_matvec.json")["cases"] if vector_format(case["format"]) == ARRAY.format]
 
 
 def tensor(values: Any, exponent: int) -> BlockTensor:
@@ -57,11 +55,11 @@ def check(shown: tuple[list[list[int]], int, KernelResult], mantissas: list[list
     assert result.status == counted | STATUS[expected["status"]]
 
 
-@pytest.mark.parametrize("case", load_vectors("bfp_matvec.json")["cases"], ids=lambda case: case["id"])
+@pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["id"])
 def test_matrix_vector_vectors(case: dict[str, Any]) -> None:
     """R1, R3, R5-R18, R23, R24: one weight exponent is one that all rows share"""
     inputs, expected = case["inputs"], case["expect"]
-    program, rows = Program(array(vector_format(case["format"]))), len(inputs["M"])
+    program, rows = Program(ARRAY), len(inputs["M"])
     x, y = program.tensor(1, 1, len(inputs["v"])), program.tensor(1, 1, rows)
     program.load("x", x)
     bias = np.array(inputs["bias"]) if "bias" in inputs else None
@@ -79,7 +77,7 @@ def test_matrix_vector_vectors(case: dict[str, Any]) -> None:
 )
 def test_sums_and_differences_of_blocks(case: dict[str, Any]) -> None:
     """R46, R47: aligned to the larger exponent, exponent of the result from its maximum"""
-    program, count = Program(array(vector_format(case["format"]))), len(case["a"]["m"])
+    program, count = Program(ARRAY), len(case["a"]["m"])
     a, b, y = (program.tensor(1, count, 1) for _ in range(3))
     program.load("a", a)
     program.load("b", b)
@@ -92,7 +90,7 @@ def test_sums_and_differences_of_blocks(case: dict[str, Any]) -> None:
 def test_systolic_example_of_the_source() -> None:
     """BFP 5.2: C = W I + b, the columns of I are pixels"""
     case = load_vectors("bfp_systolic.json")
-    program = Program(array(BlockFormat(16)))
+    program = Program(ARRAY)
     x, y = program.tensor(1, 3, 3), program.tensor(1, 3, 2)
     program.load("x", x)
     layer = program.weights(np.array(case["W"])[:, None, None], np.array(case["bias"]), None)

@@ -11,7 +11,7 @@ import pytest
 from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import QUICK, small
+from kernel_pairs import QUICK, WIDE_MEMORY
 from position_programs import computing, dynamic, emulated, one_convolution, operations, random_flows, samples
 
 from bfpga.contract.descriptor import Flag
@@ -24,11 +24,6 @@ from bfpga.program.cycles import program_cycles
 from bfpga.program.flow_listing import flow_choices, flow_rows, kept_places
 from bfpga.program.listing import listing
 
-#: No keep buffer: a word of the activation memory holds an accumulator. The kernel of tests/processes.
-CONFIG = small(
-    columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
-    wide_memory=True,
-)  # fmt: skip
 #: Layers whose accumulators fit beside their operands, those of the host in pieces of rows, and of one row in blocks.
 LAYERS: dict[str, dict[str, Any]] = {
     "memory": {"size": (6, 4)},
@@ -39,13 +34,13 @@ LAYERS: dict[str, dict[str, Any]] = {
 
 
 def program_of(layer: str, flow: str, **fields: Any) -> Program:
-    program = one_convolution(dynamic(flow, 3, 1, rule="lead"), replace(CONFIG, **fields), **LAYERS[layer])
+    program = one_convolution(dynamic(flow, 3, 1, rule="lead"), replace(WIDE_MEMORY, **fields), **LAYERS[layer])
     return replace(program, accelerator="kernel", digest="0" * 64)
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[CSimulation]:
-    opened = CSimulation(CONFIG, "native", flags=QUICK)
+    opened = CSimulation(WIDE_MEMORY, "native", flags=QUICK)
     yield opened
     opened.close()
 
@@ -116,7 +111,7 @@ def test_memory_that_holds_no_row_of_accumulators_is_refused_with_a_remedy() -> 
 def test_random_layers_have_the_bits_of_the_emulator(kernel: CSimulation, seed: int) -> None:
     """Any window, groups, function, rule, sample and flow, in any order of the processes."""
     rng = np.random.default_rng(seed)
-    program = random_flows(rng, CONFIG)
+    program = random_flows(rng, WIDE_MEMORY)
     kernel.disturb(seed % 3)
     try:
         same(program, kernel, samples(program, 2, seed))
@@ -128,7 +123,7 @@ def test_integers_of_exact_widths_give_the_same_bits() -> None:
     """And no memory is used against its waivers."""
     exact_compiler()
     exact: Integers = "exact"
-    opened = CSimulation(CONFIG, exact, flags=QUICK)
+    opened = CSimulation(WIDE_MEMORY, exact, flags=QUICK)
     program = program_of("memory", "keep_sampled")
     same(program, opened, samples(program))
     opened.close()

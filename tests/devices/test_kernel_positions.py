@@ -12,7 +12,7 @@ from array_programs import Place, empty
 from array_programs import Program as Handmade
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import KernelPair, small
+from kernel_pairs import SMALL, KernelPair
 from position_cases import DETERMINE, case_values, expected_shift, wide_values
 from position_programs import (
     POSITIONS,
@@ -293,11 +293,8 @@ RULED = {"lead_rule": LeadRule.RATE, "position_rate": 4, "position_base": -4, "b
 WHOLE = Flag.FIRST | Flag.LAST
 
 
-def ruled_program(
-    phases: list[Flag], preload: bool = False, **fields: int
-) -> tuple[SystolicConfig, Handmade, Place, Place]:
-    config = small(position_bins=24, wide_words=64)
-    program = Handmade(config)
+def ruled_program(phases: list[Flag], preload: bool = False, **fields: int) -> tuple[Handmade, Place, Place]:
+    program = Handmade(SMALL)
     x, y = program.tensor(3, 4, 4), program.tensor(3, 4, 6)
     weights = np.random.default_rng(7).integers(-127, 128, (6, 1, 1, 4))
     program.load("x", x)
@@ -306,7 +303,7 @@ def ruled_program(
     layer = program.weights(weights, np.arange(6) * 50, np.array([0, -1, 2, 0, 0, -3]))
     add_passes(program, x, y, phases, layer, **RULED | fields)
     program.store("y", y)
-    return config, program, x, y
+    return program, x, y
 
 
 def place_values(x: Place, scale: int = 1, seed: int = 0) -> BlockTensor:
@@ -317,19 +314,19 @@ def place_values(x: Place, scale: int = 1, seed: int = 0) -> BlockTensor:
 
 def test_a_measuring_pass_writes_no_result() -> None:
     """FP R13: the converter is bypassed; memory and exponent register keep what they held."""
-    config, program, x, y = ruled_program([Flag.MEASURE | Flag.FIRST], preload=True)
+    program, x, y = ruled_program([Flag.MEASURE | Flag.FIRST], preload=True)
     before = place_values(y, seed=5)
     tensors = {"x": place_values(x), "y": BlockTensor(before.mantissa.copy(), before.exponent.copy())}
-    KernelPair(config).run(program, tensors)
+    KernelPair(SMALL).run(program, tensors)
     np.testing.assert_array_equal(tensors["y"].mantissa, before.mantissa)
     assert tensors["y"].exponent == before.exponent
 
 
 def test_a_main_pass_leaves_the_statistics_unchanged() -> None:
     """FP R11: after a measuring pass any number of main passes find the same exponent."""
-    config, once, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE])
-    _, twice, _, _ = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE, WHOLE, WHOLE])
-    pair, found = KernelPair(config), []
+    once, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE])
+    twice, _, _ = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE, WHOLE, WHOLE])
+    pair, found = KernelPair(SMALL), []
     for program in (once, twice):
         tensors = {"x": place_values(x), "y": empty(y)}
         pair.run(program, tensors)
@@ -343,24 +340,14 @@ def test_a_main_pass_leaves_the_statistics_unchanged() -> None:
 def test_policies_learn_what_a_rule_makes_of_the_main_pass(rule: LeadRule, policy: Policy) -> None:
     """FP R21: over starts of different scales, measured once."""
     fields = {"lead_rule": rule, "policy": policy, "policy_window": 1, "policy_factor": 2}
-    config, first, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE], **fields)
-    _, later, _, _ = ruled_program([WHOLE], **fields)
-    pair, exponents = KernelPair(config), []
+    first, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE], **fields)
+    later, _, _ = ruled_program([WHOLE], **fields)
+    pair, exponents = KernelPair(SMALL), []
     for number, scale in enumerate((1, 1, 16, 16, 2, 1)):
         tensors = {"x": place_values(x, scale, number), "y": empty(y)}
         pair.run(later if number else first, tensors)
         exponents.append(int(tensors["y"].exponent[0]))
     assert len(set(exponents)) > 1 or rule == LeadRule.LSB  # odd values have their lowest bit at the unit
-
-
-def test_a_rule_takes_as_many_clocks_as_there_are_bins() -> None:
-    """Section 5 of the contract; FP 7: bins are added one after the other."""
-    clocks = {}
-    for rule in (LeadRule.LEAD, LeadRule.RATE, LeadRule.LSB):
-        config, program, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE], lead_rule=rule)
-        result = KernelPair(config).run(program, {"x": place_values(x), "y": empty(y)})
-        clocks[rule] = result.cycles
-    assert clocks[LeadRule.RATE] == clocks[LeadRule.LSB] == clocks[LeadRule.LEAD] + 24
 
 
 @pytest.mark.parametrize(("row", "status"), [(60, Status.EXPONENT_HIGH), (-60, Status.EXPONENT_LOW)])

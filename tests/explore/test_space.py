@@ -20,7 +20,7 @@ BOARD = load_board("pynq_z2")
 
 @pytest.fixture
 def space() -> Space:
-    return Space(BOARD, BOARD.name, ("none", "relu"), judged=True, together=True, sparse=True, max_clock=142.857)
+    return Space(BOARD, BOARD.name, ("none", "relu"), judged=True, together=True, max_clock=142.857)
 
 
 def test_the_most_columns_fit_and_one_more_does_not() -> None:
@@ -49,8 +49,6 @@ def test_ready_accelerators_have_a_place_in_the_space(space: Space) -> None:
     config, _ = unchecked_config(space.candidate(values).described)
     same = ("rows", "lanes", "multiplier", "activation_words", "weight_words", "parameter_rows")
     assert all(getattr(config, name) == getattr(dense.systolic, name) for name in same)
-    beside = unchecked_config(space.candidate(space.nearest(load_accelerator("pynq_z2_sparse_loop"))).described)[0]
-    assert beside.beside == load_accelerator("pynq_z2_sparse_loop").systolic.beside
 
 
 def test_neighbours_differ_in_one_to_three_values_of_the_space(space: Space) -> None:

@@ -3,11 +3,12 @@ the first operand to the last result, what they wait for, and weights that are f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_pairs import QUICK, small
+from kernel_pairs import COUNTED, QUICK
 from small_networks import Network, compiled
 
 from bfpga.contract.descriptor import Operation
@@ -26,18 +27,15 @@ STAGES = 36
 #: zero, and how far that evens out between pixels, is a mean.
 SHARE, SHARE_OF_MEANS = 0.01, 0.04
 
-COMMON = {"columns": 8, "lanes": 4, "activation_words": 4096, "parameter_rows": 512,
-          "multiplier": "dsp_packed", "accumulator_bits": 24}  # fmt: skip
-SKIPPING = {**COMMON, "skip_groups": 8, "skip_chunk": 64}
+SKIPPING = replace(COUNTED, skip_groups=8, skip_chunk=64)
 ARRAYS = {
-    "dense": small(rows=16, weight_words=4096, **COMMON),
-    "weights": small(rows=16, weight_words=4096, **SKIPPING),
-    "weights that come meanwhile": small(rows=16, weight_words=700, **SKIPPING),
-    "activations": small(
-        rows=16, weight_words=4096, **COMMON, skip_groups=16, skip_source="activations", skip_chunk=64, skip_queue=64,
-        skip_passes=4,
+    "dense": COUNTED,
+    "weights": SKIPPING,
+    "weights that come meanwhile": replace(SKIPPING, weight_words=700),
+    "activations": replace(
+        COUNTED, skip_groups=16, skip_source="activations", skip_chunk=64, skip_queue=64, skip_passes=4
     ),
-}  # fmt: skip
+}
 
 
 def network() -> Network:
@@ -104,7 +102,7 @@ def test_a_schedule_takes_the_clocks_of_the_processes(name: str, tmp_path: Path)
 
 def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> None:
     """One is placed a clock, however few products and sums a pass has."""
-    wide = small(rows=16, weight_words=4096, **SKIPPING | {"columns": 32, "skip_groups": 16})
+    wide = replace(SKIPPING, columns=32, skip_groups=16)
     program = compiled(network(), tmp_path, wide)
     operations = [item.descriptor for step in program.steps if isinstance(step, LaunchStep) for item in step.operations]
     passes = [d for d in operations if d.entry_words and d.groups > 1 and d.operation == Operation.GEMM]

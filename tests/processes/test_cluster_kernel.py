@@ -44,9 +44,9 @@ ADDING: dict[str, Any] = {"cluster_variant": "D", "cluster_products": 6}
     ],
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
-    """SC R15, SC R34, SC R62, SC R152: no other array is in the kernel, and units go on by themselves. SC R91, SC R92,
-    SC R93, SC R96, SC R97: units of variant B give the same bits, a weight a step with several values. SC R98, SC R105,
-    SC R112: so do those of C and D, two weights a step."""
+    """SC R5, SC R15, SC R34, SC R62, SC R152: no other array is in the kernel, and units go on by themselves. SC R61,
+    SC R91, SC R92, SC R93, SC R96, SC R97: units of variant B give the same bits, a weight a step with several values.
+    SC R98, SC R105, SC R112: so do those of C and D, two weights a step."""
     report = verify([replace(CLUSTER, **changes)], [target], cases)
     assert report.mismatch is None, report.mismatch
     assert report.cases == cases

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from array_programs import Program, empty, mixed_program, random_tensor
 from cpp_units import exact_compiler
-from kernel_pairs import QUICK, small
+from kernel_pairs import QUICK, SMALL, WIDE_MEMORY, small
 from stream_depths import DepthTrial, sufficient_depths
 
 from bfpga.board.virtual.compiled_kernel import CompiledKernel
@@ -31,17 +31,13 @@ from bfpga.formats.shift_format import ShiftFormat
 from bfpga.vendor.render import top_files, write_project
 from bfpga.verify.check import verify
 
-SMALL = small(position_bins=16, wide_words=256)
 #: Arrays of all kinds of multipliers, with weights that pass one or several blocks of columns.
 KINDS = {
     "plain": SMALL,
     "packed": small(columns=20, multiplier="dsp_packed", hop_columns=1, weight_stream_bits=128),
     "shift": small(multiplier="shift", shift=ShiftFormat(), hop_columns=1),
     "mixed": small(columns=4, shift_columns=1, shift=ShiftFormat(), hop_columns=2),
-    "wide": small(
-        columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
-        wide_memory=True,
-    ),
+    "wide": WIDE_MEMORY,
 }
 #: Random networks of an array, half of them with an order drawn by chance.
 CASES = 10
@@ -179,14 +175,6 @@ def test_weights_never_wait_behind_parameters_of_sums_on_their_way_through_many_
 def test_a_depth_that_means_nothing_is_refused(kernel: CSimulation, depths: dict[str, int], said: str) -> None:
     with pytest.raises(DeviceError, match=said):
         kernel.hold(depths)
-
-
-def test_a_kernel_of_one_loop_has_no_order_to_disturb() -> None:
-    kernel = CSimulation(small(), flags=QUICK)
-    with pytest.raises(DeviceError, match="only an open kernel of processes"):
-        kernel.disturb(1)
-    with pytest.raises(DeviceError, match="no stream 'sums' joins processes of the kernel; there are none"):
-        kernel.hold({"sums": 16})
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ def test_few_kernels_are_not_met_too_early(kernels: int) -> None:
 @pytest.mark.parametrize("density", [0.05, 0.3, 1.0])
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_weight_takes_a_clock_for_each_group_of_rows(number: int, density: float) -> None:
-    """ZS R20, ZS R28, ZS R29, ZS R34, ZS R36, ZS R41, ZS R44: zeros take none, all kernels share what is loaded, the
-    next word of channels comes meanwhile, and sums are cleared while they leave."""
+    """ZS R20, ZS R28, ZS R29, ZS R34, ZS R35, ZS R36, ZS R41, ZS R44, ZS R45: zeros take none, all kernels share what
+    is loaded, the next word of channels comes meanwhile, and sums are cleared while they leave."""
     size, rng = sizes(number), np.random.default_rng(7)
     rows, columns, channels, kernels = *size.largest, 32, size.unit.planes
     image = rng.integers(-99, 100, (rows, columns, channels))

@@ -1,6 +1,8 @@
-"""A small kernel with a sparse cluster in the place of its array."""
+"""Small kernels with a sparse cluster, or a tile, in the place of their array."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from bfpga.contract.configuration import SystolicConfig
 
@@ -11,3 +13,31 @@ CLUSTER = SystolicConfig(
     skip_queue=16, skip_passes=64, cluster_rows=2, cluster_columns=2, cluster_words=16, cluster_lines=16,
     cluster_blocks=64,
 )  # fmt: skip
+#: A tile of 12 x 15 cells, three rows at a time.
+TILE = replace(
+    CLUSTER, skip_groups=1, cluster_rows=1, cluster_columns=1, cluster_moves=0, cluster_lines=16, cluster_blocks=32,
+    tile_rows=12, tile_columns=15, tile_parallel=3,
+)  # fmt: skip
+#: An accelerator file with two by two units, and room for few weights: every start brings some.
+CLUSTER_FILE = """\
+name: small_cluster
+board: pynq_z2
+clock_mhz: 100
+engines:
+  - kind: sparse_cluster_array
+    format: {profile: bfp8}
+    variant: E
+    grid: [2, 2]
+    kernel: 3
+    columns: 4
+    rows: 4
+    lanes: 4
+    unit_words: 16
+    queue: 16
+    map_lines: 16
+    map_blocks: 64
+    activation_words: 1024
+    weight_words: 16
+    parameter_rows: 256
+    functions: [none, relu, clip]
+"""

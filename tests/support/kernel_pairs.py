@@ -46,6 +46,11 @@ WIDE_MEMORY = small(
     columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48, rounding="half_away",
     wide_memory=True,
 )  # fmt: skip
+#: A pass takes little longer than its results need to leave; its loops are counted (tests/processes/test_clocks.py).
+COUNTED = small(
+    columns=8, rows=16, lanes=4, multiplier="dsp_packed", accumulator_bits=24, activation_words=4096,
+    weight_words=4096, parameter_rows=512,
+)  # fmt: skip
 #: Four beats for a word of weights.
 TALL = small(columns=2, rows=16)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from process_designs import TINY, ZYNQ7, ZYNQMP
 from vendor_scripts import Mutation, scripts, whole_lines
 
-HLS, BLOCK, SYNTHESIS, IMPLEMENTATION = "hls.tcl", "block_design.tcl", "synthesis.tcl", "implementation.tcl"
-CONFIG = "hls_config.cfg"
+HLS, CONFIG = "hls_sequencer.tcl", "hls_sequencer_config.cfg"
+BLOCK, SYNTHESIS, IMPLEMENTATION = "block_design.tcl", "synthesis.tcl", "implementation.tcl"
 
 
 def line_of(*holding: str, script: str = BLOCK, accelerator: str = ZYNQ7) -> str:
@@ -19,7 +19,7 @@ RESET_LINE = "connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins
 CONCAT_LINE = "connect_bd_net [get_bd_pins interrupt_concat/dout] [get_bd_pins interrupt_controller/intr]\n"
 IRQ_LINE = "connect_bd_net [get_bd_pins interrupt_controller/irq] [get_bd_pins ps/IRQ_F2P]\n"
 INPUT_LINE = line_of("M_AXIS_MM2S", "accelerator/input_stream")
-OUTPUT_LINE = line_of("accelerator/output_stream")
+OUTPUT_LINE = line_of("store/output_stream")
 WEIGHT_SEGMENT = line_of("assign_bd_address", "weight_dma/S_AXI_LITE")
 MEMORY_SEGMENT = line_of("assign_bd_address", "weight_dma/Data_MM2S")
 
@@ -28,9 +28,9 @@ MUTATIONS = [
     Mutation("interface left open", BLOCK, INPUT_LINE, "", "interface-open", DMA_CELL),
     Mutation("control port left open", BLOCK, line_of("accelerator/s_axi_control]\n"), "", "address-unreachable"),
     Mutation("interface connected twice", BLOCK, INPUT_LINE, INPUT_LINE * 2, "interface-twice"),
-    Mutation("two masters joined", BLOCK, "accelerator/input_stream]\n", "accelerator/output_stream]\n",
+    Mutation("two masters joined", BLOCK, "accelerator/input_stream]\n", "store/output_stream]\n",
              "interface-kind", "[get_bd_intf_pins tensor_dma/M_AXIS_MM2S]"),
-    Mutation("stream joined to memory port", BLOCK, "[get_bd_intf_pins accelerator/weight_stream]",
+    Mutation("stream joined to memory port", BLOCK, "[get_bd_intf_pins weights/weight_stream]",
              "[get_bd_intf_pins weight_interconnect/S00_AXI]", "interface-kind", "weight_dma/M_AXIS_MM2S"),
     Mutation("interconnect port beyond NUM_SI", BLOCK, "tensor_interconnect/S01_AXI", "tensor_interconnect/S02_AXI",
              "unknown-object", "tensor_interconnect/S02_AXI"),
@@ -39,8 +39,8 @@ MUTATIONS = [
     Mutation("channel that is not included", BLOCK, line_of("weight_dma/M_AXIS_MM2S"),
              line_of("weight_dma/M_AXIS_MM2S").replace("M_AXIS_MM2S", "S_AXIS_S2MM"), "unknown-object",
              "weight_dma/S_AXIS_S2MM"),
-    Mutation("misspelt interface", BLOCK, "accelerator/weight_stream]", "accelerator/weights_stream]",
-             "unknown-object", "accelerator/weights_stream"),
+    Mutation("misspelt interface", BLOCK, "weights/weight_stream]", "weights/weights_stream]",
+             "unknown-object", "weights/weights_stream"),
     Mutation("misspelt cell", BLOCK, "[get_bd_intf_pins weight_dma/M_AXI_MM2S]",
              "[get_bd_intf_pins weigth_dma/M_AXI_MM2S]", "unknown-object", "weigth_dma"),
     Mutation("port of the other family", BLOCK, "ps/S_AXI_HP0]", "ps/S_AXI_HP0_FPD]", "unknown-object",
@@ -60,8 +60,8 @@ MUTATIONS = [
              "clock_counter/weight_stream"),
     Mutation("monitor of another kind", BLOCK, "clock_counter/weight_stream]", "clock_counter/control]", "monitor",
              "get_bd_intf_nets weight_dma_M_AXIS_MM2S"),
-    Mutation("monitor of a connection without a name", BLOCK, "-intf_net accelerator_output_stream ", "",
-             "unknown-object", "get_bd_intf_nets accelerator_output_stream"),
+    Mutation("monitor of a connection without a name", BLOCK, "-intf_net store_output_stream ", "",
+             "unknown-object", "get_bd_intf_nets store_output_stream"),
     Mutation("monitored interrupt left open", BLOCK, line_of("clock_counter/interrupt"), "", "pin-open",
              "bfpga_clock_counter clock_counter"),
     Mutation("module without its Verilog", BLOCK, line_of("add_files"), "", "missing-source",
@@ -85,7 +85,7 @@ MUTATIONS = [
     Mutation("length register left at its default", BLOCK, "    CONFIG.c_sg_length_width {26} \\\n", "",
              "length-register", DMA_CELL),
     Mutation("length register too wide", BLOCK, "CONFIG.c_sg_length_width {26}", "CONFIG.c_sg_length_width {32}",
-             "parameter-value", "{32}"),
+             "parameter-value", "c_sg_length_width {32}"),
     # Parameters and IP
     Mutation("misspelt parameter", BLOCK, "CONFIG.c_s_axis_s2mm_tdata_width", "CONFIG.c_s_axis_s2mm_data_width",
              "parameter-name", "c_s_axis_s2mm_data_width"),
@@ -161,7 +161,7 @@ MUTATIONS = [
              "connect_bd_intf_net [get_bd_intf_pins ps/M_AXI_GP0] [get_bd_intf_pins control_interconnect/S00_AXI]\n",
              "unknown-object", "get_bd_intf_pins control_interconnect/S00_AXI"),
     Mutation("clock before the solution", HLS, "set_top bfpga_systolic\n",
-             "create_clock -period 7 -name default\nset_top bfpga_systolic\n", "command-order", "set_top"),
+             "create_clock -period 8 -name default\nset_top bfpga_systolic\n", "command-order", "set_top"),
     Mutation("export before synthesis", HLS, "csynth_design\n", "", "missing-command"),
     Mutation("timing not reported", IMPLEMENTATION, line_of("report_timing_summary", script=IMPLEMENTATION), "",
              "missing-command"),
@@ -176,10 +176,10 @@ MUTATIONS = [
     Mutation("exported in another version", HLS, "-version 1.0", "-version 1.1", "kernel-name", "export_design"),
     Mutation("kernel of another version", BLOCK, "-vlnv xilinx.com:hls:bfpga_systolic:1.0 accelerator",
              "-vlnv xilinx.com:hls:bfpga_systolic:1.1 accelerator", "kernel-name", "bfpga_systolic:1.1"),
-    Mutation("other clock for HLS", HLS, "-period 7", "-period 10", "clock", "create_clock"),
+    Mutation("other clock for HLS", HLS, "-period 8", "-period 10", "clock", "create_clock"),
     Mutation("another share for wires", HLS, "set_clock_uncertainty 27%", "set_clock_uncertainty 12.5%", "clock",
              "set_clock_uncertainty"),
-    Mutation("other clock in the processing system", BLOCK, "FREQMHZ {142}", "FREQMHZ {100}", "clock",
+    Mutation("other clock in the processing system", BLOCK, "FREQMHZ {125}", "FREQMHZ {100}", "clock",
              "processing_system7] ps"),
     # Text
     Mutation("variable in braces", BLOCK, "{tul.com.tw:pynq-z2:part0:*}", "{$board:part0:*}", "unsubstituted",
@@ -202,7 +202,7 @@ MUTATIONS = [
     Mutation("result of the run not checked", SYNTHESIS, 'ne "100%"', 'eq "nothing"', "guard"),
     Mutation("missing board files ignored", BLOCK, 'if {$board_part eq ""}', "if {0}", "guard"),
     Mutation("board of another part ignored", BLOCK, "if {![string equal", "if {0 && ![string equal", "guard"),
-    Mutation("clock that did not take ignored", BLOCK, "$clock_hz > 156200000", "$clock_hz > 9e9", "guard"),
+    Mutation("clock that did not take ignored", BLOCK, "$clock_hz > 137500000", "$clock_hz > 9e9", "guard"),
     Mutation("missed setup handed on", IMPLEMENTATION, "$wns < 0 || ", "", "timing-gate"),
     Mutation("missed hold handed on", IMPLEMENTATION, " || $whs < 0", "", "timing-gate"),
     Mutation("handoff of old versions only", IMPLEMENTATION,
@@ -214,7 +214,8 @@ MUTATIONS = [
     Mutation("old result kept", SYNTHESIS, line_of("file delete", script=SYNTHESIS), "", "stale-file", "file rename"),
     Mutation("old bitstream kept", IMPLEMENTATION, " {/build/overlay/bfpga.bit}", "", "stale-file",
              "system_wrapper.bit"),
-    Mutation("IP copied into the old one", HLS, "file delete -force {/build/ip}\n", "", "stale-file", "impl/ip}"),
+    Mutation("IP copied into the old one", HLS, "file delete -force {/build/ip/sequencer}\n", "", "stale-file",
+             "impl/ip}"),
     Mutation("result renamed before it is closed", BLOCK, "close $result\n", "", "result-file", "file rename"),
     Mutation("result without a number", SYNTHESIS, line_of("{DSPs}", script=SYNTHESIS), "", "result-file"),
     Mutation("another row of the report", SYNTHESIS, "{Slice LUTs|CLB LUTs}", "{LUT as Logic}", "result-file",
@@ -269,10 +270,10 @@ MUTATIONS = [
     Mutation("wrong part in the configuration", CONFIG, "part=xc7z020clg400-1", "part=xc7z020clg484-1",
              "config-value", "part="),
     Mutation("wrong flow", CONFIG, "flow_target=vivado", "flow_target=vitis", "config-value", "flow_target="),
-    Mutation("other clock in the configuration", CONFIG, "clock=7ns", "clock=10ns", "config-value", "clock="),
+    Mutation("other clock in the configuration", CONFIG, "clock=8ns", "clock=10ns", "config-value", "clock="),
     Mutation("relative source", CONFIG, "syn.file=/build", "syn.file=build", "config-value", "syn.file="),
-    Mutation("headers not found by the configuration", CONFIG, "tb.cflags=-std=c++14 -I/build/kernel/include",
-             "tb.cflags=-std=c++14", "config-value", "tb.cflags="),
+    Mutation("headers not found by the configuration", CONFIG, "syn.cflags=-std=c++14 -I/build/kernel/include",
+             "syn.cflags=-std=c++14", "config-value", "syn.cflags="),
     Mutation("template left over in the configuration", CONFIG, "syn.top=bfpga_systolic", "syn.top=${TOP}",
              "unsubstituted", "syn.top="),
 ]  # fmt: skip

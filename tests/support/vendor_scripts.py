@@ -7,35 +7,33 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from process_designs import TINY_LOOP, ZYNQ7, described
+from process_designs import TINY, ZYNQ7
 
 from bfpga.accelerator.boards import load_board
-from bfpga.accelerator.loader import Accelerator
+from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.accelerator.variants import on_board
 from bfpga.vendor.block_design import BlockDesign, block_design
-from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, render_scripts, simulated
+from bfpga.vendor.build_scripts import ScriptPaths, render_scripts
 
 PATHS = ScriptPaths(sources=Path("/build/kernel"), build=Path("/build"))
-EVERYTHING = ScriptOptions(csim=True, cosim=True)
 
 
 @cache
 def design(accelerator: str = ZYNQ7, board: str | None = None) -> BlockDesign:
-    """The block design of a ready accelerator or a variant of it, on its own board or on another."""
-    found = described(accelerator)
+    """The block design of a ready accelerator, on its own board or on another."""
+    found = load_accelerator(accelerator)
     return block_design(found if board is None else on_board(found, load_board(board)))
 
 
 @cache
 def scripts(accelerator: str = ZYNQ7, board: str | None = None) -> Mapping[str, str]:
-    """Its scripts, with the simulations of the vendor where the kernel is one IP."""
-    target = design(accelerator, board)
-    return render_scripts(target, PATHS, 4, simulated(target))
+    """Its scripts."""
+    return render_scripts(design(accelerator, board), PATHS, 4)
 
 
 def small_accelerator(board: str) -> Accelerator:
-    """An array so small that every board holds it; its kernel is one IP."""
-    accelerator, target = described(TINY_LOOP), load_board(board)
+    """An array so small that every board holds it."""
+    accelerator, target = load_accelerator(TINY), load_board(board)
     clock = min(max(accelerator.clock_mhz, target.clock_min), target.clock_max)
     systolic = replace(accelerator.systolic, dsp=target.dsp_kind)
     return on_board(replace(accelerator, systolic=systolic, clock_mhz=clock), target)

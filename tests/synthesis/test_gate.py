@@ -1,4 +1,4 @@
-"""What `bfpga synthesize --check` says of every ready accelerator whose kernel is one of processes."""
+"""What `bfpga synthesize --check` says of every ready accelerator."""
 
 from __future__ import annotations
 
@@ -13,32 +13,26 @@ from bfpga.contract.processes import kernel_processes
 from bfpga.estimate.hardware import findings
 from bfpga.synthesis.kept import kept_figures, package_path
 
-READY = accelerator_names()
-COUNTED = [name for name in READY if package_path(load_accelerator(name)).exists()]
+COUNTED = [name for name in accelerator_names() if package_path(load_accelerator(name)).exists()]
 #: Ready accelerators of which the package has no figures; `python -m benchmarks.synthesis.figures NAME` makes them.
 UNCOUNTED: set[str] = set()
 #: What the gate finds: resources and loops. Accelerators without an entry pass it; the lists get shorter.
 FOUND: dict[str, set[str]] = {}
 
 
-def test_the_gate_without_a_name_judges_all_of_them(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_gate_without_a_name_judges_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`bfpga synthesize --check`, from the package alone: nothing is synthesized."""
-    loops = [name for name in accelerator_names() if name not in READY]
-    monkeypatch.setattr("bfpga.accelerator.loader.accelerator_names", lambda: sorted([*COUNTED, *loops]))
+    monkeypatch.setattr("bfpga.accelerator.loader.accelerator_names", lambda: COUNTED)
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     monkeypatch.setattr("bfpga.synthesis.driver.synthesize", lambda accelerator, *_: pytest.fail(accelerator.name))
     target = tmp_path / "found.json"
     assert main(["synthesize", "--check", "--json", str(target)]) == (1 if FOUND else 0)
     judged = json.loads(target.read_text())["accelerators"]
     assert [figures["accelerator"] for figures in judged] == COUNTED
-    left_out = capsys.readouterr().out.splitlines()[0]
-    assert all(name in left_out for name in loops)
 
 
 def test_every_ready_accelerator_is_counted() -> None:
-    assert set(READY) - set(COUNTED) <= UNCOUNTED
+    assert set(accelerator_names()) - set(COUNTED) <= UNCOUNTED
 
 
 @pytest.mark.parametrize("name", COUNTED)

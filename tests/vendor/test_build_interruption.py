@@ -128,7 +128,7 @@ def hanging_build(workshop: Workshop) -> int:
     child = start(workshop)
     deadline = time.monotonic() + 20
     directory = workshop.new_build().directory
-    while (workshop.calls() != ["hls"] or len(processes_of(directory)) < 2) and time.monotonic() < deadline:
+    while ("hls_sequencer" not in workshop.calls() or len(processes_of(directory)) < 2) and time.monotonic() < deadline:
         time.sleep(0.02)
     return child
 

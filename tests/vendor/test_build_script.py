@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_designs import TINY_LOOP
+from process_designs import TINY
 from rich.console import Console
 from vendor_tools.workshop import HERE, Workshop
 
@@ -57,7 +57,7 @@ def result(path: Path) -> dict[str, Any]:
 def test_build_ends_with_a_table_an_overlay_and_json(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["build", TINY_LOOP, "--jobs", "3", "--json", "r.json"]) == 0
+    assert main(["build", TINY, "--jobs", "3", "--json", "r.json"]) == 0
     shown = capsys.readouterr()
     for stage in stage_names():
         assert stage in shown.out
@@ -71,7 +71,7 @@ def test_build_ends_with_a_table_an_overlay_and_json(
     assert content["overlay"] == str(workshop.overlay)
     assert content["results"]["timing"]["wns"] == 0.512
     assert read_manifest(workshop.overlay / MANIFEST_NAME).bitstream is not None
-    assert main(["build", TINY_LOOP]) == 0
+    assert main(["build", TINY]) == 0
     assert "implementation: unchanged" in capsys.readouterr().err
 
 
@@ -79,7 +79,7 @@ def test_failed_stage_is_exit_code_1_with_its_message_last(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workshop.fail("synthesis", "license")
-    assert main(["build", TINY_LOOP, "--json", "r.json"]) == 1
+    assert main(["build", TINY, "--json", "r.json"]) == 1
     shown = capsys.readouterr()
     assert "stage synthesis failed" in shown.err
     assert "[Common 17-345]" in shown.err
@@ -92,7 +92,7 @@ def test_missing_tools_are_exit_code_3_after_everything_that_needs_none(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(workshop.bin)
-    assert main(["build", TINY_LOOP, "--json", "r.json"]) == 3
+    assert main(["build", TINY, "--json", "r.json"]) == 3
     shown = capsys.readouterr()
     assert "note: no HLS and no Vivado here" in shown.err
     assert "source its settings64.sh" in shown.err
@@ -104,7 +104,7 @@ def test_versions_that_do_not_belong_together_are_noted_at_once(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workshop.configure(versions={"vivado": "2024.2"})
-    main(["build", TINY_LOOP, "--until", "render"])
+    main(["build", TINY, "--until", "render"])
     shown = capsys.readouterr().err
     assert "note: vitis_hls 2022.1" in shown
     assert "differ" in shown
@@ -115,14 +115,15 @@ def test_dry_run_renders_and_shows_every_command_without_tools(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(workshop.bin)
-    assert main(["build", TINY_LOOP, "--dry-run"]) == 0
+    assert main(["build", TINY, "--dry-run"]) == 0
     shown = capsys.readouterr().out
     build = workshop.new_build().directory
-    for text in ("make test", f"vitis_hls -f {build}/scripts/hls.tcl", f"-source {build}/scripts/implementation.tcl",
+    scripts = build / "scripts"
+    for text in ("make test", f"vitis_hls -f {scripts}/hls_array.tcl", f"-source {scripts}/implementation.tcl",
                  f"overlay: {workshop.overlay}"):  # fmt: skip
         assert text in shown
-    assert (build / "kernel/src/top.cpp").is_file()
-    assert (build / "scripts/hls_config.cfg").is_file()
+    assert (build / "kernel/src/array.cpp").is_file()
+    assert (build / "scripts/hls_array_config.cfg").is_file()
     assert workshop.calls() == []
 
 
@@ -131,7 +132,7 @@ def test_dry_run_shows_the_flow_that_was_asked_for(
 ) -> None:
     workshop.install(workshop.bin, ("v++", "vitis-run"))
     workshop.configure(version="2024.1")
-    assert main(["build", TINY_LOOP, "--dry-run", "--hls-flow", "v++"]) == 0
+    assert main(["build", TINY, "--dry-run", "--hls-flow", "v++"]) == 0
     shown = capsys.readouterr().out
     assert "v++ -c --mode hls --config" in shown
     assert "vitis-run --mode hls --package --config" in shown
@@ -153,17 +154,17 @@ def test_several_accelerators_are_built_one_after_the_other(
     ("arguments", "said"),
     [
         (["tinny"], "did you mean `tiny`"),
-        ([TINY_LOOP, "--until", "hsl"], "there is no stage 'hsl'"),
-        ([TINY_LOOP, "--from", "package", "--until", "hls"], "comes after hls"),
-        ([TINY_LOOP, "--hls-flow", "vivado_hls"], "--hls-flow vivado_hls"),
-        ([TINY_LOOP, "--vivado-version", "new"], "'new' is no version of Vivado"),
-        ([TINY_LOOP, "--jobs", "0"], "--jobs"),
-        ([TINY_LOOP, "--timeout", "0"], "--timeout"),
-        ([TINY_LOOP, "--board-files", "nowhere"], "is no directory"),
-        ([TINY_LOOP, "--json", "nowhere/r.json"], "directory does not exist"),
-        ([TINY_LOOP, "--directory", "a place with spaces"], "cannot be given to the vendor's tools"),
-        ([TINY_LOOP, "--directory", "a_file"], "a_file"),
-        ([TINY_LOOP, "--overlays", "a_file/overlays"], "a_file: is no directory; --overlays"),
+        ([TINY, "--until", "hsl"], "there is no stage 'hsl'"),
+        ([TINY, "--from", "package", "--until", "hls"], "comes after hls"),
+        ([TINY, "--hls-flow", "vivado_hls"], "--hls-flow vivado_hls"),
+        ([TINY, "--vivado-version", "new"], "'new' is no version of Vivado"),
+        ([TINY, "--jobs", "0"], "--jobs"),
+        ([TINY, "--timeout", "0"], "--timeout"),
+        ([TINY, "--board-files", "nowhere"], "is no directory"),
+        ([TINY, "--json", "nowhere/r.json"], "directory does not exist"),
+        ([TINY, "--directory", "a place with spaces"], "cannot be given to the vendor's tools"),
+        ([TINY, "--directory", "a_file"], "a_file"),
+        ([TINY, "--overlays", "a_file/overlays"], "a_file: is no directory; --overlays"),
         ([], "accelerator"),
     ],
 )
@@ -183,15 +184,15 @@ def test_directory_that_cannot_be_written_is_said(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("closed").mkdir(mode=0o555)
-    assert main(["build", TINY_LOOP, "--directory", "closed"]) == 2
+    assert main(["build", TINY, "--directory", "closed"]) == 2
     assert "closed" in capsys.readouterr().err
-    assert main(["build", TINY_LOOP, "--overlays", "closed"]) == 2
+    assert main(["build", TINY, "--overlays", "closed"]) == 2
     assert "directory of overlays cannot be written" in capsys.readouterr().err
 
 
 def test_board_files_are_given_to_the_script_of_the_block_design(workshop: Workshop) -> None:
     Path("boards").mkdir()
-    assert main(["build", TINY_LOOP, "--until", "render", "--board-files", "boards"]) == 0
+    assert main(["build", TINY, "--until", "render", "--board-files", "boards"]) == 0
     text = workshop.new_build().script("block_design.tcl").read_text()
     assert f"board.repoPaths [list {{{workshop.directory}/boards}}]" in text
 
@@ -231,7 +232,7 @@ def interrupted(workshop: Workshop, number: signal.Signals, runs: int) -> str:
     """The script in a process of its own, interrupted while its tool hangs for the ``runs``-th time; what it said."""
     environment = {**os.environ, **workshop.environment, "BFPGA_CACHE": str(cache_directory())}
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), TINY_LOOP],
+        [sys.executable, str(SCRIPT), TINY],
         cwd=workshop.directory,
         env=environment,
         stderr=subprocess.PIPE,
@@ -240,7 +241,7 @@ def interrupted(workshop: Workshop, number: signal.Signals, runs: int) -> str:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
-    while workshop.calls() != ["hls"] * runs and time.monotonic() < deadline and process.poll() is None:
+    while workshop.calls().count("hls_sequencer") != runs and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from process_designs import ZYNQ7, ZYNQMP, described
-from vendor_scripts import EVERYTHING, PATHS, design, scripts, small_accelerator
+from process_designs import ZYNQ7, ZYNQMP
+from vendor_scripts import PATHS, design, scripts, small_accelerator
 
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.variants import fitting_boards, on_board
+from bfpga.contract.processes import PROCESSES
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import block_design
 from bfpga.vendor.build_scripts import STAGES, ScriptOptions, ScriptPaths, render_scripts
@@ -29,20 +30,20 @@ def keys(text: str) -> dict[str, str]:
 
 
 def test_every_stage_has_its_script() -> None:
-    assert set(scripts()) == {f"{stage}.tcl" for stage in STAGES} | {"hls_config.cfg"}
+    hls = {f"hls_{process}{end}" for process in PROCESSES for end in (".tcl", "_config.cfg")}
+    assert set(scripts()) == {f"{stage}.tcl" for stage in STAGES[1:]} | hls
 
 
 @pytest.mark.parametrize("accelerator", FAMILIES)
 def test_both_flows_of_hls_ask_for_the_same(accelerator: str) -> None:
-    tcl, config = scripts(accelerator)["hls.tcl"], keys(scripts(accelerator)["hls_config.cfg"])
+    tcl = scripts(accelerator)["hls_sequencer.tcl"]
+    config = keys(scripts(accelerator)["hls_sequencer_config.cfg"])
     vendor, library, name, version = kernel_vlnv().split(":")
     assert f"set_part {{{config['part']}}}" in tcl
     assert f"create_clock -period {config['clock'].removesuffix('ns')} " in tcl
     assert config["clock_uncertainty"] == "27%"
     assert "set_clock_uncertainty 27%\n" in tcl
     assert f"add_files {{{config['syn.file']}}} -cflags {{{config['syn.cflags']}}}" in tcl
-    assert f"add_files -tb {{{config['tb.file']}}} -cflags {{{config['tb.cflags']}}}" in tcl
-    assert f"csim_design -clean -argv {{{config['csim.argv']}}}" in tcl
     assert f"set_top {config['syn.top']}\n" in tcl
     assert (config["package.ip.vendor"], config["package.ip.library"]) == (vendor, library)
     assert (config["package.ip.name"], config["package.ip.version"]) == (name, version)
@@ -57,19 +58,18 @@ def test_c_synthesis_of_the_output_stage_leaves_more_for_wires_on_ultrascale() -
 
 
 def test_sources_are_those_of_the_rendered_project() -> None:
-    accelerator = described(ZYNQ7)
+    accelerator = load_accelerator(ZYNQ7)
     rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
-    config = keys(scripts()["hls_config.cfg"])
-    for key in ("syn.file", "tb.file"):
-        assert str(Path(config[key]).relative_to(PATHS.sources)) in rendered
+    config = keys(scripts()["hls_sequencer_config.cfg"])
+    source = str(Path(config["syn.file"]).relative_to(PATHS.sources))
     folders = [Path(word[2:]) for word in config["syn.cflags"].split() if word.startswith("-I")]
     assert {str(folder.relative_to(PATHS.sources)) for folder in folders} == {"include", "src"}
-    assert kernel_vlnv().split(":")[2] in rendered["src/top.cpp"]
+    assert f"void {kernel_vlnv().split(':')[2]}(" in rendered[source]
 
 
 @pytest.mark.parametrize("accelerator", FAMILIES)
 def test_a_script_is_done_when_its_result_has_its_final_name(accelerator: str) -> None:
-    for stage in STAGES:
+    for stage in (*(f"hls_{process}" for process in PROCESSES), *STAGES[1:]):
         lines = scripts(accelerator)[f"{stage}.tcl"].rstrip().splitlines()
         result = PATHS.result(stage)
         rename = f"file rename -force {{{result}.partial}} {{{result}}}"
@@ -94,22 +94,15 @@ def test_no_variable_and_no_arithmetic_is_left_in_literals() -> None:
 
 
 def test_options_show_in_the_scripts() -> None:
-    options = ScriptOptions(
-        csim=True, synthesis_minutes=17, implementation_minutes=23, board_files=Path("/opt/board_files")
-    )
+    options = ScriptOptions(synthesis_minutes=17, implementation_minutes=23, board_files=Path("/opt/board_files"))
     rendered = render_scripts(design(), PATHS, 6, options)
-    assert "csim_design" in rendered["hls.tcl"]
-    assert "cosim_design" not in rendered["hls.tcl"]
     assert "wait_on_run -timeout 17 synth_1" in rendered["synthesis.tcl"]
     assert "wait_on_run -timeout 23 impl_1" in rendered["implementation.tcl"]
     assert "launch_runs impl_1 -to_step write_bitstream -jobs 6" in rendered["implementation.tcl"]
     assert "set_param board.repoPaths [list {/opt/board_files}]" in rendered["block_design.tcl"]
 
 
-def test_simulations_are_left_out_unless_asked_for() -> None:
-    text = render_scripts(design(), PATHS, 1)["hls.tcl"]
-    assert "csim_design" not in text
-    assert "cosim_design" not in text
+def test_a_folder_of_board_files_is_named_only_if_it_is_given() -> None:
     assert "board.repoPaths" not in render_scripts(design(), PATHS, 1)["block_design.tcl"]
 
 
@@ -125,7 +118,7 @@ def test_missing_board_files_are_explained_with_where_to_get_them() -> None:
 def test_relative_paths_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     rendered = render_scripts(design(), ScriptPaths(Path("kernel"), Path("build")), 1)
-    assert f"cd {{{tmp_path}/build}}" in rendered["hls.tcl"]
+    assert f"cd {{{tmp_path}/build}}" in rendered["hls_array.tcl"]
     assert check_scripts(design(), rendered) == []
 
 
@@ -164,7 +157,7 @@ def test_names_of_parts_that_are_no_names_are_refused(field: str) -> None:
 
 
 def test_same_input_gives_the_same_text() -> None:
-    assert render_scripts(design(), PATHS, 4, EVERYTHING) == scripts()
+    assert render_scripts(design(), PATHS, 4) == scripts()
 
 
 def test_fitting_boards_are_of_the_family_and_hold_the_array() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from process_designs import OF_LOOP, TINY_LOOP
+from process_designs import TINY
 from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.errors import ConfigurationError
@@ -35,7 +35,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return Workshop(tmp_path)
 
 
-@pytest.mark.parametrize("accelerator", [TINY_LOOP, f"kv260_dense{OF_LOOP}"])
+@pytest.mark.parametrize("accelerator", [TINY, "kv260_dense"])
 @pytest.mark.parametrize(
     ("flow", "programs", "version"),
     [
@@ -57,13 +57,15 @@ def test_build_gives_a_complete_overlay(
     assert report.error is None
     assert [item.stage for item in report.outcomes] == stage_names()
     assert {item.status for item in report.outcomes} == {"done"}
-    assert workshop.calls() == (["hls", "hls_package"] if flow == "v++" else ["hls"]) + TOOL_STAGES[1:]
+    assert workshop.stages() == TOOL_STAGES
+    assert any(call.endswith("_package") for call in workshop.calls()) == (flow == "v++")
     assert report.overlay == workshop.overlay
     manifest = read_manifest(workshop.overlay / MANIFEST_NAME)
     design = workshop.design
     assert manifest.accelerator.digest == design.accelerator.digest
     assert manifest.clock.actual_mhz == pytest.approx(design.clock.actual_mhz, rel=1e-6)
-    assert manifest.tools == {
+    assert manifest.tools is not None
+    assert {name: tool for name, tool in manifest.tools.items() if name != "ips"} == {
         "hls": {"program": flow, "version": version},
         "vivado": {"program": "vivado", "version": version},
         "board_files": design.accelerator.board.board_part.rpartition(":")[0] + ":1.0",
@@ -107,7 +109,7 @@ def test_until_ends_a_build_and_the_next_goes_on(workshop: Workshop) -> None:
     assert not workshop.overlay.exists()
     report = workshop.run()
     assert [item.stage for item in report.outcomes if item.status == "kept"] == stage_names()[:6]
-    assert workshop.calls() == TOOL_STAGES
+    assert workshop.stages() == TOOL_STAGES
 
 
 def test_from_does_a_stage_and_all_after_it_again(workshop: Workshop) -> None:
@@ -115,7 +117,7 @@ def test_from_does_a_stage_and_all_after_it_again(workshop: Workshop) -> None:
     report = workshop.run(redo_from="synthesis")
     done = [item.stage for item in report.outcomes if item.status == "done"]
     assert done == stage_names()[stage_names().index("synthesis") :]
-    assert workshop.calls() == [*TOOL_STAGES, "synthesis", "implementation"]
+    assert workshop.stages() == [*TOOL_STAGES, "synthesis", "implementation"]
 
 
 def test_stages_that_do_not_exist_or_contradict_are_refused(workshop: Workshop) -> None:
@@ -149,8 +151,8 @@ def test_changed_accelerator_is_built_again_in_the_same_directory(workshop: Work
 @pytest.mark.parametrize(
     ("place", "first_done"),
     [
-        ("kernel/src/top.cpp", "render"),
-        ("ip/component.xml", "hls"),
+        ("kernel/src/array.cpp", "render"),
+        ("ip/array/component.xml", "hls"),
         ("vivado/bfpga.xpr", "block_design"),
         ("reports/synthesis.txt", "synthesis"),
         ("overlay/bfpga.bit", "implementation"),
@@ -204,5 +206,5 @@ def test_every_stage_says_what_it_is_for() -> None:
 def test_estimates_of_hls_are_kept_as_a_result(workshop: Workshop) -> None:
     build = workshop.new_build()
     run_build(build, workshop.reporter, until="hls_check")
-    estimate = {"clock_ns": 7.0, "lut": 41242, "ff": 32616, "dsp": 198, "bram18": 100, "uram": 0}
+    estimate = {"clock_ns": 7.0, "lut": 41238, "ff": 32616, "dsp": 198, "bram18": 96, "uram": 0}
     assert build.results["hls_check"]["estimate"] == estimate

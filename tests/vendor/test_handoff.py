@@ -9,22 +9,22 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from process_designs import OF_PROCESSES, TINY, described
+from process_designs import TINY
 
-from bfpga.accelerator.loader import accelerator_names
+from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS, REGISTER_SPACE, REGISTERS, Control
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design
 from bfpga.vendor.handoff import derived_parameters, render_handoff
 from bfpga.vendor.ip_registers import counter_registers, dma_registers, interrupt_controller_registers, kernel_registers
 from bfpga.vendor.kernel_ips import kernel_vlnv
 
-#: One accelerator of each family of processing systems, and one whose kernel is processes.
-FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense", "processes": TINY}
-NAMES = [*accelerator_names(), TINY, f"kv260_dense{OF_PROCESSES}"]
+#: One accelerator of each family of processing systems, and the smallest.
+FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense", "small": TINY}
+NAMES = accelerator_names()
 
 
 def design(name: str) -> BlockDesign:
-    return block_design(described(name))
+    return block_design(load_accelerator(name))
 
 
 def document(name: str) -> ElementTree.Element:

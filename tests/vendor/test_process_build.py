@@ -1,4 +1,4 @@
-"""A build of a kernel of processes with stand-ins for the vendor's tools: six IPs, each made, checked, kept alone."""
+"""The IPs of a build with stand-ins for the vendor's tools: six IPs, each made, checked, kept alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from process_designs import TINY, process_source
+from process_designs import TINY
 from vendor_tools.artefacts import component_xml, csynth_xml
 from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import PROCESSES, process_function
-from bfpga.errors import ConfigurationError
 from bfpga.vendor import render
 from bfpga.vendor.bitstream import hls_stages, source_stages
 from bfpga.vendor.bitstream.hls_gates import PROCESS_LOOPS
@@ -36,12 +35,10 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setenv("CXX", str(HERE / "c++"))
     monkeypatch.setattr(source_stages, "check_scripts", lambda design, scripts: [])
     real = render.render_kernel
-    files = {f"src/{process}.cpp": process_source(process) for process in PROCESSES}
     changed: dict[str, str] = {}
 
     def rendered(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
-        texts = files | real(name, digest, config)
-        return {path: text + changed.get(path, "") for path, text in texts.items()}
+        return {path: text + changed.get(path, "") for path, text in real(name, digest, config).items()}
 
     for module in (render, hls_stages, source_stages):
         monkeypatch.setattr(module, "render_kernel", rendered)
@@ -68,7 +65,6 @@ def test_all_ips_are_synthesised_and_lie_in_the_repository(workshop: Workshop, f
         assert (build / "reports" / f"hls_{process}.xml").is_file()
         assert (build / "logs" / f"hls_{process}.log").is_file()
     manifest = read_manifest(workshop.overlay / MANIFEST_NAME)
-    assert manifest.systolic.kernel == "processes"
     assert manifest.tools is not None
     ips = manifest.tools["ips"]
     assert ips.keys() == {f"xilinx.com:hls:{process_function(process)}:1.0" for process in PROCESSES}
@@ -250,9 +246,3 @@ def test_an_exported_ip_with_another_port_stops_at_its_check(workshop: Workshop)
     report = workshop.run()
     assert report.failed_stage == "ip_check"
     assert "the IP bfpga_array of the design" in str(report.error)
-
-
-def test_co_simulation_is_refused_before_anything_is_run(workshop: Workshop) -> None:
-    with pytest.raises(ConfigurationError, match="simulations of the HLS tool run one IP"):
-        workshop.run(cosim=True)
-    assert workshop.calls() == []

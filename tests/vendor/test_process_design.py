@@ -5,27 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from process_designs import OF_PROCESSES, TINY, described
+from process_designs import TINY
 from vendor_tools.artefacts import component_xml, driver_header
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.processes import HOST_STREAMS, PROCESSES, process_function, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
-from bfpga.errors import ConfigurationError
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.ip_check import check_ip
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, block_design
-from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, render_scripts
 from bfpga.vendor.kernel_ips import FIFO_IP, kernel_ips
 from bfpga.vendor.overlay_files import make_manifest
 
-DENSE = [TINY, *(f"{name}{OF_PROCESSES}" for name in accelerator_names() if name.endswith("_dense"))]
+DENSE = [TINY, *(name for name in accelerator_names() if name.endswith("_dense"))]
 #: Cell of each process.
 CELLS = {process: "accelerator" if process == "sequencer" else process for process in PROCESSES}
 
 
 def design(name: str = TINY) -> BlockDesign:
-    return block_design(described(name))
+    return block_design(load_accelerator(name))
 
 
 # Cells and links
@@ -93,20 +91,10 @@ def test_every_ip_and_fifo_hangs_on_the_clock_and_the_reset() -> None:
             assert f"{cell.name}/s_axis_aresetn" in nets["peripheral_reset"]
 
 
-def test_a_driver_sees_the_same_registers_dmas_and_interrupts() -> None:
-    loop, processes = block_design(load_accelerator("tiny")), design()
-    assert processes.segments == loop.segments
-    manifests = [make_manifest(target, {"handoff": None, "bitstream": None}) for target in (loop, processes)]
-    for name in ("cells", "dma", "interrupts", "clock", "board", "layout"):
-        assert getattr(manifests[0], name) == getattr(manifests[1], name)
-    assert manifests[1].interrupts == INTERRUPTS
-    assert manifests[1].systolic.kernel == "processes"
-
-
-@pytest.mark.parametrize("options", [ScriptOptions(csim=True), ScriptOptions(cosim=True)], ids=["csim", "cosim"])
-def test_simulations_of_the_hls_tool_are_refused_with_what_there_is_instead(options: ScriptOptions) -> None:
-    with pytest.raises(ConfigurationError, match=r"tiny_processes is a kernel of processes.*`make test`"):
-        render_scripts(design(), ScriptPaths(Path("/kernel"), Path("/build")), 1, options)
+def test_a_driver_sees_registers_dmas_and_interrupts_and_nothing_of_the_other_processes() -> None:
+    manifest = make_manifest(design(), {"handoff": None, "bitstream": None})
+    assert manifest.cells.keys() == {"accelerator", "clock_counter", "tensor_dma", "weight_dma", "interrupt_controller"}
+    assert manifest.interrupts == INTERRUPTS
 
 
 # What C synthesis exports

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from process_designs import TINY, ZYNQ7, ZYNQMP
 from script_mutations import BLOCK, MUTATIONS
-from vendor_scripts import EVERYTHING, PATHS, Mutation, design, scripts, small_accelerator
+from vendor_scripts import PATHS, Mutation, design, scripts, small_accelerator
 
 from bfpga.accelerator.boards import names
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
@@ -45,7 +45,7 @@ def test_scripts_pass_on_every_board(board: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [ScriptOptions(), ScriptOptions(csim=True), ScriptOptions(cosim=True), ScriptOptions(board_files=Path("/boards"))],
+    [ScriptOptions(), ScriptOptions(board_files=Path("/boards"))],
     ids=str,
 )
 def test_scripts_pass_with_every_option(options: ScriptOptions) -> None:
@@ -57,18 +57,13 @@ def test_scripts_pass_with_every_option(options: ScriptOptions) -> None:
     seed=st.integers(0, 2**32 - 1),
     board=st.sampled_from(names("boards")),
     streams=st.sampled_from([32, 64, 512]),
-    processes=st.booleans(),
 )
-def test_scripts_of_random_arrays_pass(seed: int, board: str, streams: int, processes: bool) -> None:
+def test_scripts_of_random_arrays_pass(seed: int, board: str, streams: int) -> None:
     accelerator = small_accelerator(board)
     config = random_config(np.random.default_rng(seed))
     config = replace(config, dsp=accelerator.board.dsp_kind, weight_stream_bits=streams)
-    config = replace(config, kernel="loop", hop_columns=0)
-    if processes:
-        config = replace(config, kernel="processes", beside=())
     target = block_design(replace(accelerator, systolic=config))
-    options = ScriptOptions() if processes else EVERYTHING
-    assert check_scripts(target, render_scripts(target, PATHS, 3, options)) == []
+    assert check_scripts(target, render_scripts(target, PATHS, 3)) == []
 
 
 @pytest.mark.parametrize(("accelerator", "board"), PAIRS)
@@ -175,8 +170,6 @@ def test_block_design_with_a_narrow_stream_is_found() -> None:
 #: Lines whose loss changes nothing, and why.
 HARMLESS = {
     "close_project": "the end of a batch closes the project as well",
-    "csim_design": "an option of the user, not a step that others need",
-    "cosim_design": "an option of the user, not a step that others need",
 }
 
 

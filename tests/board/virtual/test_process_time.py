@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pynq")
 
-from kernel_pairs import small
+from kernel_pairs import SMALL
 from small_networks import compiled, residual_network
 
 from bfpga.board.virtual.clock_counter import FIRST_BEAT_CLOCKS
@@ -32,13 +32,12 @@ from bfpga.verify.virtual_boards import VirtualBoards
 
 pytestmark = pytest.mark.board
 #: The kernel of other tests.
-CONFIG = small(position_bins=16, wide_words=256)
 SAMPLES = 64
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    return replace(compiled(residual_network(), tmp_path_factory.mktemp("residual"), CONFIG), digest="0" * 64)
+    return replace(compiled(residual_network(), tmp_path_factory.mktemp("residual"), SMALL), digest="0" * 64)
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +108,8 @@ def test_three_percent_of_the_schedule_is_the_limit() -> None:
 def test_clocks_of_many_samples_follow_from_a_few(program: Program) -> None:
     step = start_of(program)
     for samples in (1, FOLLOWED_SAMPLES, 24):
-        exact = schedule(CONFIG, in_stream(step.operations, samples, step.ahead)).clocks
-        assert abs(start_clocks(CONFIG, step.operations, samples, step.ahead) - exact) <= 0.002 * exact
+        exact = schedule(SMALL, in_stream(step.operations, samples, step.ahead)).clocks
+        assert abs(start_clocks(SMALL, step.operations, samples, step.ahead) - exact) <= 0.002 * exact
 
 
 def test_descriptors_of_a_stream_tell_what_operations_wait_for(program: Program) -> None:
@@ -119,13 +118,13 @@ def test_descriptors_of_a_stream_tell_what_operations_wait_for(program: Program)
     for operation in step.operations:
         if operation.descriptor.operation == Operation.LOAD and operation.transfer is not None:
             values.on_array(operation.transfer.tensor)
-    packets = SamplePackets(step.operations, CONFIG, step.ahead)
+    packets = SamplePackets(step.operations, SMALL, step.ahead)
     packet = packets.pack(values.array, 0, samples).tobytes()
-    descriptors = list(read_descriptors(packet, CONFIG))
+    descriptors = list(read_descriptors(packet, SMALL))
     assert len(descriptors) == samples * len(step.operations)
-    expected = start_counts([step.operations[index] for index in packets.sent(samples)], CONFIG).reshape(-1, 5)
+    expected = start_counts([step.operations[index] for index in packets.sent(samples)], SMALL).reshape(-1, 5)
     found = received_counts(descriptors)
     np.testing.assert_array_equal(np.where(expected > 0, found, 0), expected)
-    assert list(read_descriptors(packet[: 4 * DESCRIPTOR_WORDS - 1], CONFIG)) == []
+    assert list(read_descriptors(packet[: 4 * DESCRIPTOR_WORDS - 1], SMALL)) == []
     load = replace(descriptors[0], operation=int(Operation.LOAD), after_loads=0)
     assert received_counts([load] * 66_000 + [replace(load, after_loads=65_990 & 0xFFFF)])[-1][0] == 65_990

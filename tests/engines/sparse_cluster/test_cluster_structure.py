@@ -1,16 +1,19 @@
-"""What the text of the sparse cluster's headers says about its memories: requirements that are met by reading."""
+"""Memories of the sparse cluster: what the text of its headers says, and which unit is joined to which queue."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cluster_configs import CLUSTER
 
+from bfpga.contract.processes import BROADCAST, DISTRIBUTOR, process_streams
 from bfpga.vendor.render import library_directory
 
-ROOM = library_directory() / "bfpga" / "sparse_cluster"
-HEADERS = sorted(ROOM.rglob("*.hpp"))
+ROOM = library_directory() / "bfpga"
+HEADERS = sorted(path for part in ("sparse_cluster", "processes/cluster") for path in (ROOM / part).rglob("*.hpp"))
 STORAGE = re.compile(r"#pragma HLS BIND_STORAGE (.*)")
 DEPENDENCE = re.compile(r"#pragma HLS DEPENDENCE (.*)")
 
@@ -24,13 +27,19 @@ def test_memories_are_ram_or_registers(header: Path) -> None:
         assert fields["impl"] in ("bram", "lutram")
 
 
-def test_every_unit_has_a_memory_of_its_own() -> None:
-    """SC R39, R40, R45: unit and memory are one class: memory i serves unit i only, and a unit has no other source"""
-    text = (ROOM / "unit.hpp").read_text()
-    unit = text[text.index("class SparseUnit") :]
-    assert unit.count("SegmentMemory<Config> memory_;") == 1
-    everywhere = "".join(path.read_text() for path in HEADERS if path != ROOM / "memory.hpp")
-    assert everywhere.count("SegmentMemory<") == 1, "no memory but those of units, and no other reader"
+@pytest.mark.parametrize(("variant", "products"), [("E", 4), ("B", 4), ("C", 6), ("D", 6)])
+def test_every_unit_has_a_memory_of_its_own(variant: str, products: int) -> None:
+    """SC R39, R40, R45: queue i holds piece i, values with their places, and is joined to unit i alone."""
+    config = replace(CLUSTER, cluster_variant=variant, cluster_products=products)
+    streams = process_streams(config)
+    for number in range(config.cluster_units):
+        own = [stream for stream in streams if stream.name == f"pieces_{number}"]
+        assert [(stream.source, stream.depth) for stream in own] == [(DISTRIBUTOR, config.cluster_queue)]
+        unit = f"unit_{number}"
+        readers = {stream.target for stream in own} | {s.target for s in streams if s.source == f"gather_{number}"}
+        assert readers - {f"gather_{number}"} == {unit}
+        before = {stream.source for stream in streams if stream.target in (unit, f"gather_{number}")}
+        assert before <= {DISTRIBUTOR, BROADCAST, f"gather_{number}"}, "no other unit, and no memory of another one"
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.relative_to(ROOM).as_posix())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bfpga.contract.processes import SEQUENCER
 from bfpga.contract.registers import (
     ARGUMENT_REGISTERS,
     BLOCK_REGISTERS,
@@ -23,11 +24,11 @@ ROWS = {
 
 
 def component_xml(design: BlockDesign, widths: Mapping[str, int] | None = None, offset: int = 0, tlast: bool = True,
-                  vlnv: str = "", pins: Sequence[str] = (), part: str = "",
+                  vlnv: str = "", pins: Sequence[str] = (), part: str = SEQUENCER,
                   control: bool | None = None) -> str:  # fmt: skip
-    """IP-XACT of the kernel as Vitis HLS writes it; the options make it wrong. ``offset``: added to every argument.
+    """IP-XACT of an IP as Vitis HLS writes it; the options make it wrong. ``offset``: added to every argument.
 
-    ``part``: the process that the IP is, where the kernel is several. ``control``: whether it has an AXI-Lite port.
+    ``part``: the process that the IP is. ``control``: whether it has an AXI-Lite port.
     """
     ip = ip_of(design, part)
     control = ip.control if control is None else control
@@ -137,13 +138,12 @@ CSYNTH_USED = {"BRAM_18K": 100, "DSP": 198, "FF": 32616, "LUT": 41242, "URAM": 0
 def csynth_xml(
     design: BlockDesign, intervals: Mapping[str, int | None] | None = None, without: Sequence[str] = (),
     estimated_ns: float | None = None, used: Mapping[str, int] | None = None, period_ns: float | None = None,
-    part: str = "",
+    part: str = SEQUENCER,
 ) -> str:  # fmt: skip
     """`csynth.xml` as Vitis HLS writes it, made up: every stated loop at its interval unless ``intervals`` says else.
 
     ``intervals``: None for a loop that is not pipelined. ``without``: labels that the report does not name.
-    ``part``: the
-    process of the IP, where the kernel is several; each takes an equal part of the resources.
+    ``part``: the process of the IP; each takes an equal part of the resources.
     """
     ip = ip_of(design, part)
     board = design.accelerator.board
@@ -181,7 +181,7 @@ def _elements(numbers: Mapping[str, int]) -> str:
 
 
 def ip_of(design: BlockDesign, part: str) -> KernelIp:
-    """The IP of a process, or the one that the whole kernel is."""
+    """The IP of a process."""
     return next(ip for ip in kernel_ips(design.accelerator.systolic) if ip.part == part)
 
 
@@ -198,8 +198,7 @@ def write_artefacts(design: BlockDesign, directory: Path) -> dict[str, str]:
             drivers = folder / "ip" / "drivers" / "bfpga_systolic_v1_0" / "src"
             drivers.mkdir(parents=True)
             (drivers / "xbfpga_systolic_hw.h").write_text(driver_header())
-        suffix = f"_{ip.function}" if ip.part else ""
-        own |= {f"ip{suffix}": str(folder / "ip"), f"csynth{suffix}": str(folder / "csynth.xml")}
+        own |= {f"ip_{ip.function}": str(folder / "ip"), f"csynth_{ip.function}": str(folder / "csynth.xml")}
     (directory / "system.hwh").write_text(render_handoff(design))
     (directory / "system.bit").write_bytes(bitstream(board.part, board.processing_system))
     (directory / "utilization.txt").write_text(utilization_report(design))

@@ -75,13 +75,11 @@ proc get_ipdefs {args} {
     return [string map {* 1.0} $pattern]
 }
 proc in_repository {name} {
-    foreach place {component.xml */component.xml} {
-        foreach file [glob -nocomplain [file join $::ip_repository $place]] {
-            set channel [open $file r]
-            set found [string match "*<spirit:name>$name<*" [read $channel]]
-            close $channel
-            if {$found} { return 1 }
-        }
+    foreach file [glob -nocomplain [file join $::ip_repository */component.xml]] {
+        set channel [open $file r]
+        set found [string match "*<spirit:name>$name<*" [read $channel]]
+        close $channel
+        if {$found} { return 1 }
     }
     return 0
 }

@@ -64,7 +64,7 @@ def fail(stage, mode):
     if mode == "y2k22":
         say(Y2K22)
         sys.exit(1)
-    if mode == "part" and stage == "hls":
+    if mode == "part" and stage.startswith("hls_"):
         say("ERROR: [HLS 200-1023] Part 'xc7z999' is not installed.")
         sys.exit(1)
 
@@ -88,7 +88,7 @@ def source_of(path):
 
 def of_top(config, key, top):
     """What is handed out for a top function."""
-    return config.get(f"{key}_{top}", config.get(key, ""))
+    return config[f"{key}_{top}"]
 
 
 def top_of(script):
@@ -106,11 +106,7 @@ def run_config(words, config):
     if f"void {top}(" not in source_of(options["syn.file"]):
         say("ERROR: [HLS 200-70] the top function was not found")
         sys.exit(1)
-    if "--cosim" in words:
-        if not os.path.isdir(os.path.join(folder, "syn")):
-            say("ERROR: [HLS 200-101] there is no synthesized design to simulate")
-            sys.exit(1)
-    elif "--package" not in words:
+    if "--package" not in words:
         os.makedirs(os.path.join(folder, "syn", "report"))
         shutil.copy(of_top(config, "csynth", top), os.path.join(folder, "syn", "report", "csynth.xml"))
     elif not os.path.isdir(os.path.join(folder, "syn")):
@@ -130,7 +126,7 @@ def main():
     script = script_of(name, words)
     stage = os.path.basename(script).split(".")[0]
     if script.endswith(".cfg"):
-        step = "_cosim" if "--cosim" in words else "_package" if "--package" in words else ""
+        step = "_package" if "--package" in words else ""
         stage = stage[: -len("_config")] + step
     with open(config["calls"], "a") as file:
         file.write(f"{stage} {name}\n")
@@ -142,11 +138,13 @@ def main():
         run_config(words, config)
         return
     environment = {**os.environ, "STAND_IN_MODE": mode, "STAND_IN_STAGE": stage}
-    for key in ("version", "ip", "csynth", "hwh", "bit", "utilization", "timing", "wns", "whs", "part", "clock_hz"):
+    for key in ("version", "hwh", "bit", "utilization", "timing", "wns", "whs", "part", "clock_hz"):
         environment[f"STAND_IN_{key.upper()}"] = str(config.get(key, ""))
     if stage.startswith("hls"):
         top = top_of(script)
         environment |= {f"STAND_IN_{key.upper()}": of_top(config, key, top) for key in ("ip", "csynth")}
+    else:
+        environment |= {"STAND_IN_IP": "", "STAND_IN_CSYNTH": ""}
     sys.stdout.flush()
     os.execvpe("tclsh", ["tclsh", os.path.join(HERE, "commands.tcl"), script], environment)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from process_designs import TINY_LOOP, described
+from process_designs import TINY
 from vendor_tools.artefacts import write_artefacts
 
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.vendor.bitstream.pipeline import BuildReport, SilentReporter, run_build
 from bfpga.vendor.bitstream.stage import Build, BuildSettings
 from bfpga.vendor.bitstream.tools import Search
@@ -22,6 +24,8 @@ from bfpga.vendor.block_design import BlockDesign, block_design
 
 HERE = Path(__file__).parent
 PROGRAMS = ("vivado", "vitis_hls", "vitis-run", "v++")
+#: The call for the IP that is synthesised first.
+FIRST_IP = "hls_sequencer"
 
 
 @dataclass
@@ -42,11 +46,11 @@ class Workshop:
     """Stand-ins in `tools`, their files in `artefacts`, builds in `build`, overlays in `overlays`."""
 
     def __init__(
-        self, directory: Path, accelerator: str = TINY_LOOP, programs: tuple[str, ...] = ("vivado", "vitis_hls"),
+        self, directory: Path, accelerator: str = TINY, programs: tuple[str, ...] = ("vivado", "vitis_hls"),
         version: str = "2022.1",
     ) -> None:  # fmt: skip
         self.directory = directory
-        self.design: BlockDesign = block_design(described(accelerator))
+        self.design: BlockDesign = block_design(load_accelerator(accelerator))
         self.config: dict[str, Any] = {
             **write_artefacts(self.design, directory / "artefacts"),
             "version": version,
@@ -81,8 +85,9 @@ class Workshop:
         self.config.update(settings)
         (self.directory / "stand_in.json").write_text(json.dumps(self.config))
 
-    def fail(self, stage: str, mode: str) -> None:
-        self.configure(failures={stage: mode})
+    def fail(self, call: str, mode: str) -> None:
+        """From now on one call fails: a stage's, or of the stage `hls` that for its first IP."""
+        self.configure(failures={FIRST_IP if call == "hls" else call: mode})
 
     def artefact(self, key: str, content: str | bytes) -> None:
         """Replace what a stand-in hands out."""
@@ -91,7 +96,7 @@ class Workshop:
 
     def new_build(
         self, flow: str = "auto", limit_seconds: float = 60.0, version: Version | None = None, jobs: int = 2,
-        cosim: bool = False, accepted: tuple[str, ...] = (),
+        accepted: tuple[str, ...] = (),
     ) -> Build:  # fmt: skip
         """A build as the script would set it up."""
         self.configure()
@@ -102,7 +107,6 @@ class Workshop:
             jobs=jobs,
             limit_seconds=limit_seconds,
             vectors=lambda config: {"starts.txt": b""},
-            cosim=cosim,
             accepted=accepted,
         )
         return Build(self.design, settings, discover(flow, version, Search(self.environment, ())))
@@ -112,9 +116,14 @@ class Workshop:
         return run_build(self.new_build(**settings), self.reporter, until, redo_from)
 
     def calls(self) -> list[str]:
-        """The stages in which a stand-in was called so far."""
+        """The scripts with which stand-ins were called so far."""
         path = Path(self.config["calls"])
         return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def stages(self) -> list[str]:
+        """The stages of these calls; those for the IPs of the kernel are one stage."""
+        names = ("hls" if call.startswith("hls_") else call for call in self.calls())
+        return [name for name, _ in itertools.groupby(names)]
 
     @property
     def overlay(self) -> Path:

@@ -1,14 +1,15 @@
 """Products of a kernel with a systolic array and a skip array of activations: which of the two computes each layer.
 
 The rule `dispatch` of a layer (SC R11-R13) makes a threshold: with at most so many values of its input other than zero
-the skip array computes it. `cost`: where it takes fewer clocks; `majority`: where most values are zeros; `band`: where
-enough are zeros, clocks decide between its limits. A layer whose input may lie on either side gets both ways, and the
-count of the layer that writes its input decides for each sample (contract/predicates.py). Where nobody counts the
-input, the zeros of the calibration samples decide for all samples.
+the skip array computes it. `cost`: where it takes fewer clocks; `majority`: where half of the values or more are zeros;
+`band`: where enough are zeros, clocks decide between its limits. A layer whose input may lie on either side gets both
+ways, and the count of the layer that writes its input decides for each sample (contract/predicates.py). Where nobody
+counts the input, the zeros of the calibration samples decide for all samples.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,10 +57,11 @@ class ArrayClocks:
     def threshold(self, options: LayerOptions) -> int:
         """The most values with which the skip array computes the layers by their rule; -1: it never does."""
         if options.dispatch == "majority":
-            return (self.size - 1) // 2
+            return self.size // 2
         if options.dispatch == "cost":
             return self._faster()
-        sparse, dense = (int(self.size * (100 - limit) / 100) for limit in (options.band_sparse, options.band_dense))
+        sparse = math.floor(self.size * (100 - options.band_sparse) / 100)
+        dense = math.ceil(self.size * (100 - options.band_dense) / 100)
         return min(max(self._faster(), sparse), dense - 1)
 
     def _faster(self) -> int:
