@@ -218,6 +218,15 @@ def test_columns_are_in_equal_hops(tmp_path: Path) -> None:
     assert "hop_columns: is 5; must divide the 12 columns: 1, 2, 3, 4, 6, 12, or 0 for all of them" in uneven
 
 
+@pytest.mark.parametrize("form", ["processes", "loop", "auto"])
+def test_a_file_that_says_the_form_of_its_kernel_is_told_to_leave_the_key_out(tmp_path: Path, form: str) -> None:
+    """Earlier versions had two forms; there is one problem, at the key's line."""
+    line = VALID.count("\n") + 1
+    message = refusal(tmp_path, f"{VALID}    kernel: {form}\n")
+    text = "unknown key; every kernel is one of processes now (docs/kernel.md): leave the key out"
+    assert message.splitlines()[1:] == [f"  line {line}, engines[0].kernel: {text}"]
+
+
 def test_accumulators_that_do_not_fit_a_word_of_the_activation_memory_are_not_kept_there(tmp_path: Path) -> None:
     kept = refusal(tmp_path, VALID.replace("wide_memory: false", "wide_memory: true"))
     assert "wide_memory: is true; an accumulator of 32 bits must fit a word of lanes x mantissa = 16" in kept
