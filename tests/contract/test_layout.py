@@ -24,7 +24,7 @@ from bfpga.board.overlays import StagedFiles, find_overlay
 from bfpga.contract import layout as contract_layout
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Operation
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation
 from bfpga.contract.layout import VERSION, layout, layout_digest, layout_mismatch
 from bfpga.contract.program import ArrayNode
 from bfpga.contract.registers import REGISTERS
@@ -141,7 +141,7 @@ def swapped(fields: Sequence[str]) -> tuple[str, ...]:
 
 PATCHES: dict[str, tuple[str, Any]] = {
     "fields": ("FIELDS", swapped(FIELDS)),
-    "shared words": ("SHARED_WORDS", {"entry_words": "piece_rows"}),
+    "shared words": ("SHARED_WORDS", {"most_moves": "chunk_steps"}),
     "words": ("DESCRIPTOR_WORDS", DESCRIPTOR_WORDS + 16),
     "enumerations": ("ENUMERATIONS", contract_layout.ENUMERATIONS[1:]),
     "bits": ("BITS", contract_layout.BITS[1:]),
@@ -184,7 +184,7 @@ def test_headers_of_different_layouts_do_not_compile_together(tmp_path: Path, mo
 # The version of what the mapping does not hold
 
 #: Version -> SHA-256 of the bytes of ``packed_streams``.
-PACKED = {3: "81eef5595daf21d99ef43cc5f33267ef8014dcbff301ad131df42b90457ba8d2"}
+PACKED = {4: "34326a864968384cb1db880d67691315942227c1f8a865e89d7617d7a935e8af"}
 
 
 def packed_streams() -> bytes:
@@ -230,14 +230,14 @@ def test_packed_bytes_change_with_the_version_only() -> None:
 
 
 def test_words_that_fields_share_belong_to_the_operation() -> None:
-    """Issue 16, item 1: a GEMM on a skip array says more than a descriptor has words; others keep theirs."""
-    gemm = Descriptor(operation=Operation.GEMM, chunk_steps=9, chunk_buffers=3, entry_words=-1)
-    strip = Descriptor(operation=Operation.SPARSE, piece_rows=9, piece_columns=3, count_step=-1)
-    for descriptor in (gemm, strip):
+    """A GEMM on a sparse cluster says more than a descriptor has words; one on a skip array has its own there."""
+    skips = Descriptor(operation=Operation.GEMM, chunk_steps=9, chunk_buffers=3, entry_words=-1)
+    cluster = Descriptor(Operation.GEMM, Flag.CLUSTER, map_groups=9, most_moves=3, work_difference=-1)
+    for descriptor in (skips, cluster):
         assert Descriptor.from_words(descriptor.to_words()) == descriptor
-    assert gemm.to_words()[1:].tolist() == strip.to_words()[1:].tolist()
-    other = replace(gemm, operation=Operation.MAX).to_words()
-    assert other.tolist() == Descriptor(operation=Operation.MAX).to_words().tolist()
+    assert skips.to_words()[2:].tolist() == cluster.to_words()[2:].tolist()
+    other = replace(cluster, flags=0).to_words()
+    assert other.tolist() == Descriptor(operation=Operation.GEMM).to_words().tolist()
 
 
 # Files of another toolkit
