@@ -103,7 +103,7 @@ def test_prune_does_without_labels(
     ("arguments", "message"),
     [
         (["--sparsity", "80"], "--sparsity is 80; a share above 0 and up to 0.98 is needed"),
-        (["--structure", "pynq_z2_dense"], "--structure: pynq_z2_dense has no engine that passes over zero weights"),
+        (["--structure", "pynq_z2_dense"], "pynq_z2_dense has no array of stored weights that are not zero; give an"),
         (["--structure", "0x4"], "'0x4' is neither a file nor a known name"),
         (["--rate", "0"], "--rate is 0; a share above 0 and up to 1 is needed"),
         (["-n", "20"], "has 20 samples; 40 at least are needed"),

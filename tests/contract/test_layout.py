@@ -32,10 +32,6 @@ from bfpga.devices import csim, toolchain
 from bfpga.devices.csim import CSimulation
 from bfpga.engines.array import streams
 from bfpga.engines.array.shift_words import with_zero
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.sparse_cluster.streams import cluster_stream
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
-from bfpga.engines.zero_skip.streams import zero_skip_stream
 from bfpga.errors import DeviceError, ProgramError, ToolError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -188,16 +184,15 @@ def test_headers_of_different_layouts_do_not_compile_together(tmp_path: Path, mo
 # The version of what the mapping does not hold
 
 #: Version -> SHA-256 of the bytes of ``packed_streams``.
-PACKED = {3: "73f07fc8ac79befb08a60e539d67d42041dbdf007fe07a755f939a563109f1bd"}
+PACKED = {3: "81eef5595daf21d99ef43cc5f33267ef8014dcbff301ad131df42b90457ba8d2"}
 
 
 def packed_streams() -> bytes:
     """Every kind of bytes on the streams, from numbers that need no random generator."""
     narrow = SystolicConfig(columns=2, rows=4, lanes=2, format=BlockFormat(mantissa_bits=4))
     shift = SystolicConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
-    engines = SystolicConfig(
-        columns=5, rows=4, lanes=2, beside=(ZeroSkipNumbers(kernels_in_flight=3), ClusterNumbers(kernels_in_flight=3)),
-    )  # fmt: skip
+    wide = SystolicConfig(columns=3, rows=8, lanes=4)
+    skipping = replace(wide, multiplier="dsp_packed", columns=2, skip_groups=3, skip_chunk=64)
     data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words().tobytes()]
     for config in (SystolicConfig(columns=2, rows=4, lanes=2), narrow):
         limit = config.format.mantissa_max
@@ -205,12 +200,10 @@ def packed_streams() -> bytes:
         node = layer(pattern((7, 2, 3, 5), limit))
         data += [streams.pack_parameters(node, config, 0, 7), streams.pack_weights(node, config, 0, 7)]
     powers = np.left_shift(1, pattern((7, 1, 2, 5), 3) + 3)
-    wide = SystolicConfig(columns=3, rows=8, lanes=4)
     data.append(streams.pack_weights(layer(pattern((7, 2, 3, 1), 90), groups=7, reuses_taps=True), wide, 0, 7))
     data += [streams.pack_weights(layer(powers, weight_format=name), shift, 0, 7) for name in shift.weight_formats]
     sparse = pattern((7, 3, 3, 5), 90) * (pattern((7, 3, 3, 5), 1) > 0)
-    data += [zero_skip_stream(sparse * (pattern((1, 1, 1, 5), share) > 0), engines, 4) for share in (1, 2)]
-    data += [zero_skip_stream(sparse, engines, 9), cluster_stream(sparse, engines)]
+    data.append(streams.pack_weights(layer(sparse), skipping, 0, 7))
     joined = b"".join(data)
     return joined + stream_checksum(streams.pad_to(joined, 8), 64).to_bytes(4, "little")
 

@@ -1,5 +1,7 @@
 // Builds of a test, of which a call chooses one by its number.
 #pragma once
+#include <cstring>
+#include <exception>
 
 template <class... Builds>
 struct List {};
@@ -12,4 +14,16 @@ int with_build(int number, const Action& action, const List<Builds...>*) {
     const int expand[] = {(left-- == 0 ? (result = action.template apply<Builds>(), 0) : 0)...};
     static_cast<void>(expand);
     return result;
+}
+
+// Calls `own`; 0, or 2 and a message (256) if it stops with an error.
+template <class Own>
+int caught(char* message, const Own& own) {
+    try {
+        own();
+    } catch (const std::exception& error) {
+        std::strncpy(message, error.what(), 255);
+        return 2;
+    }
+    return 0;
 }

@@ -2,7 +2,6 @@
 // the sums of output pixels.
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,13 +71,7 @@ struct Run {
 
     template <class Config>
     int apply() const {
-        try {
-            run<Config>();
-        } catch (const std::exception& error) {
-            std::strncpy(start->message, error.what(), 255);
-            return 2;
-        }
-        return 0;
+        return caught(start->message, [this] { this->template run<Config>(); });
     }
 
     template <class Config>

@@ -1,8 +1,6 @@
 // processes/cluster: what stands before and behind the units of a kernel's cluster, by itself. Weight words become
 // steps; blocks of the full grid become sums of output pixels.
 #include <cstdint>
-#include <cstring>
-#include <exception>
 #include <memory>
 
 #include "bfpga/processes/cluster/grid_sums.hpp"
@@ -44,23 +42,12 @@ void run_between(Process& process, First& first, Second& second, To& to) {
     }
 }
 
-template <class Own>
-int caught(Work* work, const Own& own) {
-    try {
-        own();
-    } catch (const std::exception& error) {
-        std::strncpy(work->message, error.what(), 255);
-        return 2;
-    }
-    return 0;
-}
-
 struct Steps {
     Work* work;
 
     template <class Config>
     int apply() const {
-        return caught(work, [this] { run<Config>(); });
+        return caught(work->message, [this] { run<Config>(); });
     }
 
     template <class Config>
@@ -113,7 +100,7 @@ struct Grids {
 
     template <class Config>
     int apply() const {
-        return caught(work, [this] { run<Config>(); });
+        return caught(work->message, [this] { run<Config>(); });
     }
 
     template <class Config>

@@ -1,7 +1,5 @@
 // processes/cluster/partition.hpp: partitions of a list of builds, of a map each.
 #include <cstdint>
-#include <cstring>
-#include <exception>
 #include <memory>
 
 #include "bfpga/processes/cluster/partition.hpp"
@@ -67,13 +65,7 @@ struct Run {
 
     template <class Config>
     int apply() const {
-        try {
-            run<Config>();
-        } catch (const std::exception& error) {
-            std::strncpy(map->message, error.what(), 255);
-            return 2;
-        }
-        return 0;
+        return caught(map->message, [this] { this->template run<Config>(); });
     }
 
     template <class Config>
@@ -127,11 +119,9 @@ struct RunInKernel {
         beat.stop = true;
         maps.write(bfpga::to_wire(beat));
         const auto process = std::make_unique<bfpga::PartitionProcess<Config>>();
-        try {
-            process->run(maps, cells, limits, grid_limits);
-        } catch (const std::exception& error) {
-            std::strncpy(map->message, error.what(), 255);
-            return 2;
+        const int error = caught(map->message, [&] { process->run(maps, cells, limits, grid_limits); });
+        if (error != 0) {
+            return error;
         }
         for (int turn = 0; turn < turns; ++turn) {
             keep_limits<Config>(map, limits, grid_limits);

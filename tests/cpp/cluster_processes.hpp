@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 
 #include "bfpga/processes/cluster/cluster.hpp"
@@ -51,13 +50,7 @@ struct Run {
 
     template <class Config>
     int apply() const {
-        try {
-            run<Config>();
-        } catch (const std::exception& error) {
-            std::strncpy(layer->message, error.what(), 255);
-            return 2;
-        }
-        return 0;
+        return caught(layer->message, [this] { this->template run<Config>(); });
     }
 
     template <class Config>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 
 #include "build_list.hpp"
 #include "cluster_beats.hpp"
@@ -99,13 +98,7 @@ struct Run {
 
     template <class Config>
     int apply() const {
-        try {
-            run<Config>();
-        } catch (const std::exception& error) {
-            std::strncpy(layer->message, error.what(), 255);
-            return 2;
-        }
-        return 0;
+        return caught(layer->message, [this] { this->template run<Config>(); });
     }
 
     template <class Config>

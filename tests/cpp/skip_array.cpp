@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <utility>
 
@@ -190,13 +189,8 @@ struct Run {
 
     template <class Config>
     int apply() const {
-        try {
-            run<Config>(std::make_index_sequence<Config::skip_groups>());
-        } catch (const std::exception& error) {
-            std::strncpy(layer->message, error.what(), 255);
-            return 2;
-        }
-        return 0;
+        return caught(layer->message,
+                      [this] { this->template run<Config>(std::make_index_sequence<Config::skip_groups>()); });
     }
 
     template <class Config, std::size_t... G>

@@ -2,7 +2,6 @@
 // like; a segment of operands comes only when the array has room for it.
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 
 #include "bfpga/kernel/storage.hpp"
@@ -180,13 +179,7 @@ struct Run {
 
     template <class Config>
     int apply() const {
-        try {
-            run<Config>();
-        } catch (const std::exception& error) {
-            std::strncpy(layer->message, error.what(), 255);
-            return 2;
-        }
-        return 0;
+        return caught(layer->message, [this] { this->template run<Config>(); });
     }
 
     template <class Config>

@@ -62,13 +62,7 @@ struct RunTile {
 
     template <class Config>
     int apply() const {
-        try {
-            run<Config>();
-        } catch (const std::exception& error) {
-            std::strncpy(layer->message, error.what(), 255);
-            return 2;
-        }
-        return 0;
+        return caught(layer->message, [this] { this->template run<Config>(); });
     }
 
     template <class Config>

@@ -9,8 +9,7 @@ import pytest
 from cluster_units import INDEXED, UnitError, UnitRun, builds, run_unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_pieces import largest_piece, piece_blocks, random_numbers
-from reference_sparse_cluster import full_grid
+from random_pieces import RandomPieces, piece_blocks, random_numbers
 from sparse_vectors import load_vector
 
 from bfpga.devices.csim import Integers
@@ -25,7 +24,6 @@ from bfpga.engines.sparse_cluster.units.process_words import (
     piece_words,
     stop_word,
 )
-from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 #: Values that the units of each build take at once.
@@ -85,44 +83,18 @@ def test_pieces_of_random_layers(
     integers: Integers, number: int, seed: int, density: float, kept: float, rarely: int
 ) -> None:
     """SC R75, SC R91-R93, SC R96, SC R97: pieces after each other, in both sets of memories; rounds as numpy counts."""
-    build, generator = builds(INDEXED)[number], np.random.default_rng(seed)
-    numbers = build.numbers
-    kernels = int(generator.integers(1, numbers.planes + 1))
-    kernel = tuple(int(generator.integers(1, side + 1)) for side in numbers.kernel)
-    channels = int(generator.integers(1, 2 * numbers.lanes + 2))
-    words, steps, expected, pieces, issued, rounds = [], [], [], [], 0, 0
-    for _ in range(int(generator.integers(1, 4))):
-        offset = int(generator.integers(0, 7)), int(generator.integers(0, 7))
-        rows, columns = largest_piece(numbers, generator, offset)
-        image = random_numbers(
-            generator, (offset[0] + rows, offset[1] + columns, channels), density, build.value_bits
-        )
-        image[: offset[0]], image[:, : offset[1]] = 0, 0
-        weights = random_numbers(generator, (kernels, *kernel, channels), kept, build.weight_bits)
-        piece = Rectangle(*offset, offset[0] + rows, offset[1] + columns)
-        inside = image[piece.row0 :, piece.column0 :]
-        sums = [
-            sum(np.array(full_grid(inside[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(channels))
-            for z in range(kernels)
-        ]
-        expected.append(wrap(np.array(sums), build.accumulator_bits))
-        pieces.append(piece)
-        words.append(piece_words(image, piece, numbers, kernels))
-        steps += kernel_steps(weights, numbers, 1)
-        issued += np.count_nonzero(inside)
+    build, issued, rounds, steps = builds(INDEXED)[number], 0, 0, []
+    drawn = RandomPieces(build, np.random.default_rng(seed), density, kept)
+    for image, weights, _ in drawn.layers():
+        steps += kernel_steps(weights, build.numbers, 1)
+        issued += np.count_nonzero(image)
         rounds += rounds_of(
-            image, weights, numbers.kernel, lanes=PRODUCTS[number], input_bits=build.value_bits,
+            image, weights, build.numbers.kernel, lanes=PRODUCTS[number], input_bits=build.value_bits,
             weight_bits=build.weight_bits, accumulator_bits=48,
         )  # fmt: skip
-    run = run_pieces(integers, number, words, steps, rarely=rarely)
+    run = run_pieces(integers, number, drawn.words, steps, rarely=rarely)
     assert (run.issued, run.rounds) == (issued, rounds)
-    start = 0
-    for piece, sums in zip(pieces, expected, strict=True):
-        count = len(piece_blocks(piece, numbers)) * kernels
-        got = grid_of(run.sums[start : start + count], piece, numbers, kernels, kernel)
-        np.testing.assert_array_equal(got, sums)
-        start += count
-    assert start == len(run.sums)
+    drawn.check(run.sums)
 
 
 @pytest.mark.parametrize(("density", "kept"), [(0.5, 1.0), (0.2, 0.6), (0.05, 1.0)])

@@ -8,8 +8,7 @@ from cluster_units import PACKED, UnitError, UnitRun, builds, run_unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merged_rounds import Merged, merged, rounds_of_piece
-from random_pieces import largest_piece, piece_blocks, random_numbers
-from reference_sparse_cluster import full_grid
+from random_pieces import RandomPieces, random_numbers
 from sparse_vectors import load_vector
 
 from bfpga.devices.csim import Integers
@@ -22,7 +21,6 @@ from bfpga.engines.sparse_cluster.units.process_words import (
     piece_words,
     stop_word,
 )
-from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 #: Values of a group of each build; those of variant C stand before those of D.
@@ -68,42 +66,17 @@ def test_pieces_of_random_layers(
     integers: Integers, number: int, seed: int, density: float, kept: float, rarely: int
 ) -> None:
     """SC R98-R102, SC R104-R112: pieces after each other; products that wait, and rounds that do, as counted."""
-    build, generator = builds(PACKED)[number], np.random.default_rng(seed)
-    numbers, adds = build.numbers, number >= KINDS
-    kernels = int(generator.integers(1, numbers.planes + 1))
-    kernel = tuple(int(generator.integers(1, side + 1)) for side in numbers.kernel)
-    channels = int(generator.integers(1, 2 * numbers.lanes + 2))
-    words, steps, expected, pieces, counts = [], [], [], [], Merged()
-    for _ in range(int(generator.integers(1, 4))):
-        offset = int(generator.integers(0, 7)), int(generator.integers(0, 7))
-        rows, columns = largest_piece(numbers, generator, offset)
-        image = random_numbers(
-            generator, (offset[0] + rows, offset[1] + columns, channels), density, build.value_bits
-        )
-        weights = random_numbers(generator, (kernels, *kernel, channels), kept, build.weight_bits)
-        piece = Rectangle(*offset, offset[0] + rows, offset[1] + columns)
-        inside = image[piece.row0 :, piece.column0 :]
-        sums = [
-            sum(np.array(full_grid(inside[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(channels))
-            for z in range(kernels)
-        ]
-        expected.append(wrap(np.array(sums), build.accumulator_bits))
-        pieces.append(piece)
-        words.append(piece_words(image, piece, numbers, kernels))
+    numbers, steps, counts = builds(PACKED)[number].numbers, [], Merged()
+    drawn = RandomPieces(builds(PACKED)[number], np.random.default_rng(seed), density, kept)
+    for image, weights, piece in drawn.layers():
         made = kernel_steps(weights, numbers, 2, MERGE_DISTANCE)
         steps += made
-        own = merged(rounds_of_piece(image, piece, made, numbers, VALUES[number % KINDS]), adds)
+        own = merged(rounds_of_piece(image, piece, made, numbers, VALUES[number % KINDS]), number >= KINDS)
         counts.rounds, counts.held = counts.rounds + own.rounds, counts.held + own.held
         counts.stalls += own.stalls
-    run = run_pieces(integers, number, words, steps, rarely=rarely)
+    run = run_pieces(integers, number, drawn.words, steps, rarely=rarely)
     assert (run.rounds, run.held, run.stalls) == (counts.rounds, counts.held, counts.stalls)
-    start = 0
-    for piece, sums in zip(pieces, expected, strict=True):
-        count = len(piece_blocks(piece, numbers)) * kernels
-        got = grid_of(run.sums[start : start + count], piece, numbers, kernels, kernel)
-        np.testing.assert_array_equal(got, sums)
-        start += count
-    assert start == len(run.sums)
+    drawn.check(run.sums)
 
 
 @pytest.mark.parametrize("variant", ["C", "D"])

@@ -16,8 +16,8 @@ from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.data import load_inputs
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.engines.array.order import in_stream
-from bfpga.engines.registry import COMPUTE
 from bfpga.estimate.program import estimate_program
 from bfpga.program.schedule import schedule
 from bfpga.report.memory import memory_map, written_words
@@ -113,7 +113,7 @@ def test_tensors_are_apart_in_memory_while_they_are_needed(accelerator: str) -> 
             assert not (together and one.first < other.last and other.first < one.last), (one, other)
     inputs = {node.name: node.inputs for node in program.nodes}
     for operation, timed in kernel_operations(work):
-        for tensor in inputs[operation.layer] if Operation(operation.descriptor.operation) in COMPUTE else ():
+        for tensor in inputs[operation.layer] if Operation(operation.descriptor.operation) in ARRAY_OPERATIONS else ():
             places = [item for item in memory.allocations if (item.tensor, item.start) == (tensor, timed.start)]
             assert any(item.begin <= timed.begin and timed.end <= item.end for item in places), (tensor, timed)
     assert {item.tensor for item in memory.allocations} >= read & set(program.tensors)

@@ -164,7 +164,7 @@ def prepare_clocks(folder: Path) -> Sequence[Path]:
 
 KINDS: dict[str, Kind] = {
     "accelerator": Kind(
-        shipped("accelerators", "zcu104_hetero_loop", "accelerator.yaml"),
+        shipped("accelerators", "zcu104_hetero", "accelerator.yaml"),
         lambda folder: load_accelerator(folder / "accelerator.yaml"),
     ),
     "board": Kind(shipped("boards", "pynq_z2", "board.yaml"), read_board_file),

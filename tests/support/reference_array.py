@@ -2,8 +2,7 @@
 
 Addresses are computed from the pixel's place (never by walking), so the group fields of a descriptor are checked by
 comparing with a kernel that uses them. Words of shift units are decoded by the sentences of the specification
-(`reference_weights`), each time they are multiplied with: the memory holds words, not weights. Engines beside the array
-are `reference_tiles` and `reference_strips`.
+(`reference_weights`), each time they are multiplied with: the memory holds words, not weights.
 """
 
 from __future__ import annotations
@@ -22,11 +21,8 @@ from reference import (
     shift,
 )
 from reference_cluster import block_sums
-from reference_engines import pixel_address, read_rectangle
 from reference_positions import ReferenceCollector
 from reference_skip import Term, entry_beats, entry_words, terms
-from reference_strips import sparse
-from reference_tiles import zero_skip
 from reference_weights import weight_beats, weight_container, weight_kind
 
 from bfpga.contract.configuration import SystolicConfig
@@ -79,8 +75,6 @@ class ReferenceKernel:
             return self._store(operation, tensors, sample)
         if d.operation == Operation.WEIGHTS:
             return self._weights(d, operation.weights)
-        if d.operation in (Operation.ZERO_SKIP, Operation.SPARSE):
-            return self._engine(d, operation.weights)
         return self._compute(d, operation.weights)
 
     # Addresses
@@ -352,22 +346,6 @@ class ReferenceKernel:
             self.memory[bank, word + j // lanes] = part + [0] * (lanes - len(part))
 
     # Engines beside the array
-
-    def _engine(self, d: Descriptor, data: bytes) -> int:
-        slot, e_acc = self.slots.setdefault(d.policy_slot, Slot()), self.exponents[d.input_slot]
-        rectangle = read_rectangle(d, self.memory.__getitem__, self.config.banks)
-        compute = zero_skip if d.operation == Operation.ZERO_SKIP else sparse
-        computed = compute(self.config, d, rectangle, data)
-        self._begin(d, slot, e_acc)
-        for row, column in np.ndindex(d.output_pixels // d.output_width, d.output_width):
-            values = []
-            for z in range(d.output_rows):
-                values += self._leave(d, slot, z, computed.sums[z, row, column], e_acc)
-            self._write(*pixel_address(d, "output", row, column, self.config.banks), values)
-        assert d.policy != Policy.STATISTICS
-        if d.flags & Flag.LAST:
-            self._learn(d, slot)
-        return computed.clocks
 
     # Output exponents
 

@@ -6,22 +6,16 @@ from dataclasses import replace
 
 from bfpga.accelerator.boards import Board
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.array.constraints import POSITION_BINS, WIDE_WORDS
-from bfpga.engines.array.engine import SYSTOLIC_ARRAY
+from bfpga.engines.array.constraints import POSITION_BINS, WIDE_WORDS, findings
 from bfpga.engines.array.resources import array_dsp
-from bfpga.engines.beside.constraints import array_findings
-from bfpga.engines.interface.engine import Finding
+from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel_resources import estimate_resources
-from bfpga.engines.registry import engines_beside
 
 
 def config_findings(config: SystolicConfig) -> list[Finding]:
     """Every constraint that ``config`` violates; an empty list for a kernel that can be built."""
-    beside = [finding for engine in engines_beside(config) for finding in engine.findings(config)]
-    if config.beside and not beside:
-        beside = list(array_findings(config))
-    return [*SYSTOLIC_ARRAY.findings(config), *beside]
+    return list(findings(config))
 
 
 def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
@@ -67,12 +61,8 @@ def columns_excess(config: SystolicConfig, board: Board, excess: str) -> Finding
         remedy = f"at most {best} shift columns fit" if best else "not even one shift column fits"
         text = f"is {config.shift_columns}: {excess}; {remedy} beside {multiplying} columns of DSP blocks"
         return Finding("shift_columns", text)
-    best, least = largest_columns(alone, board), least_columns(config)
-    others = " and ".join(config.engines[1:])
-    beside, smaller = (f" beside {others}", f"{others}, ") if others else ("", "")
-    none = "not even one column fits" if least == 1 else f"not even {least} columns fit"
-    none += f"{beside}: make {smaller}the memories or rows smaller"
-    remedy = f"at most {best} columns fit{beside}" if best else none
+    best = largest_columns(alone, board)
+    remedy = f"at most {best} columns fit" if best else "not even one column fits: make the memories or rows smaller"
     return Finding("columns", f"is {multiplying}: {excess}; {remedy}")
 
 
@@ -92,11 +82,6 @@ def largest_position_bins(config: SystolicConfig, board: Board) -> int:
     return 0
 
 
-def least_columns(config: SystolicConfig) -> int:
-    """Columns that other engines need as ports of the output stage."""
-    return max((numbers.least_columns for numbers in config.beside), default=1)
-
-
 def exceeded(needed: Resources, board: Board) -> list[str]:
     """`306 DSP blocks in all, more than the 220`, for every resource of the board that is too small."""
     amounts = [
@@ -111,7 +96,7 @@ def exceeded(needed: Resources, board: Board) -> list[str]:
 
 def largest_columns(config: SystolicConfig, board: Board) -> int:
     """Largest count of columns of one kind, all else equal, that the board holds; 0 if none."""
-    for columns in range(config.columns, least_columns(config) - 1, -1):
+    for columns in range(config.columns, 0, -1):
         if not exceeded(needed(replace(config, columns=columns)), board):
             return columns
     return 0

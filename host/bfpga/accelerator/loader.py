@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bfpga.accelerator.array_section import ArraySection, array_section, refuse_engines_beside, section_path
 from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
-from bfpga.accelerator.engine_sections import ArraySection, EngineSections, engine_sections
 from bfpga.accelerator.schema import (
     AcceleratorFile,
     ClusterArraySection,
@@ -21,8 +21,7 @@ from bfpga.accelerator.schema import (
 )
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.contract.configuration import SkipSource, SystolicConfig
-from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.configuration import ARRAY, SkipSource, SystolicConfig
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
@@ -50,7 +49,7 @@ SHIFT_MANTISSA_BITS = 16
 class Accelerator:
     """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
 
-    ``systolic``: the numbers of the kernel, those of the engines beside the array included.
+    ``systolic``: the numbers of the kernel.
     ``digest`` is the SHA-256 of the numbers and of the layout of descriptors, registers and streams (name and
     description do not enter); ``path`` is the file read. ``first_light_mhz``: the slower clock of the file, or 0.
     """
@@ -99,12 +98,12 @@ def accelerator_of(document: Document) -> Accelerator:
 
     Raises ConfigurationError: one message with every problem of the document.
     """
+    refuse_engines_beside(document)
     refuse_kernel_form(document)
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
-    engines = engine_sections(document, described)
-    config = array_config(document, engines, board)
-    check(document, described, engines, board, config)
+    config = array_config(document, array_section(document, described), board)
+    check(document, described, board, config)
     return Accelerator(
         name=described.name,
         description=described.description,
@@ -185,17 +184,15 @@ def block_format(document: Document, section: FormatSection, path: KeyPath) -> B
     )
 
 
-def shift_format(
-    document: Document, engines: EngineSections, section: SystolicSection, mantissa_bits: int
-) -> ShiftFormat | None:
+def shift_format(document: Document, section: SystolicSection, mantissa_bits: int) -> ShiftFormat | None:
     """Words of the shift units, None for an array without them."""
     if section.multiplier != "shift" and not section.shift_columns:
         if "shift" in section.model_fields_set:
-            document.refuse(engines.path(ARRAY, "shift"), "describes shift units; the array has none")
+            document.refuse(section_path("shift"), "describes shift units; the array has none")
         return None
     if mantissa_bits > SHIFT_MANTISSA_BITS:
         document.refuse(
-            engines.path(ARRAY, "format"),
+            section_path("format"),
             f"has mantissas of {mantissa_bits} bits; shift units take {SHIFT_MANTISSA_BITS}",
         )
         document.raise_problems("an accelerator")
@@ -204,10 +201,9 @@ def shift_format(
     return with_zero(ShiftFormat(x_width=mantissa_bits, d=DEFAULT_D if distance == "auto" else distance, **numbers))
 
 
-def array_config(document: Document, engines: EngineSections, board: Board) -> SystolicConfig:
+def array_config(document: Document, section: ArraySection, board: Board) -> SystolicConfig:
     """The numbers of the kernel; `auto` is resolved, the kind of DSP block comes from the board."""
-    section = engines.array
-    number_format = block_format(document, section.format, engines.path(ARRAY, "format"))
+    number_format = block_format(document, section.format, section_path("format"))
     accumulator = section.accumulator_bits
     if accumulator == "auto":
         accumulator = 32 if number_format.mantissa_bits <= 8 else 48
@@ -234,21 +230,18 @@ def array_config(document: Document, engines: EngineSections, board: Board) -> S
         return tile_config(section, config) if section.form == "tile" else skip_config(section, config)
     if isinstance(section, ClusterArraySection):
         return cluster_config(section, config)
-    return systolic_config(document, engines, section, config)
+    return systolic_config(document, section, config)
 
 
-def systolic_config(
-    document: Document, engines: EngineSections, section: SystolicSection, config: SystolicConfig
-) -> SystolicConfig:
-    """With what a systolic array has besides, and the engines beside it."""
+def systolic_config(document: Document, section: SystolicSection, config: SystolicConfig) -> SystolicConfig:
+    """With what a systolic array has besides."""
     return replace(
         config,
         columns=section.columns + section.shift_columns,
         multiplier=section.multiplier,
         skew=section.skew,
         shift_columns=section.shift_columns,
-        shift=shift_format(document, engines, section, config.format.mantissa_bits),
-        beside=engines.numbers(),
+        shift=shift_format(document, section, config.format.mantissa_bits),
         wide_memory=section.wide_memory,
         hop_columns=section.hop_columns,
     )
@@ -325,15 +318,13 @@ def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> Syst
     )
 
 
-def check(
-    document: Document, described: AcceleratorFile, engines: EngineSections, board: Board, config: SystolicConfig
-) -> None:
+def check(document: Document, described: AcceleratorFile, board: Board, config: SystolicConfig) -> None:
     """Constraints between keys, then the board's limits; raises with all of them."""
     check_clock(document, "clock_mhz", described.clock_mhz, board.clock_max, board)
     if described.first_light_mhz:
         check_clock(document, "first_light_mhz", described.first_light_mhz, described.clock_mhz, board)
     for finding in config_findings(config) or board_findings(config, board):
-        document.refuse(engines.path(finding.engine, finding.key), finding.text)
+        document.refuse(section_path(finding.key), finding.text)
     document.raise_problems("an accelerator")
 
 

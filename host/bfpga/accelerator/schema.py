@@ -11,11 +11,8 @@ from pydantic import Field
 
 from bfpga.accelerator.sections import Section
 from bfpga.contract.configuration import Dsp, Multiplier, SkipSource, UltraRam
-from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.contract.predicates import MOST_REGISTERS
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import LogMode, Rounding, Saturation
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
@@ -24,10 +21,8 @@ if TYPE_CHECKING:
 else:
     FunctionName = Literal[FUNCTION_NAMES]
 LineWidth = Literal[32, 64, 128, 256, 512]
-LoadPixels = Literal[2, 4, 8, 16, 32]
 #: Rows and columns, each within the range.
 TileSize = Annotated[list[Annotated[int, Field(ge=1, le=256)]], Field(min_length=2, max_length=2)]
-KernelSize = Annotated[list[Annotated[int, Field(ge=1, le=16)]], Field(min_length=2, max_length=2)]
 GridSize = Annotated[list[Annotated[int, Field(ge=1, le=32)]], Field(min_length=2, max_length=2)]
 
 # Keys of the array, whichever kind it is.
@@ -293,98 +288,14 @@ class ClusterArraySection(Section):
         return found
 
 
-class BesideSection(Section):
-    """An engine beside the array."""
-
-    def numbers(self) -> EngineNumbers:
-        """What the section describes."""
-        raise NotImplementedError
-
-    def refusals(self) -> list[tuple[str, str]]:
-        """Values that are possible in models and not in a kernel: keys, and what would be right."""
-        return []
-
-
-class ZeroSkipSection(BesideSection):
-    """A zero-skip engine: every non-zero weight by itself on a whole tile of outputs."""
-
-    kind: Literal["zero_skip"] = Field(description="which engine this section describes")
-    tile: TileSize = Field([32, 32], description="rows and columns of outputs in the largest tile")
-    lanes: int = Field(32, ge=1, le=256, description="multipliers of a row of the tile")
-    rows_parallel: int = Field(1, ge=1, le=256, description="rows of the tile computed at once")
-    kernels_in_flight: int = Field(
-        16, ge=1, le=255, description="output channels of one pass over the input; a multiple of the array's lanes"
-    )
-    kernel: KernelSize = Field([3, 3], description="rows and columns of the largest kernel it takes")
-    stride: int = Field(2, ge=1, le=16, description="the largest stride it takes")
-    multiplier: LaneMultiplier = Field(
-        "dsp_packed", description="dsp: one product a DSP block; dsp_packed: two; lut: no DSP block"
-    )
-    load_pixels: LoadPixels = Field(8, description="pixels that reach the engine in a clock")
-
-    def numbers(self) -> ZeroSkipNumbers:
-        return ZeroSkipNumbers(
-            tile_height=self.tile[0],
-            tile_width=self.tile[1],
-            lanes=self.lanes,
-            rows_parallel=self.rows_parallel,
-            kernels_in_flight=self.kernels_in_flight,
-            kernel_height=self.kernel[0],
-            kernel_width=self.kernel[1],
-            stride=self.stride,
-            multiplier=self.multiplier,
-            load_pixels=self.load_pixels,
-        )
-
-
-class ClusterSection(BesideSection):
-    """A sparse cluster: units that take one non-zero activation each and all weights of a kernel at once."""
-
-    kind: Literal["sparse_cluster"] = Field(description="which engine this section describes")
-    variant: Literal["A", "B", "C", "D", "E"] = Field("E", description="how units work; E is the one that is built")
-    grid: GridSize = Field([2, 4], description="rows and columns of pieces of a map: one unit for each piece")
-    kernel: int = Field(
-        3, ge=1, le=5, description="rows, and columns, of the largest kernel; a unit has kernel x kernel multipliers"
-    )
-    kernels_in_flight: int = Field(
-        8, ge=1, le=64, description="output channels of one pass over the input; a multiple of the array's lanes"
-    )
-    accumulator_words: int = Field(
-        128, ge=16, le=2048, description="sums of one output channel in each of a unit's kernel x kernel memories"
-    )
-    memory_words: int = Field(
-        256, ge=16, le=16384, description="segments of load_pixels pixels in each of a unit's two input memories"
-    )
-    multiplier: Literal["dsp", "lut"] = Field("dsp", description="dsp: one product a DSP block; lut: no DSP block")
-    load_pixels: LoadPixels = Field(8, description="pixels that reach the units in a clock")
-
-    def numbers(self) -> ClusterNumbers:
-        return ClusterNumbers(
-            grid_rows=self.grid[0],
-            grid_columns=self.grid[1],
-            kernel=self.kernel,
-            kernels_in_flight=self.kernels_in_flight,
-            accumulator_words=self.accumulator_words,
-            memory_words=self.memory_words,
-            multiplier=self.multiplier,
-            load_pixels=self.load_pixels,
-        )
-
-    def refusals(self) -> list[tuple[str, str]]:
-        if self.variant == "E":
-            return []
-        text = f"is {self.variant}; must be E: variants A to D are models and C++ units, no kernel has them"
-        return [("variant", text)]
-
-
 EngineSection = Annotated[
-    SystolicSection | SkipArraySection | ClusterArraySection | ZeroSkipSection | ClusterSection,
+    SystolicSection | SkipArraySection | ClusterArraySection,
     Field(discriminator="kind"),
 ]
 
 
 class AcceleratorFile(Section):
-    """An accelerator: a board, a clock and its engines."""
+    """An accelerator: a board, a clock and its array."""
 
     name: Name = Field(description="name of the accelerator: lower case letters, digits, underscores")
     description: str = Field("", max_length=400, description="what it is for, in one sentence")
@@ -395,9 +306,8 @@ class AcceleratorFile(Section):
     )
     engines: list[EngineSection] = Field(
         min_length=1,
-        max_length=3,
-        description="one systolic array, beside it at most one zero_skip, one sparse_cluster; or one skip array, or "
-        "one sparse cluster in its place",
+        max_length=1,
+        description="what computes: one systolic array, or one skip array or one sparse cluster in its place",
     )
 
 

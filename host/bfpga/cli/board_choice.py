@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +14,11 @@ from bfpga.cli.reports import resources_of
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
-from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import ArrayNode, Program
-from bfpga.engines.registry import engine_named
 from bfpga.errors import BfpgaError, ConfigurationError
 from bfpga.estimate.sample import STREAM
 from bfpga.explore.figures import Figures, program_figures
 from bfpga.explore.task import zero_weights
-from bfpga.program.explanation import ENGINE_WORDS, dispatch_cycles, dispatched, zeros_unknown
 
 
 @dataclass(frozen=True)
@@ -32,10 +28,6 @@ class Offer:
     accelerator: Accelerator
     why: str
     figures: Figures | None = None
-    layers: dict[str, int] | None = None
-    #: Cycles of the layers that had a choice, with it and on the array alone.
-    chosen: int = 0
-    alone: int = 0
 
     @property
     def images_per_second(self) -> float:
@@ -83,7 +75,7 @@ def compare(
 
 
 def _zeros_text(program: Program) -> str:
-    """What an array without engines beside it does with zeros."""
+    """What an array does with zeros."""
     config = program.config
     if not config.skip_groups:
         return "multiplies zeros like other numbers"
@@ -100,27 +92,11 @@ def _array_nodes(program: Program) -> list[ArrayNode]:
 
 def _offer(accelerator: Accelerator, program: Program) -> Offer:
     figures = program_figures(accelerator, program, resources_of(accelerator).total)
-    if not dispatched(program):
-        return Offer(accelerator, _zeros_text(program), figures)
-    layers, chosen, alone = dispatch_cycles(program)
-    words = {ENGINE_WORDS[engine]: count for engine, count in layers.items()}
-    return Offer(accelerator, _pays(program, layers, chosen, alone), figures, words, chosen, alone)
-
-
-def _pays(program: Program, layers: Counter[EngineName], chosen: int, alone: int) -> str:
-    """What the engines beside the array make of the zeros, in one sentence."""
-    whole, engines = sum(layers.values()), program.config.engines[1:]
-    taken = [f"{ENGINE_WORDS[engine]} takes {layers[engine]} of {whole} layers" for engine in engines if layers[engine]]
-    what = " and ".join(sorted({f"zero {engine_named(engine).skips}" for engine in engines}))
-    unknown = "; zeros of activations are not known without samples" if zeros_unknown(program) else ""
-    if not taken:
-        return f"{what} do not pay: no layer is faster than on its array{unknown}"
-    saved = 100 * (1 - chosen / alone)
-    return f"{what} pay: {', '.join(taken)}, {saved:.0f} % fewer cycles than its array alone{unknown}"
+    return Offer(accelerator, _zeros_text(program), figures)
 
 
 def _with_inputs(zeros: Zeros, program: Program) -> Zeros:
-    """With the zeros of inputs, where a program's samples counted them: for layers whose engine may skip them."""
+    """With the zeros of inputs, where a program's samples counted them: for layers whose array may skip them."""
     known = [node.input_density for node in _array_nodes(program) if node.input_density is not None]
     return Zeros(zeros.weights, 1 - sum(known) / len(known)) if known else zeros
 
@@ -179,9 +155,6 @@ def content(board: Board, offers: Sequence[Offer], zeros: Zeros, network: Networ
                 "cycles": None if offer.figures is None else offer.figures.cycles,
                 "latency_s": None if offer.figures is None else offer.figures.latency,
                 "images_per_second": offer.images_per_second or None,
-                "layers": offer.layers,
-                "cycles_chosen": offer.chosen or None,
-                "cycles_array_alone": offer.alone or None,
             }
             for offer in offers
         ],

@@ -61,8 +61,8 @@ def verify(
 ) -> None:
     """Random layers on the emulator's engines and on the C simulation of an accelerator: equal, or a difference.
 
-    `random` draws the arrays too: any format, shape, multiplier, rounding, memory size and other engines that
-    validate. `virtual` is the virtual board, with an overlay of each array and PYNQ between.
+    `random` draws the arrays too: any format, shape, multiplier, rounding and memory size that validate. `virtual`
+    is the virtual board, with an overlay of each array and PYNQ between.
 
     \b
     Examples:

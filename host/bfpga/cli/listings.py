@@ -50,13 +50,13 @@ def accelerators(json: Json = None) -> None:
     ready = [load_accelerator(name) for name in accelerator_names()]
     rows = [
         (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, reports.array_text(a.systolic),
-         a.systolic.multiplier, a.systolic.macs_per_clock, reports.engines_beside(a.systolic), a.description)
+         a.systolic.multiplier, a.systolic.macs_per_clock, a.description)
         for a in ready
     ]  # fmt: skip
-    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "other engines", "purpose"]
+    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "purpose"]
     output.table("Ready accelerators", headers, rows)
     arrays = "columns x rows x lanes, of a skip array groups x pixels"
-    output.say(f"* {arrays}; MAC/cycle is that of the systolic array; the other engines skip zeros.")
+    output.say(f"* {arrays}; MAC/cycle is that of the systolic array where there are two arrays.")
     slower = ", ".join(f"{a.name} {a.first_light_mhz:g} MHz" for a in ready if a.first_light_mhz)
     if slower:
         output.say(f"NAME_first_light is an accelerator at a slower clock, for the first start on a board: {slower}.")

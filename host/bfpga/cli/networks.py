@@ -114,14 +114,6 @@ def compile_command(
     exponents: ExponentOptions,
     engines: EngineOptions,
     precision: PrecisionOptions,
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Print the cycles of each layer on each engine, the choice and its reason."),
-    ] = False,
-    picture: Annotated[
-        Path | None,
-        typer.Option("--picture", help="The same as a picture: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
-    ] = None,
     json: Json = None,
 ) -> None:
     """Compile a network for an accelerator: a program file and its listing.
@@ -129,32 +121,25 @@ def compile_command(
     \b
     Examples:
       bfpga compile lenet_mnist.onnx -a pynq_z2_dense -c mnist_calibration.npz -o lenet.bfpga
-      bfpga compile lenet_mnist.onnx -a zcu104_hetero -c mnist_calibration.npz -o lenet.bfpga --explain
+      bfpga compile lenet_mnist.onnx -a zcu104_hetero -c mnist_calibration.npz -o lenet.bfpga
       bfpga compile lenet_mnist.onnx -a pynq_z2_dense -o lenet.bfpga --policy dynamic --flow auto
       bfpga compile lenet_mnist.onnx -a pynq_z2_shift -c mnist_calibration.npz -o lenet.bfpga --accuracy-drop 0.3
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import precision as finding
     from bfpga.cli import reports, work
-    from bfpga.cli.pictures import check_picture
-    from bfpga.cli.report_engines import print_engines, write_engines
     from bfpga.program.file import save_program
     from bfpga.program.listing import listing
 
     output.check_target(json)
     output.check_target(target)
-    check_picture(picture)
     finding.check(precision)
     described = load_accelerator(accelerator)
     options, network = work.compile_options(engines, exponents), work.read(model, input_shape)
     found = finding.for_file(precision, described, network, calibration, options)
     program = found.program if found else work.compile_for_file(described, network, calibration, options)
-    if picture is not None:
-        write_engines(picture, program)
     save_program(program, target)
     output.say(listing(program).rstrip())
-    if explain:
-        print_engines(program)
     content = reports.program_content(described, program) | finding.report(found, precision)
     output.say(f"program in {target}")
     output.write_json(json, content)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar, cast, get_type_hints
 import typer
 
 from bfpga.compiler.policy_names import POLICIES
-from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.configuration import ARRAY
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -165,9 +165,7 @@ class EngineOptions:
         str | None,
         typer.Option(
             "--engine",
-            help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or "
-            "another engine, by its `kind` in the accelerator's file, which skips weights that are zero or "
-            "activations that are zero. What the engine cannot compute stays on the array.",
+            help=f"Where layers are computed, on accelerators with two arrays: auto (the default) or {ARRAY}.",
         ),
     ] = None
     dispatch: Annotated[
@@ -175,7 +173,7 @@ class EngineOptions:
         typer.Option(
             "--dispatch",
             help="How --engine auto chooses for each layer: cost (the fewest cycles, the default), majority (half of "
-            "the input zero or more: an engine that skips zeros of inputs) or band (from 80 % zeros such an engine, up "
+            "the input zero or more: the array that skips zeros) or band (from 80 % zeros that one, up "
             "to 40 % none, else by cycles).",
         ),
     ] = None

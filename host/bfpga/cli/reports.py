@@ -18,22 +18,21 @@ from bfpga.cli.report_saturation import (
 )
 from bfpga.cli.report_units import unit_report
 from bfpga.cli.work import Job, accuracy
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.configuration import ARRAY, SystolicConfig
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.engines.registry import engine_named
+from bfpga.engines.array.supported import supported
 from bfpga.estimate.hardware import kinds_of
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
-from bfpga.program.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
 from bfpga.program.flow_listing import flow_choices
 from bfpga.program.host import array_alone
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
+from bfpga.program.places import place_of
 from bfpga.runtime import Evaluation
 from bfpga.synthesis.kept import kept_figures
 from bfpga.synthesis.resources import BoardUse, board_use
@@ -72,14 +71,9 @@ def columns_text(config: SystolicConfig) -> str:
     return f"{config.columns} columns"
 
 
-def engines_beside(config: SystolicConfig) -> str:
-    """The engines beside an array in words; `-` if it is alone."""
-    return ", ".join(ENGINE_WORDS[engine] for engine in config.engines[1:]) or "-"
-
-
 def engine_operations(config: SystolicConfig) -> dict[str, list[str]]:
-    """What each engine of an accelerator computes, by its name (SC R14)."""
-    return {engine: list(engine_named(engine).supported) for engine in config.engines}
+    """What the kernel of an accelerator computes, by the name of its array (SC R14)."""
+    return {ARRAY: list(supported(config))}
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -179,8 +173,6 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         say(f"{what}: {count:,} cycles, {milliseconds(seconds)}, {images} images/s{array_alone(program)}")
     host = host_content(accelerator, program, estimate.seconds)
     print_host(accelerator, host)
-    if dispatched(program):
-        say(f"{gain(program)} (`bfpga compile --explain` prints the figures of every layer)")
     return {
         "model": program.name,
         "macs": cycles.macs,
@@ -194,7 +186,6 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "limits": limits,
         "layers": [{**asdict(layer), "limit": layer.limit} for layer in estimate.layers],
         "weight_formats": weight_formats(program),
-        "engine_choices": engine_choices(program),
     }
 
 
@@ -239,7 +230,7 @@ def products_share(estimate: ProgramEstimate, peak: int) -> str:
 
 
 def utilization(engine: str, busy: int, clocks: int) -> str:
-    """Share of the array's lanes that a layer keeps busy; of other engines nothing is said, they skip products."""
+    """Share of the array's lanes that a layer keeps busy; of the host nothing is said."""
     return percent(busy, clocks) if engine == ARRAY else "-"
 
 
@@ -264,7 +255,6 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         **host,
         "layers": layer_rows(program),
         "weight_formats": weight_formats(program),
-        "engine_choices": engine_choices(program),
         "flow_choices": flow_choices(program),
         "notes": program.notes,
     }
@@ -366,7 +356,6 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
         "cycles_schedule": estimate.cycles.schedule,
         **host_content(job.accelerator, job.program, estimate.seconds),
         "weight_formats": weight_formats(job.program),
-        "engine_choices": engine_choices(job.program),
     }
 
 
@@ -382,7 +371,7 @@ def layer_rows(
     for node in program.nodes:
         row: dict[str, Any] = {
             "name": node.name,
-            "engine": node_engine(node),
+            "engine": place_of(node),
             "macs": 0 if isinstance(node, HostNode) else node.macs,
             "cycles": cycles.layers.get(node.name, CycleCount()).total,
         }
@@ -437,8 +426,6 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
     work = f"{report.cases} random networks, {report.layers} layers, {report.values:,} values"
     arrays = f" on {report.accelerators} random arrays" if name == "random" else ""
     say(f"{name}: {work}{arrays} in {report.seconds:.1f} s")
-    if report.engine_layers:
-        say("of the layers " + ", ".join(f"{n} on {engine}" for engine, n in sorted(report.engine_layers.items())))
     if report.mismatch is None:
         say(f"bit-exact: the emulator and {', '.join(report.targets)} agree in every value, counter and cycle count")
     else:
@@ -449,7 +436,6 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
         "against": report.targets,
         "cases": report.cases,
         "layers": report.layers,
-        "engine_layers": dict(report.engine_layers),
         "values": report.values,
         "seconds": report.seconds,
         "bit_exact": report.mismatch is None,

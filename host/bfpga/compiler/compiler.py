@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.compiler.dispatch.choice import check_engines, choose_engines, format_options
-from bfpga.compiler.dispatch.engine_clocks import measure_strips
 from bfpga.compiler.dispatch.input_zeros import measure_zeros
 from bfpga.compiler.dispatch.two_arrays import deal_arrays
 from bfpga.compiler.lower.expand import expand
@@ -91,7 +89,6 @@ def compile_network(
     say = progress or (lambda text: None)
     options, config = options or CompileOptions(), accelerator.systolic
     check_formats(config, options)
-    check_engines(config, options)
     count = options.side_by_side
     _check_side_by_side(count, calibration, items)
     say("read the network")
@@ -116,15 +113,11 @@ def compile_network(
     builder.part_values()
     builder.add_nodes()
     builder.correct_biases()
-    if len(config.engines) > 1:
-        say("choose the engines")
     inputs = builder.sampled_inputs()
-    builder.choose_engines(inputs)
     fold_inputs(builder.nodes, builder.tensors, graph.inputs, config)
     measure_zeros(builder.array_nodes(), builder.tensors, config, inputs)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
-    measure_strips(steps, builder.array_nodes(), builder.tensors, config, inputs)
     return Program(
         network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, builder.tensors,
         builder.nodes, setup, steps, {name: graph.shapes[name] for name in graph.inputs},
@@ -328,7 +321,7 @@ class _Builder:
         exponent = policies.exponents.get(layer.inputs[0])
         method, moments = self.options.weights, self.moments.get(layer.name)
         options = self.options.layer(layer.name, layer.output)
-        choice = choose_format(layer, self.config, format_options(options, self.config), method, moments)
+        choice = choose_format(layer, self.config, options, method, moments)
         node, note = quantize_layer(layer, self.config, policy, exponent, method, choice.weight_format, moments)
         node.policy.base = histogram_base(node, self.config)
         node.weight_choices, node.weight_reason = choice.figures, choice.reason
@@ -354,17 +347,12 @@ class _Builder:
             correct_biases(layers, self.array_nodes(), self.config, measured.means, self.scales)
 
     def sampled_inputs(self) -> dict[str, IntArray]:
-        """Mantissas of samples by tensor, as far as zeros decide on engines."""
+        """Mantissas of samples by tensor, as far as their zeros decide on clocks."""
         if self.measured is None or self.measured.inputs is None:
             return {}
         found = self.measured.inputs.mantissas(self.scales, self.exponents, self.config.format)
         tensors = self.lowered.tensors
         return {name: np.repeat(mantissas, tensors[name].parts, axis=3) for name, mantissas in found.items()}
-
-    def choose_engines(self, inputs: Mapping[str, IntArray]) -> None:
-        """Give every array node its engine. inputs: mantissas of samples by tensor."""
-        stages = [self._stage_nodes(first, last) for _, first, last in self.ranges]
-        choose_engines(stages, self.tensors, self.config, self.options, self._reserve(), inputs)
 
     def schedule(self) -> tuple[LaunchStep, list[Step]]:
         """Setup and steps of the program; fills the tiles of the array nodes."""

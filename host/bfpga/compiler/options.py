@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from bfpga.compiler.policy_names import PolicyName
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
-from bfpga.engines.registry import ENGINES
 from bfpga.errors import ConfigurationError
 
 #: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its cycles.
 FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
-#: Engines that a layer may ask for; ``auto`` leaves it to the rule ``dispatch``.
-if TYPE_CHECKING:
-    EngineChoice = str
-else:
-    EngineChoice = Literal[("auto", *(engine.name for engine in ENGINES))]
+#: Of two arrays the one that a layer may ask for; ``auto`` leaves it to the rule ``dispatch``.
+EngineChoice = Literal["auto", "systolic_array"]
 #: How ``auto`` chooses: by predicted cycles, by the majority of an input's zeros, or by two limits with cycles between.
 DispatchRule = Literal["cost", "majority", "band"]
 #: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
@@ -50,7 +46,7 @@ class LayerOptions:
     is ``rate``, and ``lead`` on an accelerator without ``position_bins``; a flow of None is ``two_pass_sampled`` for
     rule ``rate``, else ``two_pass``: a sample may miss the largest value, and only a rule that lets a few values
     saturate in any case can live with that.
-    engine: where the layer is computed, on accelerators with several engines. dispatch: how ``auto`` chooses it; for
+    engine: where the layer is computed, on accelerators with two arrays. dispatch: how ``auto`` chooses it; for
     ``band`` inputs with ``band_sparse`` percent of zeros or more are sparse, up to ``band_dense`` they are dense.
     result_parts, weight_parts: mantissas that hold each result, or each weight, together (docs/mixed-precision.md).
     """
@@ -136,8 +132,7 @@ class CompileOptions(LayerOptions):
     cycles.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them.
-    count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
-    layers that ask for it.
+    count_zeros: zeros of activations are counted on the calibration samples, for arrays that skip them.
     """
 
     exponents: Literal["mse", "max"] = "mse"

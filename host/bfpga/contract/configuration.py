@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal
 
-from bfpga.contract.engine_numbers import ARRAY, EngineName, EngineNumbers
 from bfpga.contract.functions import USUAL_FUNCTIONS
 from bfpga.formats.block_format import BlockFormat, container_bits
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
-#: Numbers of one engine beside the array.
-Numbers = TypeVar("Numbers", bound=EngineNumbers)
+#: What every kernel computes layers with: its name in accelerator files, results and reports.
+ARRAY = "systolic_array"
 
 Multiplier = Literal["dsp", "dsp_packed", "shift"]
 #: How a layer's weights are held: integers of the array, sums of two powers of two, or powers of two (SM 2.3).
@@ -39,7 +38,7 @@ TRANSFER_DEPTH = 8
 
 @dataclass(frozen=True)
 class SystolicConfig:
-    """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6), engines beside them.
+    """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6).
 
     Memories: ``banks`` activation memories of ``activation_words`` words of ``lanes`` mantissas; a weight memory of
     ``weight_words`` words of rows x lanes mantissas; ``parameter_rows`` rows of bias and row exponent.
@@ -66,8 +65,6 @@ class SystolicConfig:
     shift_columns: int = 0
     #: Words of the shift units; None for an array without them.
     shift: ShiftFormat | None = None
-    #: Engines beside the array, for layers with many zeros (docs/engines.md), in the order of ``engines.registry``.
-    beside: tuple[EngineNumbers, ...] = ()
     #: Bins of the collector that finds exponents by other rules than the lead; 0: there is none (FP 2.3).
     position_bins: int = 0
     #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
@@ -123,35 +120,12 @@ class SystolicConfig:
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none.
     count_registers: int = 0
 
-    @property
-    def engines(self) -> tuple[EngineName, ...]:
-        """The engines of the kernel; the array is always there."""
-        return (ARRAY, *(numbers.engine for numbers in self.beside))
-
-    def numbers_of(self, kind: type[Numbers]) -> Numbers:
-        """The numbers of an engine beside the array by their class; ValueError if the kernel lacks it."""
-        for numbers in self.beside:
-            if isinstance(numbers, kind):
-                return numbers
-        raise ValueError(f"this accelerator has no engine {kind.engine}")
-
-    def numbers_beside(self, engine: EngineName) -> EngineNumbers:
-        """The numbers of an engine beside the array by its name; ValueError if the kernel lacks it."""
-        for numbers in self.beside:
-            if numbers.engine == engine:
-                return numbers
-        raise ValueError(f"this accelerator has no engine {engine} beside the array")
-
     @cached_property
     def banks(self) -> int:
-        """Activation memories: a prime not below the column count, so any stride below it is free of conflicts.
-
-        Pixels that one clock brings to another engine lie in different ones too.
-        """
-        ports = max([self.columns, *(numbers.load_pixels for numbers in self.beside)])
-        if ports == 1:
+        """Activation memories: a prime not below the column count, so any stride below it is free of conflicts."""
+        if self.columns == 1:
             return 1
-        number = max(ports, 5)
+        number = max(self.columns, 5)
         while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
             number += 1
         return number

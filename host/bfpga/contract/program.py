@@ -11,7 +11,6 @@ from math import prod
 
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
-from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.flows import Flow, Sample
 from bfpga.formats.arrays import IntArray
 
@@ -161,7 +160,7 @@ class Window:
 class Tile:
     """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1).
 
-    x0, x1: its output columns, on the zero-skip engine and the skip array; 0, 0 stands for all of them.
+    x0, x1: its output columns, on a skip array; 0, 0 stands for all of them.
     step: rows y0, y0 + step, ... alone.
     """
 
@@ -198,20 +197,8 @@ class FormatFigures:
 
 
 @dataclass
-class EngineFigures:
-    """What an engine would take for a layer of one sample: clocks of its operations with all that they transfer.
-
-    refused: why the engine cannot take the layer; empty if it can. cycles is 0 then.
-    """
-
-    engine: EngineName
-    cycles: int = 0
-    refused: str = ""
-
-
-@dataclass
 class ArrayNode:
-    """One layer on the kernel: on the systolic array, or on the engine beside it that ``engine`` names.
+    """One layer on the kernel.
 
     kind: `gemm` (convolution, fully connected, average pooling), `max`, `sum` (add, subtract, copy).
     weights: (output channels, kernel_height, kernel_width, input channels / groups) mantissas, symmetric range.
@@ -243,14 +230,9 @@ class ArrayNode:
     #: The formats that the array offered for the weights, and why it is this one (SM R37).
     weight_choices: list[FormatFigures] = field(default_factory=list)
     weight_reason: str = ""
-    #: Which engine computes the layer; results are the same on all of them.
-    engine: EngineName = ARRAY
-    #: What each engine of the accelerator would take, and why it is this one (SC R13, ZS R53); empty without a choice.
-    engine_choices: list[EngineFigures] = field(default_factory=list)
-    engine_reason: str = ""
     #: Clocks of the flows between which the compiler chose (FP R36); empty without a choice.
     flow_clocks: dict[str, int] = field(default_factory=dict)
-    #: Of engines that skip zero activations: share of the input's elements that are not zero, measured on calibration
+    #: Of arrays that skip zero activations: share of the input's elements that are not zero, measured on calibration
     #: samples.
     input_density: float | None = None
     #: Of a skip array of activations: what its passes take of the clocks of products without a zero, measured too.
@@ -278,11 +260,6 @@ class ArrayNode:
         window = self.window
         size = (window.output_height, window.output_width, self.channels)
         return not window.spread and size == (spec.height, spec.width, spec.channels)
-
-    @property
-    def on_array(self) -> bool:
-        """Whether the systolic array computes the layer, not an engine beside it."""
-        return self.engine == ARRAY
 
 
 @dataclass
@@ -348,11 +325,7 @@ class MemoryUse:
 
 @dataclass
 class KernelOperation:
-    """One descriptor with what it needs from outside; ``weights`` are its bytes on the weight stream.
-
-    clocks: of an operation of an engine beside the array, without the fetch of its descriptor. Those of the sparse
-    cluster depend on the data: it is then what the node's ``input_density`` lets expect.
-    """
+    """One descriptor with what it needs from outside; ``weights`` are its bytes on the weight stream."""
 
     layer: str
     descriptor: Descriptor
@@ -360,7 +333,6 @@ class KernelOperation:
     weights: bytes = b""
     #: Run only while the policy slot of its layer is unused (the measuring pass of a predicting policy, BFP R38).
     first_only: bool = False
-    clocks: int = 0
     #: What decides which operations may overlap; None: anything, so that none does.
     memory: MemoryUse | None = None
     #: Output channels whose weights a WEIGHTS operation brings, where those are ``ArrayNode.factors``.

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.engine_numbers import ARRAY
-from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, Node
+from bfpga.contract.program import BlockTensor
 from bfpga.devices.health import BoardHealth
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.array.arithmetic import LayerCounters
@@ -34,22 +33,14 @@ class LayerResult:
     choices: tuple[bool, ...] | None = None
 
 
-def engine_of(node: Node) -> str:
-    """Name of what computes a node, as ``LayerResult`` tells it."""
-    if isinstance(node, ArrayNode):
-        return node.engine
-    return "host" if isinstance(node, HostNode) else ARRAY
-
-
 @dataclass
 class DeviceResult:
     """What a run gives.
 
     outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
     request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
-    clock of this machine by part of the work. cycles_shared: only the total was counted, and layers whose clocks depend
-    on data share what the others leave of it in proportion to what was expected. measured: the clocks that the starts
-    of the run really took, where hardware has a counter for them. boards: who did what, where several shared it.
+    clock of this machine by part of the work. measured: the clocks that the starts of the run really took, where
+    hardware has a counter for them. boards: who did what, where several shared it.
     """
 
     outputs: dict[str, HostArray]
@@ -58,7 +49,6 @@ class DeviceResult:
     layers: list[LayerResult] = field(default_factory=list)
     tensors: dict[str, BlockTensor] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    cycles_shared: bool = False
     measured: MeasuredClocks | None = None
     boards: list[BoardHealth] = field(default_factory=list)
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from bfpga.contract.program import BlockTensor, HostNode, Program
 from bfpga.devices.base import DeviceResult
-from bfpga.engines.registry import depends_on_inputs
 
 
 @dataclass(frozen=True)
@@ -95,14 +94,13 @@ def _tensors(layer: str, name: str, expected: BlockTensor, got: BlockTensor) -> 
 
 
 def _layers(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
-    """Counters of layers that both runs counted, and clocks; those that a run shared out count together."""
-    shared = expected.cycles_shared or got.cycles_shared
+    """Counters of layers that both runs counted, and clocks."""
     others = {layer.name: layer for layer in got.layers}
     for layer in expected.layers:
         other = others[layer.name]
         if layer.counters is not None and other.counters is not None and layer.counters != other.counters:
             return Mismatch("counters", layer.name, "", (), asdict(layer.counters), asdict(other.counters))
-        if layer.cycles != other.cycles and not (shared and depends_on_inputs(layer.engine)):
+        if layer.cycles != other.cycles:
             return Mismatch("cycles", layer.name, "", (), layer.cycles, other.cycles)
         if layer.choices != other.choices:
             return Mismatch("choices", layer.name, "", (), layer.choices, other.choices)

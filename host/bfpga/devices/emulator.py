@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program, values_read
-from bfpga.devices.base import DeviceResult, HostArray, LayerResult, engine_of
+from bfpga.devices.base import DeviceResult, HostArray, LayerResult
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.factors import factor_block
-from bfpga.devices.host import HostFunction, host_function
-from bfpga.devices.input_cycles import LayerCycles
+from bfpga.devices.host import host_function
 from bfpga.devices.matmul import decode_product, encode_operands
 from bfpga.devices.native.library import NUMPY, SET_VARIABLE
 from bfpga.devices.native.plan import layer_of
@@ -29,11 +28,11 @@ from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.accumulators import Block, activation_products, scaled_products
 from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
-from bfpga.engines.registry import engine_beside
 from bfpga.errors import ToolError
 from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import RunTimeChoices
 from bfpga.program.cycles import CycleCount, ProgramCycles, operation_clocks, program_cycles
+from bfpga.program.places import place_of
 
 #: Seed of the extreme values of a probe.
 PROBE_SEED = 0
@@ -54,9 +53,7 @@ class Emulator:
         """
         self.program = program
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
-        self.counted: dict[int, LayerCycles] = {}
         self.choices = RunTimeChoices(program)
-        self.host: dict[int, HostFunction] = {}
         self.cycles: ProgramCycles = program_cycles(program, operation_clocks)
         #: Why layers are not native; empty before the first run, and where all of them are.
         self.note = ""
@@ -64,18 +61,18 @@ class Emulator:
         self._probed = not probe
         self._last_uses = self._find_last_uses()
         self.native = self._native_route(instructions, threads)
-        for index, node in enumerate(program.nodes):
-            self._prepare(index, node)
-        counting = {program.nodes[index].name for index in self.counted} | set(self.cycles.first_sample)
+        self.host = {
+            index: host_function(node) for index, node in enumerate(program.nodes) if isinstance(node, HostNode)
+        }
         #: Layers whose first sample of a run is measured before it is computed while their policy slot is unused.
         self._measurable = [
             (node.name, node.policy.slot)
             for node in program.nodes
-            if not isinstance(node, HostNode) and node.name in counting
+            if not isinstance(node, HostNode) and node.name in self.cycles.first_sample
         ]
         #: Name, engine and cycles of one sample of each layer.
         self._facts = [
-            (node.name, engine_of(node), self.cycles.layers.get(node.name, CycleCount()).total)
+            (node.name, place_of(node), self.cycles.layers.get(node.name, CycleCount()).total)
             for node in program.nodes
         ]
 
@@ -93,14 +90,6 @@ class Emulator:
             name, reason = next(iter(route.reasons.items()))
             self.note = f"the engines in numpy compute {len(route.reasons)} layers, {name} first: {reason}"
         return route if route.covered else None
-
-    def _prepare(self, index: int, node: Node) -> None:
-        if isinstance(node, HostNode):
-            self.host[index] = host_function(node)
-        elif isinstance(node, ArrayNode):
-            engine = engine_beside(node)
-            if engine is not None and engine.by_inputs is not None:
-                self.counted[index] = LayerCycles(self.program, node, engine.by_inputs)
 
     def _engine(self, index: int) -> LayerEngine:
         """The engine in numpy of a node, prepared at first use."""
@@ -240,8 +229,6 @@ class Emulator:
         cycles = samples * one
         if name in measured:
             cycles += self.cycles.first_sample.get(name, CycleCount()).total
-        if index in self.counted:
-            cycles += self.counted[index].beyond_expected(values.nonzero(node.inputs[0]), name in measured)
         return LayerResult(name, engine, samples * node.macs, cycles, counters)
 
     def reset(self) -> None:

@@ -12,8 +12,8 @@ from bfpga.contract.descriptor import LeadRule, Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Program
 from bfpga.contract.streams import PARAMETER_ROW
 from bfpga.devices.values import Values
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.engines.array.streams import pack_parameters, pack_weights
-from bfpga.engines.registry import COMPUTE
 from bfpga.formats.arrays import IntArray
 
 
@@ -78,7 +78,7 @@ class Factors:
     ) -> KernelOperation:
         node, descriptor = self._layers[operation.layer], operation.descriptor
         follows = descriptor.lead_rule != LeadRule.LEAD and node.function.row.unit != "table"
-        if operation.channels is None and (descriptor.operation not in COMPUTE or not follows):
+        if operation.channels is None and (descriptor.operation not in ARRAY_OPERATIONS or not follows):
             return operation
         if node.factors not in blocks:
             blocks[node.factors] = factor_block(node, values)

@@ -31,7 +31,7 @@ from bfpga.contract.program import (
     Tile,
     Transfer,
 )
-from bfpga.devices.base import DeviceResult, LayerResult, engine_of
+from bfpga.devices.base import DeviceResult, LayerResult
 from bfpga.devices.factors import Factors
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.kernel_start import KernelResult
@@ -39,12 +39,12 @@ from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.engines.array.pitch import split
 from bfpga.engines.array.streams import pack_parameters, pack_weights
-from bfpga.engines.beside.tiles import output_columns
 from bfpga.engines.output.exponents import LEARNING
-from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.program.choices import RunTimeChoices
+from bfpga.program.places import place_of
 
 
 class Kernel(Protocol):
@@ -74,14 +74,12 @@ class Tally:
 
     cycles: dict[str, int] = field(default_factory=dict)
     counters: dict[str, LayerCounters] = field(default_factory=dict)
-    cycles_shared: bool = False
     measured: MeasuredClocks | None = None
     #: Of each sample what count registers told, a bit each; the last one's while samples are run one by one.
     choices: list[int] = field(default_factory=list)
 
     def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
         assert result.operation_cycles is not None
-        self.cycles_shared |= result.cycles_shared
         if result.measured is not None:
             self.measured = result.measured + (self.measured or MeasuredClocks())
         for operation, cycles in zip(operations, result.operation_cycles, strict=True):
@@ -192,7 +190,7 @@ class KernelDevice:
         result.layers = [self._layer(node, tally, result.samples, trace) for node in self.program.nodes]
         for layer in result.layers:
             layer.choices = self.choices.taken(layer.name, tally.choices)
-        result.cycles, result.cycles_shared = sum(tally.cycles.values()), tally.cycles_shared
+        result.cycles = sum(tally.cycles.values())
         result.measured = tally.measured
 
     def reset(self) -> None:
@@ -209,7 +207,7 @@ class KernelDevice:
         if isinstance(node, HostNode):
             return LayerResult(node.name, "host")
         counters = tally.counters.get(node.name) if trace else None
-        return LayerResult(node.name, engine_of(node), samples * node.macs, tally.cycles.get(node.name, 0), counters)
+        return LayerResult(node.name, place_of(node), samples * node.macs, tally.cycles.get(node.name, 0), counters)
 
     def _run_sample(self, values: Values, tally: Tally, trace: _Trace | None, seconds: dict[str, float]) -> None:
         if trace is not None:
@@ -257,10 +255,10 @@ class KernelDevice:
         for start in _starts(operations):
             result = self.kernel.run_operations([_packet(operation) for operation in start], values.array)
             tally.add(start, result)
-            if start[0].descriptor.operation in COMPUTE:
+            if start[0].descriptor.operation in ARRAY_OPERATIONS:
                 tally.count(start[0].layer, result)
             for operation, cycles in zip(start, result.operation_cycles or [], strict=True):
-                if operation.descriptor.operation not in COMPUTE or operation.descriptor.flags & Flag.MEASURE:
+                if operation.descriptor.operation not in ARRAY_OPERATIONS or operation.descriptor.flags & Flag.MEASURE:
                     continue
                 if predicate_of(operation.descriptor) is not None and cycles == 0:
                     continue
@@ -271,7 +269,7 @@ class KernelDevice:
 
     def _read_back(self, operation: KernelOperation, node: ArrayNode, tile: Tile, trace: _Trace) -> KernelResult:
         """What an operation has computed goes to the traced tensor."""
-        x0, x1 = output_columns(node.window, tile)
+        x0, x1 = tile.columns(node.window.output_width)
         width = _reach(node, x1 - x0)
         scratch = {node.output: _empty(self.program, node.output, tile.rows, width)}
         result = self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
@@ -347,7 +345,7 @@ def _empty(program: Program, name: str, rows: int, columns: int | None = None) -
 def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, tile: Tile) -> None:
     """Outputs that one operation computed go to the last sample of the traced tensor."""
     channels = slice(node.channel_offset + tile.m0, node.channel_offset + tile.m1)
-    x0, x1 = output_columns(node.window, tile)
+    x0, x1 = tile.columns(node.window.output_width)
     rows, columns = node.window.pixels_of(tile.y0, tile.y1, tile.step, x0, x1)
     target.mantissa[-1, rows, columns, channels] = source.mantissa[0, :, :: node.window.spread_x, channels]
     target.exponent[-1] = source.exponent[0]
@@ -382,10 +380,6 @@ def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Pr
     done = operation.descriptor
     before = (node.channel_offset + tile.m0) // program.config.lanes
     wrap = done.output_wrap_word, done.output_wrap_bank
-    if operation_engine(operation) is not None:
-        # Their wrap leads from row to row, that of a STORE from behind a row to the next.
-        banks, words = program.config.banks, done.output_pixel_words
-        wrap = split(program.config, wrap[0] // words * banks + wrap[1] - done.output_width, words)
     step, width = (done.output_step_word, done.output_step_bank), _reach(node, done.output_width)
     if node.window.spread_x > 1:
         # A STORE moves neighbours.

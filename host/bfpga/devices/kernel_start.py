@@ -36,8 +36,7 @@ class KernelStart:
 class KernelResult:
     """What one kernel start gave: the output stream, clocks (total and of each operation), counters, status bits.
 
-    ``operation_cycles`` is None where only the total is known, as on a board. ``cycles_shared``: several layers share
-    what the total leaves for them, because their clocks depend on data.
+    ``operation_cycles`` is None where only the total is known, as on a board.
     """
 
     output: bytes
@@ -50,7 +49,6 @@ class KernelResult:
     packets: int = 0
     #: Checksums of the input, weight and output stream, as the kernel saw them.
     checksums: tuple[int, int, int] = (0, 0, 0)
-    cycles_shared: bool = False
     #: What count registers told with each stored tensor, a bit each; empty where nobody has looked.
     choices: tuple[int, ...] = ()
     #: What a clock counter measured; None where there is none.

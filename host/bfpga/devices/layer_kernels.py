@@ -27,8 +27,8 @@ from bfpga.devices.kernel_device import Kernel, make_available
 from bfpga.devices.values import HostArray, Values
 from bfpga.engines.array.accumulators import Block
 from bfpga.engines.array.arithmetic import LayerEngine
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.engines.output.exponents import PolicyRegisters
-from bfpga.engines.registry import COMPUTE
 from bfpga.errors import ProgramError
 from bfpga.program.cycles import operation_clocks
 
@@ -106,7 +106,7 @@ class LayerStarts:
         return one_packet(
             [
                 replace(item, descriptor=replace(item.descriptor, **fields))
-                if item.descriptor.operation in COMPUTE
+                if item.descriptor.operation in ARRAY_OPERATIONS
                 else item
                 for item in operations
             ]
@@ -134,7 +134,7 @@ def _stores(operation: KernelOperation, tensor: str) -> bool:
 
 def _exponent_store(node: ArrayNode, operations: Sequence[KernelOperation]) -> KernelOperation:
     """STORE of one word of what the layer's last operation wrote: the header before it is the exponent."""
-    done = [item.descriptor for item in operations if item.descriptor.operation in COMPUTE][-1]
+    done = [item.descriptor for item in operations if item.descriptor.operation in ARRAY_OPERATIONS][-1]
     store = Descriptor(
         operation=int(Operation.STORE), input_slot=done.output_slot, output_pixels=1, output_width=1,
         input_pixel_words=1, input_word=done.output_word, input_bank=done.output_bank,

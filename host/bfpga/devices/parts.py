@@ -34,7 +34,6 @@ def joined(parts: list[DeviceResult]) -> DeviceResult:
             )
             for name in first.tensors
         },
-        cycles_shared=any(part.cycles_shared for part in parts),
         measured=_joined_measurements([part.measured for part in parts]),
     )
     result.boards = parts[-1].boards  # they count from the beginning

@@ -77,7 +77,7 @@ class OperationStarts:
         clocks = [operation_clocks(self.config, operation) for operation in operations]
         known = [work_of(self.config, item.descriptor, one, told[0])
                  for item, one in zip(operations, clocks, strict=True)]  # fmt: skip
-        return shared_cycles(result, operations, known)
+        return shared_cycles(result, known)
 
     def close(self) -> None:
         """Release the kernel."""
@@ -214,7 +214,7 @@ class StreamingDevice(KernelDevice):
             result, packets.operations, self.program.config, self._schedules, count, packets.ahead, told
         )
         operations = [packets.operations[index] for index in packets.sent(count)]
-        tally.add(operations, shared_cycles(result, operations, packets.sent_clocks(told)))
+        tally.add(operations, shared_cycles(result, packets.sent_clocks(told)))
         tally.choices += told
 
 

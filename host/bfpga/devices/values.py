@@ -51,8 +51,6 @@ class Values:
         self.samples = len(next(iter(inputs.values())))
         self.host: dict[str, HostArray] = dict(inputs)
         self.array: dict[str, BlockTensor] = {}
-        #: What nothing but ``nonzero`` asks for, as it answers.
-        self.marks: dict[str, HostArray] = {}
 
     def on_host(self, name: str) -> HostArray:
         """(samples, ...) in ONNX layout."""
@@ -69,10 +67,6 @@ class Values:
                 raise ProgramError(f"program {self.program.name} reads {name!r} before anything computes it")
             self.array[name] = encode_tensor(self.host[name], self.program.tensors[name], self.program.config.format)
         return self.array[name]
-
-    def nonzero(self, name: str) -> HostArray:
-        """Not zero where the tensor's mantissas are not: (samples, height, width, channels)."""
-        return self.marks[name] if name in self.marks else self.on_array(name).mantissa
 
     def allocate(self, name: str) -> BlockTensor:
         """The tensor that layers or stores fill part by part (concatenation, tiles)."""
@@ -91,4 +85,3 @@ class Values:
         """Release a value that nothing reads any more."""
         self.host.pop(name, None)
         self.array.pop(name, None)
-        self.marks.pop(name, None)

@@ -19,9 +19,9 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec
 from bfpga.dynamic_graph.calls import RESULT
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.engines.array.descriptors import output_stage
 from bfpga.engines.array.streams import pack_weights
-from bfpga.engines.registry import COMPUTE
 from bfpga.program.cycles import operation_clocks
 
 #: Bytes of a placeholder: the tile's number.
@@ -73,7 +73,7 @@ class CallSchedule:
             if operation.descriptor.operation == Operation.WEIGHTS:
                 tile = plan.tiles[int(np.frombuffer(operation.weights[_ROW_EXPONENT], "<i2")[0])]
                 return weights_operation(node, plan, tile, self.config)
-            if operation.descriptor.operation not in COMPUTE:
+            if operation.descriptor.operation not in ARRAY_OPERATIONS:
                 return operation
             descriptor = copy(operation.descriptor)
             output_stage(node, descriptor)

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.compiler.dispatch.engine_clocks import engine_operations
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import ARRAY, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
-from bfpga.contract.engine_numbers import ARRAY
-from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, Program
+from bfpga.contract.program import HostNode, KernelOperation, Program
 from bfpga.engines.array.cycles import (
+    ARRAY_OPERATIONS,
     drain_cycles,
     first_window,
     kernel_steps,
@@ -26,14 +25,12 @@ from bfpga.engines.array.cycles import (
     tensor_beats,
     weight_reads,
 )
-from bfpga.engines.beside.embedded_kernels import embedded_weights
-from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, last_unit
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.unit_clocks import feed_clocks
 from bfpga.engines.skip_array.unit_maps import grid_blocks
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
-from bfpga.program.explanation import node_engine
+from bfpga.program.places import place_of
 
 
 @dataclass
@@ -82,11 +79,10 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
     """Clocks, seconds and the limit of every layer of ``program``; one sample, resident weights already loaded."""
     layers = {layer.name: layer for layer in node_layers(program)}
     operations = [item for step in program.steps for item in step_operations(program, step)]
-    limits = beside_limits(program)
     for operation, times in operations:
         if not operation.first_only:
             layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, ARRAY))
-            add_operation(accelerator, layer, operation, times, limits.get(id(operation)))
+            add_operation(accelerator, layer, operation, times)
     cycles = program_cycles(program)
     for name, count in cycles.layers.items():
         layers[name].cycles = count.compute
@@ -107,48 +103,25 @@ def clock_hz(accelerator: Accelerator) -> float:
     return accelerator.clock_mhz * 1e6
 
 
-def beside_limits(program: Program) -> dict[int, dict[str, int]]:
-    """What the operations of the other engines spend their cycles on, by their identity."""
-    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    limits = {}
-    for operation, node, tile in engine_operations(program.steps, nodes):
-        engine = operation_engine(operation)
-        assert engine is not None
-        weights = embedded_weights(node, program.tensors[node.inputs[0]], tile.m0, tile.m1)
-        limits[id(operation)] = engine.cycle_shares(program.config, operation, weights)
-    return limits
-
-
 def add_operation(
     accelerator: Accelerator,
     layer: LayerEstimate,
     operation: KernelOperation,
     times: int,
-    limits: dict[str, int] | None = None,
 ) -> None:
-    """Add what an operation moves, how long it lasts (its cycles or its bytes) and what limits it.
-
-    limits: of an operation of an engine other than the array.
-    """
+    """Add what an operation moves, how long it lasts (its cycles or its bytes) and what limits it."""
     config = accelerator.systolic
-    if limits is None:
-        limits = operation_limits(config, operation.descriptor, occupied_clocks(config, operation))
-    layer.bytes += times * moved_bytes(config, operation)
+    limits = operation_limits(config, operation.descriptor, occupied_clocks(config, operation))
+    layer.bytes += times * stream_bytes(config, operation.descriptor)
     layer.seconds += times * operation_seconds(accelerator, operation)
     for limit, share in limits.items():
         layer.limits[limit] = layer.limits.get(limit, 0) + times * share
 
 
-def moved_bytes(config: SystolicConfig, operation: KernelOperation) -> int:
-    """Bytes that an operation moves over the streams, its descriptor and its kernels included."""
-    moved = stream_bytes(config, operation.descriptor)
-    return moved if operation_engine(operation) is None else moved + len(operation.weights)
-
-
 def operation_seconds(accelerator: Accelerator, operation: KernelOperation) -> float:
     """Seconds of one operation by itself: its cycles, or its bytes where the memory's assumed rate takes longer."""
     cycles = occupied_clocks(accelerator.systolic, operation)
-    moved = moved_bytes(accelerator.systolic, operation)
+    moved = stream_bytes(accelerator.systolic, operation.descriptor)
     return max(cycles / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
 
 
@@ -163,11 +136,11 @@ def split_idle_tiles(layer: LayerEstimate, peak: int) -> None:
 def node_layers(program: Program) -> Iterator[LayerEstimate]:
     """One empty estimate per node, in order."""
     for node in program.nodes:
-        yield LayerEstimate(node.name, node_engine(node), 0 if isinstance(node, HostNode) else node.macs)
+        yield LayerEstimate(node.name, place_of(node), 0 if isinstance(node, HostNode) else node.macs)
 
 
 def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Bytes an operation moves over the streams, its descriptor included, without kernels of ZERO_SKIP and SPARSE."""
+    """Bytes an operation moves over the streams, its descriptor included."""
     operation = Operation(descriptor.operation)
     size = 4 * DESCRIPTOR_WORDS
     if operation in (Operation.LOAD, Operation.STORE):
@@ -231,7 +204,7 @@ def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int
     `output stage`: passes shorter than their drain; `addresses`: groups of pixels found later than the one before is
     computed; `transfer`: data moved.
     """
-    if Operation(descriptor.operation) not in COMPUTE:
+    if Operation(descriptor.operation) not in ARRAY_OPERATIONS:
         return {"transfer": cycles}
     if on_cluster(config, descriptor):
         return cluster_limits(config, descriptor, cycles)

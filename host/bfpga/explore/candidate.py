@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bfpga.accelerator.array_section import array_section
 from bfpga.accelerator.boards import Board
-from bfpga.accelerator.engine_sections import engine_sections
 from bfpga.accelerator.loader import Accelerator, accelerator_of, array_config, find_board, load_accelerator
 from bfpga.accelerator.schema import AcceleratorFile
 from bfpga.accelerator.sections import validate
@@ -52,6 +52,6 @@ def unchecked_config(described: dict[str, Any]) -> tuple[SystolicConfig, Board]:
     document = Document(NOWHERE, described)
     file: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, file)
-    config = array_config(document, engine_sections(document, file), board)
+    config = array_config(document, array_section(document, file), board)
     document.raise_problems("an accelerator")
     return config, board

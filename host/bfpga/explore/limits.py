@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 
 from bfpga.accelerator.boards import Board
-from bfpga.accelerator.constraints import least_columns
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel_resources import estimate_resources
@@ -26,14 +25,13 @@ def excess(used: Resources, board: Board) -> float:
 
 
 def most_columns(config: SystolicConfig, board: Board) -> int:
-    """The most columns beside the shift columns, all else equal, that fit; 0 where not even the fewest do."""
+    """The most columns beside the shift columns, all else equal, that fit; 0 where not even one does."""
     extra = config.shift_columns
-    least = max(least_columns(config) - extra, 1)
 
     def fits(columns: int) -> bool:
         return excess(estimate_resources(replace(config, columns=columns + extra)).total, board) <= 0
 
-    return last_that(fits, least, MOST_COLUMNS) if fits(least) else 0
+    return last_that(fits, 1, MOST_COLUMNS) if fits(1) else 0
 
 
 def last_that(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -16,9 +16,7 @@ from typing import Any
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.clocks import possible_clocks
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ARRAY
-from bfpga.explore.beside import ALONE, beside_sections, ready_beside
+from bfpga.contract.configuration import ARRAY, SystolicConfig
 from bfpga.explore.candidate import Candidate, unchecked_config
 from bfpga.explore.limits import MOST_COLUMNS, largest_divisor, most_columns
 
@@ -32,7 +30,7 @@ PARTS = 16
 #: Bits of a mantissa that samples can judge; without samples it stays at eight.
 MANTISSAS = (4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 #: Keys whose values have no order: a neighbour of one is any other.
-UNORDERED = ("multiplier", "beside", "formats", "remainders")
+UNORDERED = ("multiplier", "formats", "remainders")
 #: How often a value with an order goes anywhere instead of a step.
 FAR = 0.5
 #: Slowest of the clocks that are tried, as a part of the fastest: a slower one is of no use here.
@@ -48,8 +46,7 @@ class Space:
     """Candidates for one network on one board.
 
     functions: those that the network needs. judged: whether samples tell what narrower numbers cost. together: whether
-    samples may be computed side by side. sparse: whether engines that skip zeros are tried beside the array. max_clock:
-    MHz; the fastest clock that is tried.
+    samples may be computed side by side. max_clock: MHz; the fastest clock that is tried.
     """
 
     board: Board
@@ -57,7 +54,6 @@ class Space:
     functions: tuple[str, ...]
     judged: bool
     together: bool
-    sparse: bool
     max_clock: float
 
     @cached_property
@@ -79,7 +75,6 @@ class Space:
             "weight_stream_bits": streams,
             "hop_columns": (0, 1, 2, 4, 8),
             "clock_mhz": self.clocks,
-            "beside": (ALONE, *ready_beside()) if self.sparse else (ALONE,),
             "formats": ("auto", "linear", "two_hot") if self.judged else ("auto",),
             "weight_snr_db": (20, 23, 25, 27, 30, 33, 36, 40) if self.judged else (25,),
             "remainders": ("auto", "never"),
@@ -96,17 +91,16 @@ class Space:
     def candidate(self, values: Values) -> Candidate:
         """The candidate of these values; ConfigurationError where not even the fewest columns fit."""
         array = self._array(values)
-        beside = beside_sections(str(values["beside"]))
         described: dict[str, Any] = {
             "name": NAME,
             "board": self.board_name,
             "clock_mhz": values["clock_mhz"],
-            "engines": [array, *beside],
+            "engines": [array],
         }
         config, board = unchecked_config(described)
         array["columns"] = self._columns(config, board, int(values["fill"]))
         columns = array["columns"] + array["shift_columns"]
-        if not beside and values["hop_columns"]:
+        if values["hop_columns"]:
             array["hop_columns"] = largest_divisor(columns, int(values["hop_columns"]))
         recipe: dict[str, Any] = {"remainders": values["remainders"]}
         if len(config.weight_formats) > 1:
@@ -140,8 +134,7 @@ class Space:
     @staticmethod
     def _columns(config: SystolicConfig, board: Board, fill: int) -> int:
         most = most_columns(config, board)
-        least = max((numbers.least_columns for numbers in config.beside), default=1) - config.shift_columns
-        return min(max(most * fill // PARTS, least, 1), MOST_COLUMNS - config.shift_columns)
+        return min(max(most * fill // PARTS, 1), MOST_COLUMNS - config.shift_columns)
 
     def nearest(self, accelerator: Accelerator) -> dict[str, Value]:
         """The values that come closest to an accelerator."""
@@ -162,7 +155,6 @@ class Space:
             "weight_stream_bits": config.weight_stream_bits,
             "hop_columns": config.hop_columns,
             "clock_mhz": accelerator.clock_mhz,
-            "beside": accelerator.name,
         }
         return {key: closest(values, wanted.get(key, values[0])) for key, values in self.choices.items()}
 

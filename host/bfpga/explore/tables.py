@@ -61,6 +61,5 @@ def array_words(config: SystolicConfig) -> str:
     columns: Any = config.columns
     if config.shift_columns:
         columns = f"{config.columns - config.shift_columns}+{config.shift_columns}"
-    beside = "".join(f", {engine}" for engine in config.engines[1:])
     shifts = " shift" if config.multiplier == "shift" else ""
-    return f"{columns} x {config.rows} x {config.lanes}{shifts}{beside}"
+    return f"{columns} x {config.rows} x {config.lanes}{shifts}"

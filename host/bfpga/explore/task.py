@@ -30,9 +30,6 @@ from bfpga.precision.judge import Judge
 from bfpga.synthesis.kept import packaged_figures
 from bfpga.synthesis.resources import board_use
 
-#: Share of zero weights from which engines that skip zeros are tried; ready accelerators with them are in any case.
-SPARSE = 0.25
-
 
 @dataclass(frozen=True)
 class Task:
@@ -65,7 +62,6 @@ class Task:
             self._functions(),
             judged=self.samples is not None,
             together=self._together(),
-            sparse=zero_weights(self.network) >= SPARSE,
             max_clock=self.max_clock,
         )
 
@@ -78,7 +74,7 @@ class Task:
 
     def _functions(self) -> tuple[str, ...]:
         """Functions that the array computes for this network if it has all of them."""
-        space = Space(self.board, self.board_name, FUNCTION_NAMES, False, False, False, self.board.clock_default)
+        space = Space(self.board, self.board_name, FUNCTION_NAMES, False, False, self.board.clock_default)
         values = {key: choices[0] for key, choices in space.choices.items()}
         values |= {"lanes": 2, "rows": 16, "activation_words": 4096, "weight_words": 4096, "accumulator_bits": 32}
         candidate = space.candidate(values)

@@ -25,14 +25,13 @@ from bfpga.contract.program import (
     own_weights,
 )
 from bfpga.engines.array.cycles import (
+    ARRAY_OPERATIONS,
     occupied_cycles,
     on_cluster,
     operation_cycles,
-    selection_cycles,
     skips_zeros,
 )
 from bfpga.engines.array.order import in_stream
-from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.engines.skip_array.unit_clocks import most_clocks
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
 
@@ -44,36 +43,22 @@ LONGEST_PASS = 3
 
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """The work of one operation, as a kernel counts it; where data decides, what its input lets expect."""
-    if operation_engine(operation) is not None:
-        return operation.clocks + selection_cycles(config, operation.descriptor)
     return operation_cycles(config, operation.descriptor)
 
 
 def occupied_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """Clocks that an operation takes by itself: those of its work, unless it is of a skip array (``array.cycles``)."""
-    if operation_engine(operation) is not None:
-        return operation_clocks(config, operation)
     return occupied_cycles(config, operation.descriptor)
 
 
 def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """The most cycles that an operation may take a kernel whose streams never wait, whatever its data."""
-    engine = operation_engine(operation)
-    if engine is not None and engine.by_inputs is not None:
-        selection = selection_cycles(config, operation.descriptor)
-        return selection + engine.by_inputs.most(config, operation.descriptor)
     overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD
     if skips_zeros(config, operation.descriptor):
         # Groups may wait for each other, and the model knows of none of that.
         clocks = most_clocks if on_cluster(config, operation.descriptor) else occupied_cycles
         overhead += LONGEST_PASS * clocks(config, operation.descriptor)
     return operation_clocks(config, operation) + overhead
-
-
-def depends_on_data(operation: KernelOperation) -> bool:
-    """Whether the cycles of an operation are known only with its input."""
-    engine = operation_engine(operation)
-    return engine is not None and engine.by_inputs is not None
 
 
 @dataclass
@@ -94,7 +79,7 @@ class CycleCount:
         """Count one execution of an operation."""
         kind = Operation(operation.descriptor.operation)
         cycles = clocks(config, operation)
-        if kind in COMPUTE:
+        if kind in ARRAY_OPERATIONS:
             self.compute += cycles
         elif kind is Operation.WEIGHTS:
             self.weights += cycles
@@ -112,9 +97,8 @@ class CycleCount:
 class ProgramCycles:
     """Clocks of one sample, resident weights already loaded.
 
-    layers: by layer name; beside: those that other engines than the array compute; setup: loading the resident weights,
-    once; first_sample: measuring passes that a predicting policy adds to the sample that finds its slot unused, by
-    layer name (BFP R38).
+    layers: by layer name; setup: loading the resident weights, once; first_sample: measuring passes that a predicting
+    policy adds to the sample that finds its slot unused, by layer name (BFP R38).
     """
 
     config: SystolicConfig
@@ -125,7 +109,6 @@ class ProgramCycles:
     layers: dict[str, CycleCount] = field(default_factory=dict)
     setup: CycleCount = field(default_factory=CycleCount)
     first_sample: dict[str, CycleCount] = field(default_factory=dict)
-    beside: frozenset[str] = frozenset()
     #: Operations of every kernel start of one sample, and how often it runs.
     starts: list[tuple[list[KernelOperation], int]] = field(default_factory=list)
     #: Of a program with one start for a sample: ``LaunchStep.ahead`` among those operations.
@@ -172,7 +155,7 @@ class ProgramCycles:
     def utilization(self) -> float:
         """Clocks that the lanes of the tiles need over those they have while the array computes."""
         busy = sum(self.tile_clocks.values())
-        clocks = sum(count.compute for name, count in self.layers.items() if name not in self.beside)
+        clocks = self.compute_bound
         return busy / (clocks * self.config.macs_per_clock) if clocks else 0.0
 
     def latency_s(self, cycles: int | None = None) -> float:
@@ -213,11 +196,10 @@ def step_start(program: Program, step: LaunchStep | MatMulStep) -> tuple[list[Ke
 
 def tile_clocks(program: Program) -> dict[str, int]:
     """Clocks of single lanes that each layer of the array needs."""
-    config, beside = program.config, beside_layers(program)
     return {
-        node.name: _lane_clocks(config, node) if isinstance(node, ArrayNode) else node.macs
+        node.name: _lane_clocks(program.config, node) if isinstance(node, ArrayNode) else node.macs
         for node in program.nodes
-        if not isinstance(node, HostNode) and node.name not in beside
+        if not isinstance(node, HostNode)
     }
 
 
@@ -231,17 +213,10 @@ def _lane_clocks(config: SystolicConfig, node: ArrayNode) -> int:
     return clocks
 
 
-def beside_layers(program: Program) -> frozenset[str]:
-    """Layers that other engines than the array compute."""
-    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    return frozenset(node.name for node in nodes if not node.on_array)
-
-
 def program_cycles(program: Program, counted: ClocksOf = occupied_clocks) -> ProgramCycles:
     """Clocks of every layer of ``program``. BFP 6. counted: of an operation; what a kernel counts is its work."""
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
-    clocks, beside = tile_clocks(program), beside_layers(program)
-    result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
+    result = ProgramCycles(program.config, program.clock_mhz, macs, tile_clocks(program))
     result.shared = not any(map(own_weights, program.nodes))
     for step in program.steps:
         if isinstance(step, HostStep):

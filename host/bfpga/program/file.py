@@ -28,7 +28,7 @@ from bfpga.formats.files import replace_file
 from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
-VERSION = 5
+VERSION = 6
 HEADER = "program.json"
 #: Classes that a header may name; the key ``type`` tells members of a union apart.
 CLASSES = {

@@ -6,31 +6,18 @@ from collections.abc import Iterator
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.limits import CYCLE_BITS, problems
-from bfpga.contract.program import ArrayNode, HostStep, KernelOperation, Program
-from bfpga.engines.registry import operation_engine
+from bfpga.contract.program import HostStep, KernelOperation, Program
 from bfpga.errors import ProgramError
 from bfpga.program.cycles import longest_clocks
 
 
 def check_limits(program: Program) -> None:
     """ProgramError for the first operation that the program's kernel cannot hold, and for starts that take too long."""
-    _check_engines(program)
     for number, operations in starts(program):
         for operation in operations:
             for problem in problems(program.config, operation.descriptor):
                 raise ProgramError(f"program {program.name}, start {number}, layer {operation.layer}: {problem}")
         _check_cycles(program.config, operations, f"program {program.name}, start {number}")
-
-
-def _check_engines(program: Program) -> None:
-    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    wanted = [(node.name, node.engine) for node in nodes]
-    for _, operations in starts(program):
-        engines = ((operation.layer, operation_engine(operation)) for operation in operations)
-        wanted += [(layer, engine.name) for layer, engine in engines if engine is not None]
-    for layer, name in wanted:
-        if name not in program.config.engines:
-            raise ProgramError(f"program {program.name}, layer {layer}: the accelerator has no engine {name!r}")
 
 
 def starts(program: Program) -> Iterator[tuple[int, list[KernelOperation]]]:

@@ -20,9 +20,9 @@ from bfpga.contract.program import (
 )
 from bfpga.engines.skip_array.pieces import piece_of, plain_bytes
 from bfpga.program.cycles import CycleCount, program_cycles
-from bfpga.program.explanation import ENGINE_WORDS
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
+from bfpga.program.places import ARRAY_TITLE
 
 HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponent", "memory", "cycles")
 
@@ -161,7 +161,9 @@ def _row(
     exponent = _exponent(node.policy)
     if isinstance(node, MatMulNode):
         work = f"{node.batch} products {node.rows}x{node.inner}x{node.columns}"
-        return (node.name, "array", work, size, "activations", f"{node.macs:,}", exponent, "each product", f"{spent:,}")
+        return (
+            node.name, ARRAY_TITLE, work, size, "activations", f"{node.macs:,}", exponent, "each product", f"{spent:,}",
+        )  # fmt: skip
     if node.channels != output.channels:
         size = f"{output.height}x{output.width}x{node.channels} at channel {node.channel_offset}"
     window = node.window
@@ -176,8 +178,8 @@ def _row(
             weights += f", entries {100 * _entry_bytes(program, node) / plain_bytes(node, program.config):.0f} %"
     if node.factors:
         weights = f"{node.channels:,} from {node.factors}"
-    engine, place = ENGINE_WORDS[node.engine], memory.get(node.name, "")
-    return (node.name, engine, _work(node), size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
+    place = memory.get(node.name, "")
+    return (node.name, ARRAY_TITLE, _work(node), size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
 
 
 def _work(node: ArrayNode) -> str:

@@ -100,13 +100,12 @@ def prune(
     scorer = Scorer(graph, graph_weights(shards, layers))
     check_labels(network, scorer, parts)
 
-    answers = scorer.scores(parts.choosing.inputs)
+    def loss_on(samples: Labelled) -> Callable[[Mapping[str, FloatArray]], float]:
+        answers = scorer.scores(samples.inputs)
+        return lambda constants: lesson_loss(scorer.scores(samples.inputs, constants), answers, samples.labels)
 
-    def loss(constants: Mapping[str, FloatArray], count: int = len(parts.choosing)) -> float:
-        part = parts.choosing.part(np.arange(min(len(parts.choosing), count)))
-        return lesson_loss(scorer.scores(part.inputs, constants), answers[: len(part)], part.labels)
-
-    sensing = partial(loss, count=SENSING)
+    loss = loss_on(parts.choosing)
+    sensing = loss_on(parts.choosing.part(np.arange(min(len(parts.choosing), SENSING))))
     with stage("sensitivity of layers") as show:
         found = curves(layers, sensing, group, show)
     rebuild = None if shards is None else partial(rebuilt, network, graph, layers, parts.learning.inputs, group)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bfpga.contract.engine_numbers import ARRAY
 from bfpga.estimate.hardware import FULL, HardwareFigures, LoopFigures, kinds_of
-from bfpga.program.explanation import engine_choices, engine_headings, engine_rows, gain
 from bfpga.report import words
 from bfpga.report.charts import hardware as charts
 from bfpga.report.model import Report
@@ -40,46 +38,17 @@ def resources_section(report: Report) -> Section:
 
 
 def dispatch_section(report: Report) -> Section:
-    """Who computes what, and what the alternatives were."""
-    program = report.program
+    """Who computes what."""
     operations = sum(work.operations for work in report.host)
-    figures = [
-        Figure(
-            "dispatch",
-            "Shares of the engines",
-            COUNTED,
-            charts.dispatch_chart(report.layers, operations),
-            "A multiply-accumulate counts two operations of the host. Cycles are the kernel's; the host has none.",
-        )
-    ]
-    choices = engine_choices(program)
-    tables = []
-    lead = "Only the systolic array computes layers here."
-    if choices and len(program.config.engines) > 1:
-        labels = {layer.name: layer.label for layer in report.layers}
-        figures.append(
-            Figure(
-                "choices",
-                "Cycles on each engine",
-                COUNTED,
-                charts.choices_chart(choices, labels),
-                "Filled: where the layer runs. No mark: the engine does not take the layer.",
-            )
-        )
-        tables.append(
-            Table(
-                "Choices",
-                COUNTED,
-                engine_headings(program),
-                engine_rows(program),
-                frozenset(range(1, 3 + len(program.config.engines))),
-                folded=True,
-            )
-        )
-        lead = f"{gain(program)}."
-    elif any(layer.estimate.engine != ARRAY for layer in report.layers):
-        lead = "Layers run where they were asked to."
-    return Section("dispatch", "Engines", lead, figures, tables, report.remarks)
+    figure = Figure(
+        "dispatch",
+        "Shares of the engines",
+        COUNTED,
+        charts.dispatch_chart(report.layers, operations),
+        "A multiply-accumulate counts two operations of the host. Cycles are the kernel's; the host has none.",
+    )
+    lead = "What the array does not compute is the host's."
+    return Section("dispatch", "Engines", lead, [figure], [], report.remarks)
 
 
 def partition_section(report: Report) -> Section | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import HostNode, KernelOperation, Program
-from bfpga.engines.registry import COMPUTE
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.report.timing import Timed, kernel_operations
 
 #: Rectangles of a picture at most; of more, strips in the same words become one.
@@ -94,7 +94,7 @@ def written_words(config: SystolicConfig, descriptor: Descriptor) -> tuple[int, 
     From the walk over the output pixels: each step moves by words and banks, and every ``banks`` banks are a word row.
     """
     kind = Operation(descriptor.operation)
-    if kind not in (*COMPUTE, Operation.LOAD) or descriptor.flags & Flag.MEASURE:
+    if kind not in (*ARRAY_OPERATIONS, Operation.LOAD) or descriptor.flags & Flag.MEASURE:
         return None
     words = descriptor.output_pixel_words
     step = _pixels(config, descriptor.output_step_word, descriptor.output_step_bank, words)
@@ -117,7 +117,7 @@ def _reads(descriptor: Descriptor) -> set[int]:
     kind = Operation(descriptor.operation)
     if kind is Operation.STORE:
         return {descriptor.input_slot}
-    if kind not in COMPUTE:
+    if kind not in ARRAY_OPERATIONS:
         return set()
     return {descriptor.input_slot, descriptor.second_slot} if kind is Operation.SUM else {descriptor.input_slot}
 

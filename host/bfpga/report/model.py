@@ -13,7 +13,7 @@ from bfpga.engines.interface.resource_units import Resources
 from bfpga.estimate.hardware import HardwareFigures
 from bfpga.estimate.program import LayerEstimate, ProgramEstimate
 from bfpga.estimate.roofline import Roofline
-from bfpga.program.explanation import ENGINE_WORDS
+from bfpga.program.places import ARRAY_TITLE, HOST
 from bfpga.report.accuracy import Accuracy
 from bfpga.report.environment import Environment
 from bfpga.report.memory import MemoryMap
@@ -44,7 +44,7 @@ class LayerFigures:
     @property
     def engine(self) -> str:
         """What computes it, in words."""
-        return ENGINE_WORDS.get(self.estimate.engine, self.estimate.engine)
+        return HOST if self.estimate.engine == HOST else ARRAY_TITLE
 
     @property
     def macs_per_byte(self) -> float:

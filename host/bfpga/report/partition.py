@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.dispatch.engine_clocks import engine_operations
 from bfpga.compiler.dispatch.input_zeros import words_read
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
-from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, Program, TensorSpec
+from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.beside.embedded_kernels import embedded_weights
-from bfpga.engines.beside.engine import UnitShares
-from bfpga.engines.beside.tiles import input_rectangle
-from bfpga.engines.registry import depends_on_inputs, operation_engine
 from bfpga.engines.skip_array.unit_clocks import cluster_clocks, joined_of, unit_cells
 from bfpga.engines.skip_array.unit_maps import APART, joined_pieces
 from bfpga.engines.sparse_cluster.partition.exchange import Partition
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
-from bfpga.formats.arrays import BoolArray, IntArray
-from bfpga.program.layout import encode_tensor
+from bfpga.formats.arrays import BoolArray
 from bfpga.report.unit_shares import layer_input, maps_of
 
 #: Layers whose pieces are shown at most.
 MOST_LAYERS = 12
 
 
+class UnitShares(NamedTuple):
+    """How units share the work of one operation on one sample.
+
+    pieces: (first row, row behind the last, first column, column behind the last) of each unit; loads: elements of each
+    that are not zero; cycles: of the operation.
+    """
+
+    pieces: list[tuple[int, int, int, int]]
+    loads: list[int]
+    cycles: int
+
+
 @dataclass(frozen=True)
 class LayerPartition:
-    """The first strip of a layer on one sample.
+    """The first map of a layer on one sample.
 
     counts: (rows, columns) non-zero elements of all channels; taken: whether the layer's pieces have equal work.
     sharers: units that share each piece of equal work, and take its values in turn.
@@ -47,44 +53,16 @@ class LayerPartition:
 
 
 def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[Any]]]) -> list[LayerPartition]:
-    """Layers of ``program`` whose cycles depend on zeros of their input; inputs: samples by name, one is looked at.
+    """Layers of a kernel with a sparse cluster, the first map of each; inputs: samples by name, one is looked at.
 
     inputs are those of the program: samples that travel side by side are one.
     """
-    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    if program.config.cuts_maps:
-        return _cluster_partitions(program, nodes, {name: values[:1] for name, values in inputs.items()})
-    if not any(depends_on_inputs(node.engine) for node in nodes):
+    if not program.config.cuts_maps:
         return []
     sample = {name: values[:1] for name, values in inputs.items()}
     traced = Emulator(program).run(sample, trace=True).tensors
-    found: dict[str, LayerPartition] = {}
-    for operation, node, tile in engine_operations(program.steps, nodes):
-        engine = operation_engine(operation)
-        if engine is None or engine.by_inputs is None or node.name in found:
-            continue
-        spec = program.tensors[node.inputs[0]]
-        x = _mantissas(node.inputs[0], spec, traced, sample, program)
-        if x is None:
-            continue
-        part = input_rectangle(node.window, spec, tile)
-        x = x[:, part.y0 : part.y1, part.x0 : part.x1]
-        weights = embedded_weights(node, spec, tile.m0, tile.m1)
-        equal, balanced = engine.by_inputs.shares(program.config, operation.descriptor, weights, x)
-        counts = np.count_nonzero(x[0], axis=2).astype(np.int64)
-        found[node.name] = LayerPartition(node.name, counts, equal, balanced, bool(operation.descriptor.count_step))
-        if len(found) == MOST_LAYERS:
-            break
-    return list(found.values())
-
-
-def _cluster_partitions(
-    program: Program, nodes: Sequence[ArrayNode], sample: Mapping[str, npt.NDArray[np.floating[Any]]]
-) -> list[LayerPartition]:
-    """Layers of a kernel with a sparse cluster in the place of its array: the first map of each."""
-    traced = Emulator(program).run(sample, trace=True).tensors
     found: list[LayerPartition] = []
-    for node in nodes:
+    for node in (item for item in program.nodes if isinstance(item, ArrayNode)):
         x = layer_input(program, node, traced, sample) if node.kind == "gemm" else None
         if x is None or len(found) == MOST_LAYERS:
             continue
@@ -124,18 +102,3 @@ def _shares(
     met = replace(node, input_share=max(loads) / full)
     clocks = cluster_clocks(program.config, met, node.tiles[0].m0, operation)
     return UnitShares([piece for piece in pieces for _ in range(sharers)], loads, clocks)
-
-
-def _mantissas(
-    name: str,
-    spec: TensorSpec,
-    traced: Mapping[str, BlockTensor],
-    sample: Mapping[str, npt.NDArray[np.floating[Any]]],
-    program: Program,
-) -> IntArray | None:
-    """A layer's input, (1, height, width, channels); None for what the host computes between layers."""
-    if name in traced:
-        return traced[name].mantissa
-    if name not in sample:
-        return None
-    return encode_tensor(sample[name].astype(np.float32), spec, program.config.format).mantissa

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import HostNode, KernelOperation, LaunchStep, Program
 from bfpga.engines.array.order import SampleRow
-from bfpga.engines.registry import engine_named, operation_engine
 from bfpga.program.cycles import always
+from bfpga.program.places import ARRAY_TITLE
 from bfpga.report.timing import Timed, start_times
 
-#: Rows that only move data; what computes has the title of its engine.
+#: Rows that only move data; what computes has the title of the array.
 LOADS, STORES, WEIGHTS, HOST = "loads", "stores", "weights", "host"
 _TRANSFERS = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: WEIGHTS}
 #: Bars at most; of more, neighbours of one layer become one.
@@ -86,9 +85,7 @@ def overlap_timeline(accelerator: Accelerator, program: Program) -> Timeline | N
 
 def lane_of(operation: KernelOperation) -> str:
     """The row of an operation."""
-    kind = Operation(operation.descriptor.operation)
-    engine = operation_engine(operation) or engine_named(ARRAY)
-    return _TRANSFERS.get(kind, engine.title)
+    return _TRANSFERS.get(Operation(operation.descriptor.operation), ARRAY_TITLE)
 
 
 def what_of(operation: KernelOperation) -> str:

@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.configurations import FILED, configuration_of, filed
+from bfpga.engines.configurations import FiledConfig, configuration_of, filed
 
 Kind = TypeVar("Kind")
 
@@ -26,7 +26,7 @@ SHA256 = frozenset({"digest", "sha256"})
 WIDTH, SHORT = 120, 90
 _HEXADECIMAL_TEXT = re.compile(r"0x[0-9a-f]{1,16}")
 _SHA256_TEXT = re.compile(r"[0-9a-f]{64}")
-_TYPES = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
+_TYPES = {bool: "true or false", int: "an integer", float: "a number", str: "a text", NoneType: "null"}
 
 
 class FieldError(Exception):
@@ -115,7 +115,7 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
         _require(isinstance(value, dict), "an object", value, where)
         return {key: read_value(arguments[1], item, _join(where, key)) for key, item in value.items()}
     if hint is SystolicConfig:
-        return configuration_of(read_object(FILED, value, where))
+        return configuration_of(read_object(FiledConfig, value, where))
     if is_dataclass(hint):
         assert isinstance(hint, type)
         return read_object(hint, value, where)

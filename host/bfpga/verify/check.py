@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ARRAY, EngineName
-from bfpga.contract.program import ArrayNode, Program
+from bfpga.contract.program import Program
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Mismatch, first_mismatch
 from bfpga.devices.csim import CSimulation, Integers, build
@@ -54,8 +52,6 @@ class VerifyReport:
     cases: int = 0
     accelerators: int = 0
     layers: int = 0
-    #: Layers on engines beside the array, by the engine's name.
-    engine_layers: Counter[EngineName] = field(default_factory=Counter)
     values: int = 0
     seconds: float = 0.0
     targets: list[str] = field(default_factory=list)
@@ -68,7 +64,7 @@ class VerifyReport:
 def random_inputs(
     rng: np.random.Generator, program: Program, samples: int = SAMPLES
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Samples with outliers, and now and then one of zeros; half of them with zeros for engines that skip these."""
+    """Samples with outliers, and now and then one of zeros; half of them with zeros for arrays that skip these."""
     result = {}
     for name, shape in program.inputs.items():
         x = rng.normal(0, 2.0 ** float(rng.integers(-4, 4)), (samples, *shape))
@@ -91,8 +87,6 @@ def verify_case(
     expected = Emulator(program, NUMPY).run(inputs, trace=True)
     report.cases += 1
     report.layers += len(program.nodes)
-    engines = [node.engine for node in program.nodes if isinstance(node, ArrayNode)]
-    report.engine_layers.update(engine for engine in engines if engine != ARRAY)
     report.values += sum(tensor.mantissa.size for tensor in expected.tensors.values())
     try:
         found = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, traced))

@@ -93,6 +93,5 @@ def include(report: VerifyReport, part: VerifyReport) -> None:
     report.cases += part.cases
     report.accelerators = part.accelerators
     report.layers += part.layers
-    report.engine_layers.update(part.engine_layers)
     report.values += part.values
     report.seed, report.target, report.mismatch = part.seed, part.target, part.mismatch

@@ -1,7 +1,6 @@
 """Random networks: chains and branches of every kind of layer, with any function and any exponent policy.
 
-Layers that an engine beside the array can compute are on any of the engines. Their weights are pruned, and so are those
-of a skip array.
+Weights are pruned for arrays that skip those that are zero.
 """
 
 from __future__ import annotations
@@ -15,17 +14,14 @@ from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
-from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
 from bfpga.engines.array.tap_reuse import choose_tap_reuse
-from bfpga.engines.registry import engines_beside
 from bfpga.engines.skip_array.unit_maps import possible_joins, refusal
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
-from bfpga.verify.random_choices import with_random_choices
 from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_predicates import with_random_arrays, with_random_predicates
-from bfpga.verify.random_windows import engine_window, neighbours_window, random_window
+from bfpga.verify.random_windows import neighbours_window, random_window
 from bfpga.verify.random_zeros import pruned
 
 Generator = np.random.Generator
@@ -76,17 +72,6 @@ class NetworkBuilder:
         argument, exponent = (int(self.rng.integers(item.start, item.stop)) for item in kind.row.argument.drawn)
         return kind, argument, exponent
 
-    def engine(self) -> EngineName:
-        """The engine that the next layer should suit; rarely the array, which every other kind of layer is on."""
-        names = self.config.engines
-        return names[int(self.rng.integers(1, len(names)))] if len(names) > 1 and self.rng.random() < 0.8 else names[0]
-
-    def window(self, spec: TensorSpec, engine: EngineName) -> Window:
-        for beside in engines_beside(self.config):
-            if beside.name == engine:
-                return engine_window(self.rng, spec, self.config, beside)
-        return self.product_window(spec, 5)
-
     def product_window(self, spec: TensorSpec, largest: int) -> Window:
         """A window of products: of a sparse cluster one that its units have memories for."""
         if not self.config.has_cluster:
@@ -101,20 +86,19 @@ class NetworkBuilder:
         rng, spec = self.rng, self.tensors[source]
         if self.config.tap_reuse and spec.width <= self.config.columns and rng.random() < 0.4:
             return self.depthwise(source)
-        engine = self.engine()
-        window = self.window(spec, engine)
+        window = self.product_window(spec, 5)
         groups = self.divisor(spec.channels) if rng.random() < 0.3 else 1
         channels = groups * int(rng.integers(1, max(2, 40 // groups)))
         if rng.random() < 0.8:
             output = self.tensor(window.output_height, window.output_width, channels)
-            self.product(source, output, window, groups, channels, 0, self.policy(), engine)
+            self.product(source, output, window, groups, channels, 0, self.policy())
             return output
         second = int(rng.integers(1, 20))
         start = -(-channels // self.config.lanes) * self.config.lanes  # parts begin at whole words
         output = self.tensor(window.output_height, window.output_width, start + second)
         exponent = PolicySpec(exponent=int(rng.integers(-10, 1)))  # parts share one exponent
-        self.product(source, output, window, 1, start, 0, exponent, engine)
-        self.product(source, output, replace(window), 1, second, start, exponent, engine)
+        self.product(source, output, window, 1, start, 0, exponent)
+        self.product(source, output, replace(window), 1, second, start, exponent)
         return output
 
     def depthwise(self, source: str) -> str:
@@ -122,7 +106,7 @@ class NetworkBuilder:
         spec = self.tensors[source]
         window = neighbours_window(self.rng, spec)
         output = self.tensor(window.output_height, window.output_width, spec.channels)
-        self.product(source, output, window, spec.channels, spec.channels, 0, self.policy(), ARRAY)
+        self.product(source, output, window, spec.channels, spec.channels, 0, self.policy())
         return output
 
     def divisor(self, number: int) -> int:
@@ -147,14 +131,10 @@ class NetworkBuilder:
 
     def product(
         self, source: str, output: str, window: Window, groups: int, channels: int, offset: int, policy: PolicySpec,
-        engine: EngineName,
     ) -> None:  # fmt: skip
-        """A layer with random mantissas, now and then extreme ones, that its accumulators hold exactly.
-
-        engine: the one it should suit; it may be on any that takes it.
-        """
+        """A layer with random mantissas, now and then extreme ones, that its accumulators hold exactly."""
         rng, inner = self.rng, self.tensors[source].channels // groups
-        weight_format = self.weight_format() if engine == ARRAY else "linear"
+        weight_format = self.weight_format()
         weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
         if weight_format == "linear" and self.passes_over_zeros():
             weights = pruned(rng, weights)
@@ -173,19 +153,10 @@ class NetworkBuilder:
                 policy=policy, macs=macs, weight_format=weight_format,
             )
         )  # fmt: skip
-        self.choose_engine(self.nodes[-1])
 
     def passes_over_zeros(self) -> bool:
         """Whether zeros of weights take no time somewhere."""
-        return len(self.config.engines) > 1 or self.config.skips_weights or self.config.has_cluster
-
-    def choose_engine(self, node: ArrayNode) -> None:
-        """Any engine beside the array that takes the layer, or rarely the array."""
-        spec, beside = self.tensors[node.inputs[0]], engines_beside(self.config)
-        taking = [engine for engine in beside if not engine.refusal(node, spec, self.config)]
-        if taking and self.rng.random() < 0.95:
-            node.engine = taking[int(self.rng.integers(len(taking)))].name
-            node.input_density = float(self.rng.random()) if self.rng.random() < 0.7 else None
+        return self.config.skips_weights or self.config.has_cluster
 
     def averaging(self, source: str) -> str:
         """Average pooling: every channel by itself, the same weight at every tap."""
@@ -255,7 +226,7 @@ class NetworkBuilder:
 
 
 def random_program(rng: Generator, config: SystolicConfig) -> Program:
-    """A scheduled program of one to three random layers that fits ``config``; half of them with random choices too."""
+    """A scheduled program of one to three random layers that fits ``config``."""
     for _ in range(ATTEMPTS):
         builder = NetworkBuilder(rng, config)
         last = builder.grow(int(rng.integers(1, 4)))
@@ -263,7 +234,6 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
             join_any_pieces(rng, builder.nodes, config)
         try:
             program = schedule(builder, last)
-            program = with_random_choices(rng, program) if rng.random() < 0.5 else program
             program = with_random_arrays(rng, program) if config.dense_beside else program
             return with_random_predicates(rng, program) if config.count_registers else program
         except ModelError:

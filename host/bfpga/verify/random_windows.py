@@ -1,12 +1,10 @@
-"""Random windows of convolution and pooling: of any kind, or such that an engine beside the array can take them."""
+"""Random windows of convolution and pooling."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import TensorSpec, Window
-from bfpga.engines.beside.engine import BesideEngine
 
 Generator = np.random.Generator
 #: Strides of random windows.
@@ -25,7 +23,7 @@ def random_window(rng: Generator, spec: TensorSpec, largest: int) -> Window:
         result.dilation_y = 2
     if (result.kernel_width - 1) * 2 < spec.width and rng.random() < 0.2:
         result.dilation_x = 2
-    return _padded(rng, result, spec, 0, 0)
+    return _padded(rng, result, spec)
 
 
 def neighbours_window(rng: Generator, spec: TensorSpec) -> Window:
@@ -41,32 +39,11 @@ def neighbours_window(rng: Generator, spec: TensorSpec) -> Window:
     return result
 
 
-def engine_window(rng: Generator, spec: TensorSpec, config: SystolicConfig, engine: BesideEngine) -> Window:
-    """A window with a kernel and strides that an engine beside the array takes.
-
-    Now and then with padding beyond its kernel, which has zeros around it then.
-    """
-    height, width, strides = engine.random.windows(config)
-    result = Window(
-        kernel_height=int(rng.integers(1, min(height, spec.height) + 1)),
-        kernel_width=int(rng.integers(1, min(width, spec.width) + 1)),
-        stride_y=int(rng.choice(strides)),
-        stride_x=int(rng.choice(strides)),
-    )
-    if rng.random() < 0.5:  # small strides leave more layers behind for the engines
-        result.stride_y = result.stride_x = 1
-    beyond = (height - result.kernel_height) // 2, (width - result.kernel_width) // 2
-    return _padded(rng, result, spec, *(beyond if rng.random() < 0.2 else (0, 0)))
-
-
-def _padded(rng: Generator, window: Window, spec: TensorSpec, beyond_y: int, beyond_x: int) -> Window:
-    """The window with padding on all four sides, and the outputs that follow.
-
-    beyond_y, beyond_x: by how much padding may be larger than what leaves every output a line of the image.
-    """
+def _padded(rng: Generator, window: Window, spec: TensorSpec) -> Window:
+    """The window with padding on all four sides, and the outputs that follow: each reads a line of the image."""
     reach_y = (window.kernel_height - 1) * window.dilation_y
     reach_x = (window.kernel_width - 1) * window.dilation_x
-    most_y, most_x = reach_y + beyond_y + 1, reach_x + beyond_x + 1
+    most_y, most_x = reach_y + 1, reach_x + 1
     window.pad_top, window.pad_left = int(rng.integers(0, most_y)), int(rng.integers(0, most_x))
     bottom, right = int(rng.integers(0, most_y)), int(rng.integers(0, most_x))
     window.output_height = (spec.height + window.pad_top + bottom - reach_y - 1) // window.stride_y + 1

@@ -13,9 +13,8 @@ from bfpga.board.virtual.kernel_model import OperationTime
 from bfpga.board.virtual.process_time import read_descriptors
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.bridge import OperationRecord, PieceRecord, RunRecord, StartState
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import ARRAY, SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.processes import ProcessStream, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM

@@ -70,7 +70,7 @@ def measure(
     if options.bias_correction:
         found.means = InputMeans(tensors, products, count)
         reductions.append(found.means)
-    if options.count_zeros and (len(config.engines) > 1 or config.skips_activations):
+    if options.count_zeros and config.skips_activations:
         found.inputs = SampledInputs(tensors, [layer.inputs[0] for layer in gemm])
         reductions.append(found.inputs)
     capture(graph, samples, reductions, tensors)

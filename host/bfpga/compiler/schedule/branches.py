@@ -14,7 +14,7 @@ from bfpga.contract.descriptor import Operation, Policy
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.array.order import Range, parameter_range, weight_range
+from bfpga.engines.array.order import Range, any_meet, parameter_range, weight_range
 
 Block = list[KernelOperation]
 
@@ -54,7 +54,7 @@ def _needs(block: Block, following: Block) -> bool:
         return False
     if last.memory is None or first.memory is None:
         return True
-    return _meet(last.memory.writes, first.memory.reads)
+    return any_meet(last.memory.writes, first.memory.reads)
 
 
 def _independent(first: Block, second: Block) -> bool:
@@ -79,7 +79,7 @@ def _conflict(one: KernelOperation, other: KernelOperation) -> bool:
     slots = [_slots(item) for item in (one, other)]
     if one.descriptor.output_slot in slots[1] or other.descriptor.output_slot in slots[0]:
         return True
-    return _meet(one.memory.writes, (*other.memory.reads, *other.memory.writes)) or _meet(
+    return any_meet(one.memory.writes, (*other.memory.reads, *other.memory.writes)) or any_meet(
         other.memory.writes, one.memory.reads
     )
 
@@ -99,7 +99,7 @@ def _weights_stay(block: Block, other: Block) -> bool:
         elif item.descriptor.operation == Operation.GEMM:
             for kind, words in _ranges([item]):
                 if not _inside(words, [known for of, known in own if of == kind]) and any(
-                    of == kind and _meet([words], [known]) for of, known in filled
+                    of == kind and any_meet([words], [known]) for of, known in filled
                 ):
                     return False
     return True
@@ -114,10 +114,6 @@ def _ranges(operations: Iterable[KernelOperation]) -> Iterator[tuple[int, Range]
 
 def _inside(words: Range, known: Sequence[Range]) -> bool:
     return any(first <= words[0] and words[1] <= last for first, last in known)
-
-
-def _meet(some: Sequence[Range], others: Sequence[Range]) -> bool:
-    return any(a < d and c < b for a, b in some for c, d in others)
 
 
 def _computes(item: KernelOperation) -> bool:

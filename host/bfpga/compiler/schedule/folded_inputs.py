@@ -47,7 +47,7 @@ def fold_inputs(
 
 def _can_fold(node: ArrayNode) -> bool:
     product = node.kind == "gemm" and node.groups == 1 and not node.uniform_weights
-    return product and node.on_array and len(node.inputs) == 1 and node.window.kernel_width > 1
+    return product and len(node.inputs) == 1 and node.window.kernel_width > 1
 
 
 def _geometry(window: Window) -> tuple[int, ...]:

@@ -42,4 +42,4 @@ def _skipping_clocks(config: SystolicConfig, node: ArrayNode, run: tuple[int, in
 def told(node: ArrayNode) -> bool:
     """Whether the parts of a layer may be computed at any time: nothing of its exponent is measured."""
     static = node.policy.inherit or node.policy.policy == Policy.STATIC
-    return static and node.on_array and not node.window.spread
+    return static and not node.window.spread

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.order import parameter_range, weight_range
+from bfpga.engines.array.order import any_meet, parameter_range, weight_range
 
 #: GEMMs before one whose pieces do not give way to its own, so that these come while those are multiplied: what is
 #: mostly the best first.
@@ -148,7 +148,7 @@ class _Places:
         if words is None or rows is None:
             return False
         for piece, held in list(self.held.items()):
-            if _meet(held.words, words) or _meet(held.rows, rows):
+            if any_meet([held.words], [words]) or any_meet([held.rows], [rows]):
                 del self.held[piece]
         self.held[self.uses[number].piece] = _Held(words, rows, number)
         return True
@@ -169,7 +169,7 @@ class _Places:
         best, chosen = (-1, -1, -1), None
         for begin in sorted(begin for begin in begins if first <= begin <= end - size):
             run = begin, begin + size
-            met = [held for held, other in zip(self._all(), taken, strict=True) if _meet(other, run)]
+            met = [held for held, other in zip(self._all(), taken, strict=True) if any_meet([other], [run])]
             needed = min((self._needed(held, number) for held in met), default=_NEVER)
             idle = number - max((held.used for held in met), default=-1)
             value = needed, idle, -begin
@@ -182,7 +182,3 @@ class _Places:
         if number - held.used <= self.read_before:
             return 0
         return min(self.next[held.used] - number, _NEVER)
-
-
-def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < other[1] and other[0] < one[1]

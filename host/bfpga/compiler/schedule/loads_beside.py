@@ -13,6 +13,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
+from bfpga.engines.array.order import any_meet
 
 
 def loads_beside(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
@@ -58,5 +59,4 @@ def _meet(load: KernelOperation, other: KernelOperation) -> bool:
         return True
     if ours.output_slot in (theirs.input_slot, theirs.second_slot, theirs.output_slot):
         return True
-    words = (*other.memory.reads, *other.memory.writes)
-    return any(a < d and c < b for a, b in load.memory.writes for c, d in words)
+    return any_meet(load.memory.writes, (*other.memory.reads, *other.memory.writes))

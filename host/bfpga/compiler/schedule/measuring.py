@@ -17,8 +17,8 @@ KEEPING = ("keep", "keep_sampled")
 
 
 def keeps(node: ArrayNode) -> bool:
-    """Whether the layer's accumulators may be kept: products of weights on the array."""
-    return node.kind == "gemm" and node.on_array
+    """Whether the layer's accumulators may be kept: those of products of weights."""
+    return node.kind == "gemm"
 
 
 def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
@@ -60,7 +60,7 @@ def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> lis
     streamed: its weights come with every operation, in an order that leaves no block out; entries of a skip array do.
     """
     policy = node.policy
-    if policy.flow not in SAMPLED or not node.on_array:
+    if policy.flow not in SAMPLED:
         return [everything(node.channels)]
     by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed and not config.skips_weights
     rows = block_rows(node, config) if by_blocks else 0

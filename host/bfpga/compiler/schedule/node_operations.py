@@ -25,8 +25,6 @@ from bfpga.engines.array.descriptors import (
 )
 from bfpga.engines.array.regions import ActivationMemory, Region, memory_use
 from bfpga.engines.array.streams import repeats_words
-from bfpga.engines.beside.operations import EngineOperations
-from bfpga.engines.registry import engine_beside
 from bfpga.engines.skip_array.sliding import sliding_parts
 from bfpga.engines.skip_array.unit_maps import fitting_parts
 from bfpga.errors import ModelError
@@ -77,8 +75,6 @@ class NodeOperations:
     ) -> None:
         """memory: what is in use beside the strips; needed by layers that may keep their accumulators there."""
         self.config, self.node, self.spec, self.plan, self.strips = config, node, spec, plan, strips
-        beside = engine_beside(node)
-        self.engine = None if beside is None else EngineOperations(beside, config, node, spec)
         #: Weights that one operation brings for all strips and passes.
         self.loaded = plan.mode != "resident" and len(plan.tiles) == 1
         self.memory = self._occupied(memory)
@@ -183,9 +179,7 @@ class NodeOperations:
     def _fastest_sample(self) -> Sample:
         """The sample, measured in the way that takes the fewest cycles."""
         choices = node_samples(self.node, self.plan.mode == "stream", self.config)
-        if len(choices) == 1:  # so it is on the other engines, whose operations have cycles of their own
-            return choices[0]
-        return min(choices, key=self._measuring_clocks)
+        return choices[0] if len(choices) == 1 else min(choices, key=self._measuring_clocks)
 
     def _measuring_clocks(self, sample: Sample) -> int:
         """Clocks of the operations that measure a sample."""
@@ -272,11 +266,9 @@ class NodeOperations:
     def _parts(self, strip: Strip, tile: WeightTile, flags: Flag, sample: Sample) -> list[tuple[Tile, Flag]]:
         """What single operations measure or compute of a strip and a tile, with their flags.
 
-        The array computes all of it at once, other engines what they hold; what was kept is not computed again.
+        The array computes all of it at once, a sparse cluster maps that have room; what was kept is not computed again.
         """
         node, whole = self.node, Tile(strip.y0, strip.y1, tile.m0, tile.m1)
-        if self.engine is not None:
-            return [(part, flags) for part in self.engine.tiles(whole)]
         if self.config.has_cluster and node.kind == "gemm":
             return [(part, flags) for part in self._map_parts(whole, flags, sample)]
         kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
@@ -315,7 +307,7 @@ class NodeOperations:
             self.node, self.spec, strip.inputs, strip.output, part, tile.weight_base,
             tile.parameter_base, stream, flags,
         )  # fmt: skip
-        if part.m0 > tile.m0 and self.engine is None:
+        if part.m0 > tile.m0:
             place.weight_base += weight_words(self.node, self.config, tile.m0, part.m0)
             place.parameter_base += part.m0 - tile.m0
         return place
@@ -332,8 +324,6 @@ class NodeOperations:
 
     def _compute(self, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
         node, place = self.node, self._placement(strip, tile, part, flags)
-        if self.engine is not None:
-            return self.engine.operation(place)
         if flags & Flag.WIDE:
             place.kept = self.place.region(part)
         descriptor = compute_descriptor(self.config, place)

@@ -8,7 +8,6 @@ from bfpga.contract.program import ArrayNode, TensorSpec
 from bfpga.engines.array.pitch import read_slots, write_slots
 from bfpga.engines.array.regions import Region
 from bfpga.engines.array.streams import working_columns
-from bfpga.engines.registry import engine_beside
 
 
 class PitchChoice:
@@ -56,9 +55,6 @@ class PitchChoice:
     def _clocks(self, node: ArrayNode, read_pitch: int | None, write_pitch: int | None) -> int:
         """Clocks a node needs if only one side has the given pitch and the other loses nothing."""
         config, window = self.config, node.window
-        beside = engine_beside(node)
-        if beside is not None:
-            return beside.write_cycles(node, config, write_pitch)
         columns, banks = working_columns(node, config), config.banks
         pixels = window.output_height * window.output_width
         reads = writes = 1

@@ -11,7 +11,6 @@ from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
 from bfpga.engines.array.regions import ActivationMemory, Region
-from bfpga.engines.registry import engine_beside
 from bfpga.program.schedule import schedule
 
 
@@ -51,8 +50,6 @@ class LayerStrips:
             tried = rows
             sets = self._sets(node, output, rows, count)
             if sets is not None:
-                beside = engine_beside(node)
-                rows = rows if beside is None else beside.strip_rows(node, self.config, rows)
                 return [
                     self._strip(node, output, sets[index % count], y, min(y + rows, height))
                     for index, y in enumerate(range(0, height, rows))

@@ -1,8 +1,6 @@
 """Where weights live: resident from the start, loaded before use, or streamed during use.
 
 Factors that are computed become weights at run time: their layers load them always.
-
-Another engine than the array reads its kernels with every operation: its layers have rows of bias and exponent only.
 """
 
 from __future__ import annotations
@@ -165,16 +163,10 @@ class _Shared:
 def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
     if node.kind != "gemm":
         return [WeightTile(0, node.channels, 0, 0)]
-    if not node.on_array:
-        return [WeightTile(0, node.channels, 0, _whole_blocks(node.channels, config.lanes))]
     return [
         WeightTile(m0, m1, weight_words(node, config, m0, m1), parameter_rows(node, config, m1 - m0))
         for m0, m1 in channel_runs(node, config)
     ]
-
-
-def _whole_blocks(channels: int, block: int) -> int:
-    return -(-channels // block) * block
 
 
 def groups_of(node: ArrayNode, config: SystolicConfig) -> int:
@@ -198,29 +190,23 @@ def _choose_residents(
             words, rows = words - plan.words, rows - plan.rows
             continue
         once = groups_of(node, config) == 1 or config.beats_per_weight_word == 1
-        array = node.on_array
         # One piece is loaded while another one is read; only words as wide as the stream need no memory.
         loads = config.beats_per_weight_word > 1
-        plan.mode = "stream" if array and once and not node.uniform_weights and not loads else "load"
+        plan.mode = "stream" if once and not node.uniform_weights and not loads else "load"
 
 
 def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Shared) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
-    if not node.on_array:
-        most = _engine_channels(node, config, shared.rows)
-        pieces = _pieces(plan.tiles, most)
-        plan.tiles = [WeightTile(m0, m1, 0, _whole_blocks(m1 - m0, config.lanes)) for m0, m1 in pieces]
-    else:
-        size = cut_rows(node, config)
-        loaded = _loaded_pieces(node, plan, config, shared) if plan.mode == "load" else None
-        plan.mode = "stream" if loaded is None else "load"
-        pieces = _pieces(plan.tiles, shared.rows // size * size) if loaded is None else loaded
-        loads = plan.mode == "load"
-        words = [weight_words(node, config, m0, m1) if loads else 0 for m0, m1 in pieces]
-        plan.tiles = [
-            WeightTile(m0, m1, count, parameter_rows(node, config, m1 - m0))
-            for (m0, m1), count in zip(pieces, words, strict=True)
-        ]
+    size = cut_rows(node, config)
+    loaded = _loaded_pieces(node, plan, config, shared) if plan.mode == "load" else None
+    plan.mode = "stream" if loaded is None else "load"
+    pieces = _pieces(plan.tiles, shared.rows // size * size) if loaded is None else loaded
+    loads = plan.mode == "load"
+    words = [weight_words(node, config, m0, m1) if loads else 0 for m0, m1 in pieces]
+    plan.tiles = [
+        WeightTile(m0, m1, count, parameter_rows(node, config, m1 - m0))
+        for (m0, m1), count in zip(pieces, words, strict=True)
+    ]
     for tile in plan.tiles:
         shared.place(tile)
 
@@ -311,13 +297,6 @@ def _fitting_entries(
     return None
 
 
-def _engine_channels(node: ArrayNode, config: SystolicConfig, rows: int) -> int:
-    """Output channels of one operation of another engine than the array: whole passes over the input if ``rows`` do."""
-    in_flight = config.numbers_beside(node.engine).kernels_in_flight
-    step = in_flight if in_flight <= rows else config.lanes
-    return rows // step * step
-
-
 def _pieces(tiles: list[WeightTile], size: int) -> list[tuple[int, int]]:
     """The tiles' output channels in runs of at most ``size``."""
     return [(m0, min(m0 + size, tile.m1)) for tile in tiles for m0 in range(tile.m0, tile.m1, size)]
@@ -330,7 +309,7 @@ def _largest(node: ArrayNode, config: SystolicConfig, pieces: list[tuple[int, in
 def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> KernelOperation:
     """WEIGHTS for one tile: its parameter rows and, unless they are streamed, its weight words."""
     data = pack_parameters(node, config, tile.m0, tile.m1)
-    if plan.mode != "stream" and node.on_array:
+    if plan.mode != "stream":
         data += packed_weights(node, plan, tile, config)
     return KernelOperation(
         node.name, weights_descriptor(tile.weight_base, tile.words, tile.parameter_base, tile.rows), weights=data,

@@ -25,7 +25,6 @@ from bfpga.devices.native.records import ENTERED, NO_MEMORY, Choose, CounterReco
 from bfpga.devices.values import Values
 from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters
 from bfpga.engines.output.exponents import PolicyRegisters
-from bfpga.engines.registry import depends_on_inputs
 from bfpga.errors import DeviceError
 from bfpga.formats.block_float import mantissa_dtype
 from bfpga.program.layout import memory_axes, onnx_shape
@@ -151,10 +150,6 @@ class Segment:
             edge.on_array = any(isinstance(node, ArrayNode) for node in readers)
             if edge.on_host and edge.strides is None:
                 edge.on_array = True
-        for index in indices:  # cycles of some engines follow from the zeros of what their layers read
-            node = program.nodes[index]
-            if isinstance(node, ArrayNode) and depends_on_inputs(node.engine) and node.inputs[0] in self.made:
-                self.made[node.inputs[0]].on_array = True
         self.leaving = {name: edge for name, edge in self.made.items() if edge.on_host or edge.on_array}
 
     def run(self, values: Values, threads: int, trace: dict[str, BlockTensor] | None) -> Counted:

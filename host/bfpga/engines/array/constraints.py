@@ -9,7 +9,7 @@ from bfpga.contract.functions import Function
 from bfpga.contract.limits import largest_coordinate
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.contract.streams import TENSOR_HEADER
-from bfpga.engines.interface.engine import Finding
+from bfpga.engines.interface.finding import Finding
 from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
@@ -29,9 +29,12 @@ POSITION_BINS = (8, 64)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
 WIDE_WORDS = 64
 
+#: What to write where a loop has a number that is of a kernel of processes alone.
+OF_PROCESSES = "only a kernel of processes has it: write `kernel: processes`, or leave out the key `kernel`"
+
 
 def findings(config: SystolicConfig) -> Iterator[Finding]:
-    """Wrong numbers of an array, whatever is beside it."""
+    """Wrong numbers of a kernel, whatever its array is."""
     yield from shape_findings(config)
     yield from width_findings(config)
     yield from function_findings(config)

@@ -140,7 +140,7 @@ def selection_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """The work of one operation: the clocks it takes where it never waits (docs/kernel.md). BFP 6, R71.
 
-    ValueError for operations of other engines, which a descriptor alone does not tell.
+    ValueError for operations that no kernel has.
     """
     operation = Operation(descriptor.operation)
     if operation in ARRAY_OPERATIONS:
@@ -151,7 +151,7 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
         return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word
     if operation is Operation.NONE:
         return 0
-    raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
+    raise ValueError(f"no kernel computes {operation.name}")
 
 
 def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:

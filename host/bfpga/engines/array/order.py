@@ -35,6 +35,11 @@ LOADS, RESULTS, STORES, FILLS, READS = range(len(COUNTS))
 Range = tuple[int, int]
 
 
+def any_meet(some: Iterable[Range], others: Sequence[Range]) -> bool:
+    """Whether a range of words of one set has a word of a range of the other."""
+    return any(first < other_end and other < end for first, end in some for other, other_end in others)
+
+
 def weight_range(descriptor: Descriptor) -> Range:
     """Weight words that a WEIGHTS fills or a GEMM reads; none of a GEMM that takes them elsewhere."""
     if descriptor.operation == Operation.WEIGHTS:

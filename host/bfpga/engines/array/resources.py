@@ -1,4 +1,4 @@
-"""DSP, block memory, LUT and flip-flop estimate of the array, and of a kernel of one loop beside its engines.
+"""DSP, block memory, LUT and flip-flop estimate of the array, and of a kernel of one loop.
 
 Of a kernel of processes only DSP blocks, memories and shift tiles are taken from here; its other look-up tables and
 flip-flops are counted or fitted to counts (`counted_resources.py`).
@@ -61,7 +61,7 @@ FF_PER_DSP = 35
 
 
 def resources(config: SystolicConfig) -> dict[str, Resources]:
-    """Resources of every part of the kernel that ``config`` describes, but for engines beside the array."""
+    """Resources of every part of the kernel that ``config`` describes."""
     columns = config.columns
     return {
         **tiles(config),

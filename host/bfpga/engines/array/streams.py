@@ -53,11 +53,11 @@ def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
 
 
 def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
-    """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine.
+    """Output channels whose parameter rows lie together: those of a pass.
 
     A pass of a skip array has whole words of channels, as many as there are.
     """
-    return block_rows(node, config) if node.on_array and not config.skips_weights else config.lanes
+    return block_rows(node, config) if not config.skips_weights else config.lanes
 
 
 def cut_rows(node: ArrayNode, config: SystolicConfig) -> int:

@@ -35,7 +35,7 @@ def may_reuse(node: ArrayNode, spec: TensorSpec, config: SystolicConfig) -> bool
     be kept lie there in the order of other passes.
     """
     window = node.window
-    if node.weights is None or node.uniform_weights or not node.on_array or window.spread:
+    if node.weights is None or node.uniform_weights or window.spread:
         return False
     alone = node.groups == node.channels and node.weights.shape[3] == 1
     beside = (window.kernel_width, window.stride_x, window.dilation_x, window.pad_left) == (3, 1, 1, 1)

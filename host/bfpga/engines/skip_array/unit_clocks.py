@@ -6,6 +6,7 @@ the whole map lie in a memory then, from which outputs leave while the next bloc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb, gcd
 
 import numpy as np
@@ -110,7 +111,7 @@ def block_weights(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> 
 
 
 def _blocks(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[list[IntArray]]:
-    """Weights (kernels, taps, channels) of each block of output channels, those of a group of the layer together."""
+    """Weights (kernels, rows, columns, channels) of each block of output channels, by groups of the layer."""
     assert node.weights is not None
     weights = node.weights.reshape(node.channels, *node.weights.shape[1:])
     outputs, found = node.channels // node.groups, []
@@ -170,8 +171,12 @@ def beats(config: SystolicConfig, descriptor: Descriptor) -> int:
 def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> int:
     """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel."""
     feed = feed_clocks(config, descriptor)
-    met = _tile_clocks(config, node, m0, descriptor) if config.has_tile else _unit_clocks(config, node, m0, descriptor)
     steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
+    if config.has_tile:
+        weights = block_weights(node, m0, m0 + descriptor.output_rows, config)
+        met = _tile_clocks(config, descriptor, steps, weights)
+    else:
+        met = _unit_clocks(config, descriptor, steps, node.input_share)
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
     computed = [
@@ -185,20 +190,21 @@ def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor:
     return counted + first_word + computed[0] + sum(max(each, left) for each in computed[1:]) + left
 
 
-def _unit_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> list[int]:
-    """Clocks in which the slowest unit computes each block."""
+def _unit_clocks(
+    config: SystolicConfig, descriptor: Descriptor, steps: Sequence[int], share: float
+) -> list[int]:
+    """Clocks in which the slowest unit computes each block, whose cells take ``steps``; share: of cells not zero."""
     cells = unit_cells(descriptor.input_height, descriptor.input_width, config, joined_of(descriptor))
-    groups = piece_groups(cells, node.input_share, config)
+    groups = piece_groups(cells, share, config)
     gathered = gather_clocks(config, descriptor)
-    return [
-        max(gathered, round(groups * step)) for step in block_steps(node, m0, m0 + descriptor.output_rows, config)
-    ]
+    return [max(gathered, round(groups * step)) for step in steps]
 
 
-def _tile_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> list[int]:
+def _tile_clocks(
+    config: SystolicConfig, descriptor: Descriptor, steps: Sequence[int], weights: Sequence[int]
+) -> list[int]:
     """Clocks in which a tile meets the weights of each block: a group of rows a clock, a pause one."""
-    m1, more = m0 + descriptor.output_rows, row_groups(config, descriptor) - 1
-    steps, weights = block_steps(node, m0, m1, config), block_weights(node, m0, m1, config)
+    more = row_groups(config, descriptor) - 1
     return [step + more * weight for step, weight in zip(steps, weights, strict=True)]
 
 

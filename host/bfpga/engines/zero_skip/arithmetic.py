@@ -2,7 +2,7 @@
 
 Every non-zero coefficient is applied by itself to a whole tile of an image, so zeros cost nothing. Sums are taken
 modulo 2**accumulator_bits, hence no order of the coefficients, no tile size and no nest of loops changes a bit (ZS R15,
-ZS R39). The result is therefore one exact dense product; `engines.zero_skip_cycles` counts what the hardware spends.
+ZS R39). The result is therefore one exact dense product; `engines.zero_skip.counters` counts what the hardware spends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.engine_numbers import LaneMultiplier
 from bfpga.engines.array.products import certified_product, row_bound
 from bfpga.engines.array.windows import padded, patches
 from bfpga.errors import ConfigurationError, DataError
@@ -23,6 +22,7 @@ from bfpga.formats.rounding import wrap
 
 KernelOrder = Literal["z_major", "pos_major", "interleaved"]
 LoopNest = Literal["tile_outer", "image_outer"]
+LaneMultiplier = Literal["dsp", "dsp_packed", "lut"]
 
 #: Clocks the loop of one image spends beyond its steps: the pipeline fills, and empties before sums are read again.
 IMAGE_DEPTH = 8

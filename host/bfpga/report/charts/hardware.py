@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.registry import ENGINES
 from bfpga.estimate.hardware import FULL, Area, kinds_of
+from bfpga.program.places import ARRAY_COLOUR, ARRAY_TITLE
 from bfpga.report.model import LayerFigures
 from bfpga.report.page import Spec
 from bfpga.report.partition import LayerPartition
@@ -93,7 +92,7 @@ def dispatch_chart(layers: Sequence[LayerFigures], host_operations: int) -> Spec
         for engine, row in totals.items()
         for amount in [row[what]]
     ]
-    colours = {engine.title: engine.colour for engine in ENGINES} | {"host": GREY}
+    colours = [ARRAY_COLOUR if name == ARRAY_TITLE else GREY for name in totals]
     bars = {
         "mark": {"type": "bar", "height": {"band": 0.62}},
         "encoding": {
@@ -101,7 +100,7 @@ def dispatch_chart(layers: Sequence[LayerFigures], host_operations: int) -> Spec
             "x": number("share", "share", stack="zero", axis={"format": "%"}, scale={"domain": [0, 1]}),
             "color": {
                 "field": "engine", "type": "nominal", "sort": None,
-                "scale": {"domain": list(totals), "range": [colours.get(name, GREY) for name in totals]},
+                "scale": {"domain": list(totals), "range": colours},
             },
             "tooltip": [
                 hint("engine", "engine"), hint("what", "of"), hint("amount", "amount", ",.0f"),
@@ -110,37 +109,6 @@ def dispatch_chart(layers: Sequence[LayerFigures], host_operations: int) -> Spec
         },
     }  # fmt: skip
     return chart(90, [bars], data={"values": values})
-
-
-def choices_chart(choices: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Spec:
-    """Cycles of each layer on each engine; filled where it runs."""
-    titles = {engine.name: engine.title for engine in ENGINES}
-    values = [
-        {
-            "layer": labels.get(row["layer"], row["layer"]), "name": row["layer"], "engine": titles[item["engine"]],
-            "cycles": item["cycles"], "chosen": item["engine"] == row["chosen"], "because": row["because"],
-        }
-        for row in choices
-        for item in row["engines"]
-        if item["cycles"]
-    ]  # fmt: skip
-    scale = {"domain": [engine.title for engine in ENGINES], "range": [engine.colour for engine in ENGINES]}
-    encoding = {
-        "y": rows_axis("layer"),
-        "x": number("cycles", "cycles of one sample, transfers included", scale={"type": "log", "padding": 8}),
-        "color": {"field": "engine", "type": "nominal", "scale": scale},
-        "tooltip": [
-            hint("name", "layer"), hint("engine", "engine"), hint("cycles", "cycles", ","),
-            hint("chosen", "runs here"), hint("because", "because"),
-        ],
-    }  # fmt: skip
-    rings = {"mark": {"type": "point", "size": 85, "strokeWidth": 2}, "encoding": encoding}
-    filled = {
-        "transform": [{"filter": "datum.chosen"}],
-        "mark": {"type": "point", "size": 85, "filled": True, "opacity": 1},
-        "encoding": encoding,
-    }
-    return chart(24 * len(choices), [rings, filled], data={"values": values})
 
 
 def partition_chart(partition: LayerPartition) -> Spec:

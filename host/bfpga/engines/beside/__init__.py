@@ -1,1 +1,0 @@
-"""What the engines beside the array share."""
