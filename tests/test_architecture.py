@@ -38,7 +38,6 @@ WAITING = {
     "engines/output/exponent_variants": "sliding windows; stored mantissas rescaled when an exponent moves",
     "engines/positions/schedule": "samples that shrink as a training goes on",
     "include/bfpga/processes/cluster/cluster": "units alone in a simulation, of whichever variant",
-    "include/bfpga/zero_skip": "tiles of several images with the kernels held, entries one by one",
     "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
     "include/bfpga/zero_skip": "the zero-skip engine as its specification draws it: one loop, kernels decoded in place",
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
