@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_designs import TINY_LOOP
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 
@@ -334,23 +333,6 @@ def test_rules_see_the_loops_and_pragmas_of_the_library(tmp_path: Path, changes:
             text = re.sub(pattern, replacement, text)
         header.write_text(text)
     assert {rule for rule, _, _ in changes} <= {finding.rule for finding in lint.lint_paths([project])}
-
-
-@pytest.mark.parametrize(
-    ("name", "header", "loop"),
-    [(TINY_LOOP, "systolic_array.hpp", "Array"), ("pynq_z2_zero_skip_loop", "engine.hpp", "Image")],
-)
-def test_loops_that_write_a_memory_before_they_read_it_are_allowed_by_name_alone(
-    name: str, header: str, loop: str, tmp_path: Path
-) -> None:
-    """What is known to cost clocks stays visible in the code: without its comment it is a finding."""
-    accelerator = load_accelerator(name)
-    project = write_project(accelerator.name, accelerator.digest, accelerator.systolic, tmp_path / "project")
-    (path,) = (path for path in (project / "include").rglob(header) if "allow(memory-order)" in path.read_text())
-    path.write_text(re.sub(r"  // lint: allow\(memory-order\).*", "", path.read_text()))
-    (found,) = lint.lint_paths([project])
-    assert (found.rule, Path(found.file)) == ("memory-order", path)
-    assert f"loop `{loop}` writes memory" in found.problem
 
 
 def test_arrays_must_fit_the_board_that_is_given() -> None:
