@@ -46,7 +46,7 @@ def test_timelines_take_the_time_of_the_estimate(model: str, accelerator: str) -
     described, program = compiled(model, accelerator)
     work, cycles = sample_times(described, program)
     estimate = estimate_program(described, program)
-    timeline = sample_timeline(program, work, cycles)
+    timeline = sample_timeline(work, cycles)
     host = timeline.busy.get(HOST, 0.0)
     assert cycles - host == pytest.approx(estimate.seconds * described.clock_mhz * 1e6, abs=1)
     assert all(0 <= bar.begin < bar.end <= cycles for bar in timeline.bars)

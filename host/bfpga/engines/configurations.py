@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Final, Literal
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 
 #: The form of every kernel (docs/kernel.md).
-FORM = "processes"
+FORM: Final = "processes"
 
 
 @dataclass(frozen=True)
 class FiledConfig(SystolicConfig):
     """A configuration in files: what kernels had before keeps its keys, for digests."""
 
-    kernel: str = FORM
+    kernel: Literal["processes"] = FORM
     zero_skip: None = None
     sparse_cluster: None = None
 
