@@ -5,6 +5,18 @@
 
 namespace {
 
+// Both rows of a sum, taken apart as the tiles do it.
+template <int SHIFT>
+struct Fields {
+    bfpga::int_t<24> high;
+    bfpga::int_t<SHIFT> low;
+
+    template <class Tile, class Sum>
+    static Fields of(const Sum& sum) {
+        return {Tile::template add_high<24>(bfpga::int_t<24>(0), sum), bfpga::low_bits<SHIFT>(sum)};
+    }
+};
+
 template <int SHIFT, int LANES>
 void packed_sum(const int8_t* high, const int8_t* low, const int8_t* x, int32_t* sums) {
     using Tile = bfpga::PackedProducts<8, SHIFT, LANES>;
@@ -14,7 +26,7 @@ void packed_sum(const int8_t* high, const int8_t* low, const int8_t* x, int32_t*
         operand[l] = Tile::operand(bfpga::int_t<8>(high[l]), bfpga::int_t<8>(low[l]));
         shared[l] = x[l];
     }
-    const typename Tile::Pair pair = Tile::unpack(Tile::multiply(shared, operand));
+    const Fields<SHIFT> pair = Fields<SHIFT>::template of<Tile>(Tile::multiply_signed(shared, operand));
     sums[0] = static_cast<int32_t>(pair.high);
     sums[1] = static_cast<int32_t>(pair.low);
 }
@@ -33,7 +45,7 @@ int64_t count_wrong(int operand_bits, int stride) {
             wrong += operand[0] < -limit || operand[0] >= limit;
             for (int x = -128; x <= 127; x += stride) {
                 const bfpga::int_t<8> shared[1] = {bfpga::int_t<8>(x)};
-                const typename Tile::Pair pair = Tile::unpack(Tile::multiply(shared, operand));
+                const Fields<SHIFT> pair = Fields<SHIFT>::template of<Tile>(Tile::multiply_signed(shared, operand));
                 wrong += pair.high != high * x || pair.low != low * x;
             }
         }
@@ -44,13 +56,13 @@ int64_t count_wrong(int operand_bits, int stride) {
 template <int SHIFT>
 bool unpacks(int64_t high, int64_t low) {
     using Tile = bfpga::PackedProducts<8, SHIFT, 1>;
-    const int64_t sum = high * (static_cast<int64_t>(1) << SHIFT) + low + Tile::preload;
-    const typename Tile::Pair pair = Tile::unpack(static_cast<bfpga::int_t<Tile::sum_bits>>(sum));
-    // The same fields without the preload, added to a number.
-    const bfpga::int_t<Tile::sum_bits> plain = static_cast<bfpga::int_t<Tile::sum_bits>>(sum - Tile::preload);
+    const bfpga::int_t<Tile::sum_bits> sum =
+        static_cast<bfpga::int_t<Tile::sum_bits>>(high * (static_cast<int64_t>(1) << SHIFT) + low);
+    const Fields<SHIFT> pair = Fields<SHIFT>::template of<Tile>(sum);
+    // The high field, added to a number.
     const bfpga::int_t<24> before = static_cast<bfpga::int_t<24>>(-low);
-    const bool adds = Tile::template add_high<24>(before, plain) == high - low;
-    return pair.high == high && pair.low == low && adds && bfpga::low_bits<SHIFT>(plain) == low;
+    const bool adds = Tile::template add_high<24>(before, sum) == high - low;
+    return pair.high == high && pair.low == low && adds;
 }
 
 // Sums of the longest chain that do not come apart: every sum of a row beside the extremes of the other.

@@ -159,7 +159,7 @@ struct Clocks {
                 }
             }
             const bfpga::ColumnWeights<Config> ready(word, bfpga::WeightMode{two_hot, power_of_two});
-            ready.accumulate(column, accumulators, operand);
+            ready.accumulate(column, accumulators, operand, false);
             for (int r = 0; r < Config::accumulator_rows; ++r) {
                 result[n * Config::accumulator_rows + r] = static_cast<int64_t>(accumulators.get(r));
             }

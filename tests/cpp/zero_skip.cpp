@@ -194,7 +194,7 @@ class LayerRun {
         const int kernels = std::min(layer_.flight, layer_.kernels - first);
         const int number = first / layer_.flight;
         engine_->start({kernels, layer_.kernel_height, layer_.kernel_width, layer_.stride_y, layer_.stride_x,
-                        static_cast<EntryOrder>(layer_.order), layer_.skip_zero != 0});
+                        static_cast<ZeroSkipOrder>(layer_.order), layer_.skip_zero != 0});
         for (int z = 0; z < kernels; ++z) {
             engine_->preset(z, static_cast<typename ZeroSkipTypes<Config>::accumulator_t>(data_.preset[first + z]));
         }

@@ -353,7 +353,7 @@ void top(hls::stream<ap_uint<64> >& image, hls::stream<ap_uint<32> >& kernel, hl
 #pragma HLS INTERFACE axis port=kernel
 #pragma HLS INTERFACE axis port=output
     static bfpga::ZeroSkipEngine<bfpga::ZeroSkipDefaults> engine;
-    const bfpga::ZeroSkipLayer layer = {16, 3, 3, 1, 1, bfpga::EntryOrder::Interleaved, true};
+    const bfpga::ZeroSkipLayer layer = {16, 3, 3, 1, 1, bfpga::ZeroSkipOrder::Interleaved, true};
     engine.start(layer);
     Cells cells = {image};
     Words words = {kernel};

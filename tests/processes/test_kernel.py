@@ -184,7 +184,6 @@ def test_a_depth_that_means_nothing_is_refused(kernel: CSimulation, depths: dict
         ({"cut_weights": 16}, "stream `weights` is empty: the kernel waits for 2 more beats of weights from word 0"),
         ({"capacity": 100}, "stream `output` is full: its reader has taken 12 beats and expects no more"),
         ({"operation": 9}, "a descriptor has no such operation: 9"),
-        ({"operation": 7}, "a descriptor needs an engine that this kernel lacks, for operation 7"),
         ({"groups": 0}, "a descriptor has no groups of output pixels; groups is 0"),
         ({"after_fills": 2}, "a GEMM waits for weight transfers behind it; GEMMs so far: 1"),
         ({"after_loads": 2}, "a descriptor waits for operations behind it; descriptors that use the activation mem"),

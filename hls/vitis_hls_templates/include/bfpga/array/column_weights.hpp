@@ -21,7 +21,7 @@ class ColumnWeights {
     ColumnWeights() {}
     ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode) : ready_(w, mode.power_of_two) {}
 
-    // As below; `first`: the column begins with these sums.
+    // Adds the products of one clock to column `index`; `first`: it begins with them.
     template <class Column>
     void accumulate(int, Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
 #pragma HLS INLINE
@@ -33,12 +33,6 @@ class ColumnWeights {
     void accumulate(Column& column, const mantissa_t (&x)[(Config::rows + 1) / 2][Config::lanes], bool first) const {
 #pragma HLS INLINE
         ready_.accumulate(column, x, first);
-    }
-
-    template <class Column>
-    void accumulate(int, Column& column, const mantissa_t (&x)[Config::lanes]) const {
-#pragma HLS INLINE
-        ready_.accumulate(column, x);
     }
 
    private:

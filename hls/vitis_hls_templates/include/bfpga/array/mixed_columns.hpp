@@ -36,7 +36,7 @@ class ColumnWeights<Config, true> {
     ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode)
         : multiplied_(Mantissas(w, mode.two_hot).cell, false), shifted_(w, false) {}
 
-    // As below; `first`: the column begins with these sums.
+    // Adds the products of one clock to column `index`; `first`: it begins with them.
     template <class Column>
     void accumulate(int index, Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
 #pragma HLS INLINE
@@ -44,16 +44,6 @@ class ColumnWeights<Config, true> {
             multiplied_.accumulate(column, x, first);
         } else {
             shifted_.accumulate(column, x, first);
-        }
-    }
-
-    template <class Column>
-    void accumulate(int index, Column& column, const mantissa_t (&x)[Config::lanes]) const {
-#pragma HLS INLINE
-        if (index < Config::columns - Config::shift_columns) {
-            multiplied_.accumulate(column, x);
-        } else {
-            shifted_.accumulate(column, x);
         }
     }
 

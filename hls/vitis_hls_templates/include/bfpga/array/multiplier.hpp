@@ -39,7 +39,6 @@ struct PackedProducts {
     static constexpr int operand_bits = SHIFT + 8;
     static constexpr int product_bits = operand_bits + MW;
     static constexpr int sum_bits = product_bits + 3;
-    static constexpr int field_bits = sum_bits - SHIFT;
 
     // The operand of rows 1 (high) and 0 (low).
     static int_t<operand_bits> operand(int_t<MW> high, int_t<MW> low) {
@@ -47,12 +46,6 @@ struct PackedProducts {
         const int_t<operand_bits> raised = shifted_left<operand_bits>(high, static_cast<uint_t<6>>(SHIFT));
         return static_cast<int_t<operand_bits>>(raised + low);
     }
-
-    // Sums of the products of both rows.
-    struct Pair {
-        int_t<field_bits> high;
-        int_t<SHIFT> low;
-    };
 
     // One DSP slice.
     static int_t<product_bits> product(int_t<MW> x, int_t<operand_bits> w) {
@@ -62,21 +55,7 @@ struct PackedProducts {
         return result;
     }
 
-    // What a chain begins with: the low field is never negative then, and never borrows from the high one.
-    static constexpr int64_t preload = static_cast<int64_t>(1) << (SHIFT - 1);
-
-    static int_t<sum_bits> multiply(const int_t<MW> (&x)[LANES], const int_t<operand_bits> (&w)[LANES]) {
-#pragma HLS INLINE
-        int_t<sum_bits> sum = static_cast<int_t<sum_bits>>(preload);
-    Lanes_Multiply:
-        for (int l = 0; l < LANES; ++l) {
-#pragma HLS UNROLL
-            sum = static_cast<int_t<sum_bits>>(sum + product(x[l], w[l]));
-        }
-        return sum;
-    }
-
-    // As `multiply` without the preload: the low field is signed, and has borrowed from the high one if it is negative.
+    // The sum of a clock: its low field is signed, and has borrowed from the high one if it is negative.
     static int_t<sum_bits> multiply_signed(const int_t<MW> (&x)[LANES], const int_t<operand_bits> (&w)[LANES]) {
 #pragma HLS INLINE
         int_t<sum_bits> sum = product(x[0], w[0]);
@@ -96,20 +75,11 @@ struct PackedProducts {
         const int_t<ACC + 1> doubled = static_cast<int_t<ACC + 1>>(shifted_left<ACC + 1>(before, uint_t<1>(1)) + 1);
         return static_cast<int_t<ACC>>(static_cast<int_t<ACC + 1>>(doubled + (sum >> (SHIFT - 1))) >> 1);
     }
-
-    // The low field without its preload has its top bit inverted: no adder.
-    static Pair unpack(int_t<sum_bits> sum) {
-#pragma HLS INLINE
-        Pair pair;
-        pair.low = low_bits<SHIFT>(sum ^ static_cast<int_t<sum_bits>>(preload));
-        pair.high = static_cast<int_t<field_bits>>(sum >> SHIFT);
-        return pair;
-    }
 };
 
-// Each tag has `Weights`, a weight word made ready once for all columns; a value that registers may hold. `sums` are
-// the sums of the products of one clock, weight row r times the operands of a column; `accumulate` adds them to row r
-// of the column.
+// Each tag has `Weights`, a weight word made ready once for all columns; a value that registers may hold. `accumulate`
+// adds the products of one clock, weight row r times the operands of a column, to row r of the column, which begins
+// with them if they are the `first`.
 struct Dsp {
     template <class Config>
     class Weights {
@@ -131,25 +101,6 @@ struct Dsp {
 #pragma HLS UNROLL
                     w_[r][l] = w[r][l];
                 }
-            }
-        }
-
-        void sums(const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
-#pragma HLS INLINE
-        Rows_Sums:
-            for (int r = 0; r < Config::rows; ++r) {
-#pragma HLS UNROLL
-                sum[r] = Tile::add(static_cast<accumulator_t>(0), x, w_[r]);
-            }
-        }
-
-        template <class Column>
-        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
-#pragma HLS INLINE
-        Rows_Multiply:
-            for (int r = 0; r < Config::rows; ++r) {
-#pragma HLS UNROLL
-                column.set(r, Tile::add(column.get(r), x, w_[r]));
             }
         }
 
@@ -205,30 +156,6 @@ struct DspPacked {
 #pragma HLS UNROLL
                     operand_[r / 2][l] = Tile::operand(w[r + 1][l], w[r][l]);
                 }
-            }
-        }
-
-        void sums(const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
-#pragma HLS INLINE
-        Pairs_Multiply:
-            for (int r = 0; r < Config::rows; r += 2) {
-#pragma HLS UNROLL
-                const typename Tile::Pair pair = Tile::unpack(Tile::multiply(x, operand_[r / 2]));
-                sum[r] = static_cast<accumulator_t>(pair.low);
-                sum[r + 1] = static_cast<accumulator_t>(pair.high);
-            }
-        }
-
-        template <class Column>
-        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
-#pragma HLS INLINE
-            accumulator_t sum[Config::accumulator_rows];
-#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
-            sums(x, sum);
-        Rows_Accumulate:
-            for (int r = 0; r < Config::rows; ++r) {
-#pragma HLS UNROLL
-                column.set(r, static_cast<accumulator_t>(column.get(r) + sum[r]));
             }
         }
 

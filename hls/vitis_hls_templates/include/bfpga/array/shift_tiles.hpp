@@ -90,19 +90,6 @@ struct ShiftUnits {
         }
 
         template <class Column>
-        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
-#pragma HLS INLINE
-            accumulator_t sum[Config::accumulator_rows];
-#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
-            sums(x, sum);
-        Rows_Accumulate:
-            for (int r = 0; r < Config::accumulator_rows; ++r) {
-#pragma HLS UNROLL
-                column.set(r, static_cast<accumulator_t>(column.get(r) + sum[r]));
-            }
-        }
-
-        template <class Column>
         void accumulate(Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
 #pragma HLS INLINE
             accumulator_t sum[Config::accumulator_rows];

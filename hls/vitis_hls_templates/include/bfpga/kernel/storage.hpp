@@ -1,6 +1,5 @@
 // Storage policies: the same kernel in the forms that different tools need (hls-rules: one interface, several forms).
 #pragma once
-#include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/numeric/registers.hpp"
 
 namespace bfpga {
@@ -15,7 +14,6 @@ struct IndexedPorts;
 
 // Vitis HLS: partitioned arrays, every bank selects its address.
 struct VitisStorage {
-    using Ports = Crossbar;
     using ScratchpadPorts = SwitchedPorts;
     using RegisterSets = ArrayRegisters;
     using RowShifter = StagedColumns;
@@ -23,15 +21,13 @@ struct VitisStorage {
 
 // Compilers that ignore ARRAY_PARTITION: registers as scalars.
 struct ScalarStorage {
-    using Ports = Crossbar;
     using ScratchpadPorts = SwitchedPorts;
     using RegisterSets = ScalarRegisters;
     using RowShifter = StagedColumns;
 };
 
-// Simulation: the columns index the banks directly, rows are shifted in one move. Same values and clocks.
+// Simulation: the ports index the banks directly, rows are shifted in one move. Same values and clocks.
 struct SimulationStorage {
-    using Ports = Direct;
     using ScratchpadPorts = IndexedPorts;
     using RegisterSets = ArrayRegisters;
     using RowShifter = DirectColumns;

@@ -26,7 +26,6 @@ struct Geometry {
 
     // An activation address is right modulo 2**word_bits; words of taps outside the image are never read.
     static constexpr int word_bits = bit_length(Config::activation_words) + 1;
-    static constexpr int bank_bits = bit_length(2 * Config::banks) + 1;
     // Pixel counts and image coordinates: windows may reach beyond the largest tensor by its own size.
     static constexpr int coordinate_bits =
         bit_length(static_cast<long long>(Config::banks) * Config::activation_words * Config::lanes) + 3;
@@ -34,7 +33,6 @@ struct Geometry {
     static constexpr int parameter_address_bits = bit_length(Config::parameter_rows) + 1;
 
     using word_t = int_t<word_bits>;
-    using bank_t = int_t<bank_bits>;
     using coordinate_t = int_t<coordinate_bits>;
     using weight_address_t = int_t<weight_address_bits>;
     using parameter_address_t = int_t<parameter_address_bits>;

@@ -37,11 +37,6 @@ class WeightBeats {
         beat_[index] = beat;
     }
 
-    WeightWord<Config> word() const {
-#pragma HLS INLINE
-        return word(beat_[Config::beats_per_weight_word - 1]);
-    }
-
     // The word that `last` completes, which need not have been set.
     WeightWord<Config> word(const beat_t& last) const {
 #pragma HLS INLINE

@@ -1,6 +1,6 @@
 // An accumulator as a word of the activation memory: its bits, lowest first, over the mantissas of the lanes (FP R24).
 #pragma once
-#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/memory/word.hpp"
 #include "bfpga/numeric/types.hpp"
 
 namespace bfpga {

@@ -169,7 +169,7 @@ class PolicySlot {
     }
 
     // A value of column 0 in units of the output exponent (BFP 4.2). Only the last full window will be looked at, so
-    // its sums are kept until then: a prediction takes a square root, which has no place in the array's loop.
+    // its sums are kept until then: a prediction takes a square root, which has no place in the loop of the rows.
     // `before_last`: of the window; the comparison does not wait for the addition.
     void count(typename WindowSums<Config>::count_t before_last, value_t value) {
 #pragma HLS INLINE

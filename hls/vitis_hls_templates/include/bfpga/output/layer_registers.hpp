@@ -1,9 +1,16 @@
 // What a kernel remembers of its layers: the exponents of its tensors, and what the policies have learned.
 #pragma once
-#include "bfpga/memory/kernel_memories.hpp"
 #include "bfpga/output/exponent_selector.hpp"
 
 namespace bfpga {
+
+// Exponents of a layer: its operands, its accumulators, its result.
+struct LayerExponents {
+    int32_t first;
+    int32_t second;
+    int32_t accumulator;
+    int32_t output;
+};
 
 template <class Config>
 class LayerRegisters {

@@ -1,5 +1,4 @@
-// A kernel of processes in a simulation: what hardware has as separate blocks with streams between them, behind the
-// interface of a kernel that is one loop.
+// A kernel in a simulation: what hardware has as separate blocks with streams between them, as one object that starts.
 #pragma once
 #include <deque>
 #include <map>

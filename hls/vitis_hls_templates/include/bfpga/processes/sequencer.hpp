@@ -8,7 +8,7 @@
 #include "bfpga/contract/beats.hpp"
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/status.hpp"
-#include "bfpga/kernel/transfers.hpp"
+#include "bfpga/ports/beat_words.hpp"
 #include "bfpga/ports/checksum.hpp"
 #include "bfpga/processes/choices.hpp"
 #include "bfpga/processes/counters.hpp"
@@ -325,10 +325,8 @@ class SequencerProcess {
     // The first word of a descriptor says who hears of it; all hear that the start ends.
     void begin(int32_t operation, bool ends) {
 #pragma HLS INLINE
-        simulation_check(operation >= 0 && operation <= static_cast<int32_t>(Operation::Sparse), "a descriptor",
+        simulation_check(operation >= 0 && operation <= static_cast<int32_t>(Operation::Sum), "a descriptor",
                          "has no such operation:", operation);
-        simulation_check(operation <= static_cast<int32_t>(Operation::Sum), "a descriptor",
-                         "needs an engine that this kernel lacks, for operation", operation);
         const bool skips = Choices<Config>::exist && skips_ && !ends;
         simulation_check(!skips || (operation >= static_cast<int32_t>(Operation::Gemm) &&
                                     operation <= static_cast<int32_t>(Operation::Sum)),

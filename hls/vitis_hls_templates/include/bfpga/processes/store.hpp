@@ -2,7 +2,7 @@
 #pragma once
 #include "bfpga/contract/beats.hpp"
 #include "bfpga/contract/commands.hpp"
-#include "bfpga/kernel/transfers.hpp"
+#include "bfpga/ports/beat_words.hpp"
 #include "bfpga/ports/checksum.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/wires.hpp"

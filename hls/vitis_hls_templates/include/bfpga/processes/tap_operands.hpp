@@ -4,7 +4,7 @@
 // the pixel to the left, the next one the pixel to the right. So two lanes of a row pair have another operand, not all.
 #pragma once
 #include "bfpga/array/column_weights.hpp"
-#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/memory/word.hpp"
 
 namespace bfpga {
 

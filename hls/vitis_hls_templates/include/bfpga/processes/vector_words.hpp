@@ -6,8 +6,9 @@
 // row, tap column, slot. Accumulators that the memory has kept come the same way, as words of one tap that nothing
 // changes.
 #pragma once
-#include "bfpga/memory/kernel_memories.hpp"
+#include "bfpga/memory/word.hpp"
 #include "bfpga/numeric/numeric.hpp"
+#include "bfpga/output/layer_registers.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/pass_shape.hpp"

@@ -4,8 +4,8 @@
 // tool does with structures; a simulation with native integers sends the structure itself, which is faster and the
 // same.
 #pragma once
-#include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/memory/weight_memory.hpp"
+#include "bfpga/memory/word.hpp"
 #include "bfpga/ports/stream.hpp"
 
 namespace bfpga {

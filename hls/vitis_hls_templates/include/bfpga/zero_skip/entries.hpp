@@ -101,9 +101,9 @@ class EntryWalk {
 #pragma HLS INLINE
         const int position = static_cast<int>(ky_[z]) * 16 + static_cast<int>(kx_[z]);
         int leading = 0;
-        if (order_ == EntryOrder::PosMajor) {
+        if (order_ == ZeroSkipOrder::PosMajor) {
             leading = position;
-        } else if (order_ == EntryOrder::Interleaved) {
+        } else if (order_ == ZeroSkipOrder::Interleaved) {
             leading = z > last_ ? 0 : 1;
         }
         return static_cast<key_t>((present_[z] ? 0 : 1 << 17) | leading << 8 | z);
@@ -163,7 +163,7 @@ class EntryWalk {
     position_t ky_[kernels] = {};
     position_t kx_[kernels] = {};
     uint_t<9> rank_[kernels] = {};  // coefficients of each kernel that are used
-    EntryOrder order_ = EntryOrder::ZMajor;
+    ZeroSkipOrder order_ = ZeroSkipOrder::ZMajor;
     int32_t set_ = 0, last_ = -1;
 };
 

@@ -3,7 +3,6 @@
 // A coefficient is broadcast to all lanes and multiplies a whole tile of outputs, one row (or several) a clock. Zero
 // coefficients are never issued. All sizes of a layer are run-time numbers up to those of the build.
 #pragma once
-#include "bfpga/contract/descriptor.hpp"
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
 
@@ -79,6 +78,13 @@ struct ZeroSkipTypes {
     using row_mask_t = uint_t<Config::kernel_width>;
 };
 
+// The order of the entries of a group of kernels.
+enum class ZeroSkipOrder {
+    ZMajor = 0,       // kernel by kernel
+    PosMajor = 1,     // position by position
+    Interleaved = 2,  // a round over the kernels
+};
+
 // Geometry of a layer, and the kernels of the group that is computed.
 struct ZeroSkipLayer {
     int32_t kernels;
@@ -86,7 +92,7 @@ struct ZeroSkipLayer {
     int32_t kernel_width;
     int32_t stride_y;
     int32_t stride_x;
-    EntryOrder order;
+    ZeroSkipOrder order;
     bool skip_zero;  // false: every position is an entry, for comparison
 };
 

@@ -2,7 +2,7 @@
 // one addition of words, and the words never decide about the banks, so that each may have a clock of its own.
 #pragma once
 #include "bfpga/contract/commands.hpp"
-#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/memory/word.hpp"
 
 namespace bfpga {
 
@@ -21,6 +21,13 @@ struct ScratchpadTypes {
     // Clocks between the end of an operation and the first step of one that waits for it.
     static constexpr int start_guard = ProcessLimits::start_guard;
 };
+
+// Row blocks may read words beyond a tensor's last: their weights are zero, so in a simulation the value is too.
+template <class Config>
+bool inside_memory(typename Geometry<Config>::word_t word) {
+#pragma HLS INLINE
+    return word >= 0 && word < Config::activation_words;
+}
 
 // A step of banks (0 to `banks`), raised so that a bank and it overflow `bank_bits` bits where their sum reaches
 // `banks`; what is left is the sum modulo `banks` then.

@@ -3,7 +3,7 @@
 // A word has the channels of one step for one pixel, with the mask of those that are not zero. Words of zeros are left
 // out, unless something ends with them. What waits for a group is counted from the clock on in which it can be read.
 #pragma once
-#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/memory/word.hpp"
 #include "bfpga/numeric/waivers.hpp"
 #include "bfpga/processes/skip/window.hpp"
 

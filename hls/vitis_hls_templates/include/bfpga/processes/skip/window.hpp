@@ -6,7 +6,7 @@
 // kernel reads one channel alone, a group has kernels of one lane only: lanes stand apart then, each in the copies of
 // its own groups, at the same place, and a word of operands is written in one clock.
 #pragma once
-#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/memory/word.hpp"
 #include "bfpga/processes/skip/pixel_pairs.hpp"
 #include "bfpga/processes/wires.hpp"
 
