@@ -14,7 +14,6 @@ import pytest
 from cpp_units import compiler
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.engines.registry import BESIDE, ENGINES
 from bfpga.vendor.render import kernel_sources, library_directory, render_kernel, top_files, write_project
 
 REPOSITORY = Path(__file__).parents[1]
@@ -26,35 +25,24 @@ FLOORS = [
     "report", "pruning", "explore", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
-#: An accelerator whose kernel is one loop, one whose kernel is processes; then all whose kernels have headers.
-LOOP, PROCESSES = (str(REPOSITORY / "tests" / "data" / f"tiny_{form}.yaml") for form in ("loop", "processes"))
-TWO_ARRAYS = "zcu104_hetero"
-READY = sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml"))
-ACCELERATORS = [*READY, PROCESSES, TWO_ARRAYS]
+#: All whose kernels have headers.
+ACCELERATORS = sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml"))
 
 #: Units that stand ready for a kernel which does not have them yet, and what that is. Modules are given without their
 #: suffix, folders stand for all that is in them. A kernel that takes a unit takes it off this list.
 WAITING = {
     "engines/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
-    "formats/compressed/maps": "compressed maps in LOAD and STORE",
-    "formats/compressed/payloads": "compressed maps in LOAD and STORE",
-    "formats/compressed/pieces": "compressed maps in LOAD and STORE",
-    "formats/compressed/tree": "compressed maps in LOAD and STORE",
-    "formats/compressed/kernel_decoder": "compressed weights that are read back",
-    "engines/zero_skip/counters": "counters of the zero-skip engine that a host can read",
-    "engines/zero_skip/image_stream": "tiles of several images with the kernels held",
+    "formats/compressed": "compressed maps in LOAD and STORE; compressed kernels",
+    "engines/zero_skip": "counters that a host can read, tiles of several images with the kernels held",
     "engines/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
     "engines/output/exponent_variants": "sliding windows; stored mantissas rescaled when an exponent moves",
     "engines/positions/schedule": "samples that shrink as a training goes on",
     "include/bfpga/processes/cluster/cluster": "units alone in a simulation, of whichever variant",
     "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
+    "include/bfpga/zero_skip": "the zero-skip engine as its specification draws it: one loop, kernels decoded in place",
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
     "include/bfpga/output/positions": "scalar and vector units with a collector each",
 }
-
-#: Names of engines, and the modules outside the engines' own rooms that may have them: the keys of a file, the array.
-ENGINE_NAMES = re.compile(rf"\b({'|'.join(engine.name for engine in ENGINES)})\b")
-WITH_ENGINE_NAMES = {"accelerator.schema", "contract.engine_numbers", "engines.beside.constraints"}
 
 
 def floor(module: str) -> int:
@@ -229,7 +217,7 @@ def test_the_list_of_waiting_units_holds_nothing_else() -> None:
     assert [name for name, path in FILES.items() if name in reached() and waits(place_of(path, ROOT))] == []
 
 
-@pytest.mark.parametrize("accelerator", [LOOP, "pynq_z2_shift", "zcu104_hetero_loop", PROCESSES], ids=str)
+@pytest.mark.parametrize("accelerator", ["tiny", "pynq_z2_shift", "zcu104_hetero"])
 def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str, tmp_path: Path) -> None:
     """The compiler itself says which headers top function, bridge and testbench include, simulated or synthesized."""
     described = load_accelerator(accelerator)
@@ -248,7 +236,6 @@ def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str
 
 def test_a_kernel_without_sparse_engines_has_no_header_of_them() -> None:
     assert {place.split("/")[2] for place in headers_of("tiny")} & {"zero_skip", "sparse_cluster"} == set()
-    assert {place.split("/")[2] for place in headers_of("pynq_z2_sparse_loop")} & {"zero_skip"} == set()
     assert not any("shift" in place for place in headers_of("tiny"))
 
 
@@ -267,46 +254,3 @@ def test_board_side_loads_numpy_and_standard_library_only() -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
-
-
-def texts(tree: ast.AST) -> Iterator[str]:
-    """Texts of a module but for its docstrings."""
-    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
-            yield node.value
-
-
-def engine_room(path: Path) -> bool:
-    """Whether a module is in the room of one engine: one that holds its record."""
-    return any((folder / "engine.py").is_file() and (folder / "numbers.py").is_file() for folder in path.parents)
-
-
-@pytest.mark.parametrize("path", [path for path in MODULES if not engine_room(path)], ids=str)
-def test_engines_are_known_by_their_records(path: Path) -> None:
-    """Who compares names of engines has to be found and changed for every new one."""
-    named = {text for text in texts(ast.parse(path.read_text())) if ENGINE_NAMES.search(text)}
-    assert not named or module_name(path) in WITH_ENGINE_NAMES, named
-
-
-def test_rooms_of_engines_have_the_same_files() -> None:
-    """Same file name for the same idea; what only one engine has is its own."""
-    idea = {"engine", "numbers", "fit", "constraints", "tiles", "descriptors", "streams", "cycles", "resources"}
-    for engine in BESIDE:
-        files = {path.stem for path in (ROOT / "engines" / engine.name).glob("*.py")}
-        assert idea <= files, engine.name
-
-
-def test_only_the_registry_knows_the_rooms_of_engines() -> None:
-    """Outside: what a section of a file describes, commands about one engine's own host software, and who cuts maps as
-    a cluster in the place of the array does."""
-    rooms = tuple(f"engines.{engine.name}." for engine in BESIDE)
-    importing = {
-        module_name(path)
-        for path in MODULES
-        if not engine_room(path)
-        for target in imported_modules(ast.parse(path.read_text()))
-        if target.startswith(rooms)
-    }
-    cutting = {"compiler.dispatch.input_zeros", "report.partition", "report.unit_shares"}
-    assert importing == {"engines.registry", "accelerator.schema", "cli.report_partition", *cutting}

@@ -26,18 +26,16 @@ from bfpga.accelerator.schema import (
     AcceleratorFile,
     BoardFile,
     ClusterArraySection,
-    ClusterSection,
     FormatSection,
     ShiftSection,
     SkipArraySection,
     SystolicSection,
-    ZeroSkipSection,
     json_schema,
 )
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import PROCESSES, kernel_processes, process_streams
 from bfpga.engines.array.resources import array_dsp
-from bfpga.engines.interface.engine import Finding
+from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources, memory_blocks
 from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.errors import ConfigurationError
@@ -220,6 +218,15 @@ def test_columns_are_in_equal_hops(tmp_path: Path) -> None:
     assert "hop_columns: is 5; must divide the 12 columns: 1, 2, 3, 4, 6, 12, or 0 for all of them" in uneven
 
 
+@pytest.mark.parametrize("form", ["processes", "loop", "auto"])
+def test_a_file_that_says_the_form_of_its_kernel_is_told_to_leave_the_key_out(tmp_path: Path, form: str) -> None:
+    """Earlier versions had two forms; there is one problem, at the key's line."""
+    line = VALID.count("\n") + 1
+    message = refusal(tmp_path, f"{VALID}    kernel: {form}\n")
+    text = "unknown key; every kernel is one of processes now (docs/kernel.md): leave the key out"
+    assert message.splitlines()[1:] == [f"  line {line}, engines[0].kernel: {text}"]
+
+
 def test_accumulators_that_do_not_fit_a_word_of_the_activation_memory_are_not_kept_there(tmp_path: Path) -> None:
     kept = refusal(tmp_path, VALID.replace("wide_memory: false", "wide_memory: true"))
     assert "wide_memory: is true; an accumulator of 32 bits must fit a word of lanes x mantissa = 16" in kept
@@ -393,9 +400,27 @@ def test_columns_of_a_skip_array_of_activations_may_be_odd(tmp_path: Path) -> No
         assert [item.key for item in config_findings(replace(config, **{f"skip_{key}": wrong}))] == [key]  # type: ignore[arg-type]
 
 
-def test_a_skip_array_is_the_only_engine_of_its_kernel(tmp_path: Path) -> None:
-    message = refusal(tmp_path, SKIP + "  - {kind: zero_skip}\n")
-    assert "engines[0].kind: is skip_array, which is alone in its kernel; beside it is zero_skip" in message
+def test_a_kernel_has_one_engine(tmp_path: Path) -> None:
+    _, _, array = VALID.partition("engines:\n")
+    message = refusal(tmp_path, SKIP + array)
+    assert "engines: is a list; must be a list with one element of a section of keys" in message
+
+
+@pytest.mark.parametrize(
+    ("kind", "successor"),
+    [
+        ("zero_skip", "a skip_array with `source: weights`, of `form: windows` or `form: tile`"),
+        ("sparse_cluster", "a sparse_cluster_array, or a skip_array with `source: activations`"),
+    ],
+)
+def test_files_of_engines_beside_the_array_are_told_what_has_taken_their_place(
+    tmp_path: Path, kind: str, successor: str
+) -> None:
+    """SC R154."""
+    message = refusal(tmp_path, f"{VALID}  - {{kind: {kind}, kernels_in_flight: 8}}\n")
+    assert message.count("\n") == 1
+    assert f"engines[1].kind: is {kind}; kernels have no engine beside their array any more" in message
+    assert f"instead of the array write {successor}" in message
 
 
 def test_a_skip_array_has_the_dsp_blocks_of_its_products_and_its_own_memories(tmp_path: Path) -> None:
@@ -415,7 +440,7 @@ def test_committed_json_schema_is_current() -> None:
 
 def test_documentation_names_every_key_with_its_meaning() -> None:
     text = (ROOT / "docs/accelerator-yaml.md").read_text()
-    engines = (SystolicSection, SkipArraySection, ClusterArraySection, ZeroSkipSection, ClusterSection)
+    engines = (SystolicSection, SkipArraySection, ClusterArraySection)
     for model in (AcceleratorFile, *engines, FormatSection, ShiftSection, BoardFile):
         for key, item in model.model_fields.items():
             assert f"| `{key}` |" in text, key

@@ -23,7 +23,7 @@ RUN = ["-a", "a.yaml", "-d", "d.npz", "-c", "c.npz", "-r", "r.yaml"]
 #: A command without its outputs, the options that name these, and the files that it reads.
 COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
     (["compile", "m.onnx", "-a", "a.yaml", "-c", "c.npz", "-r", "r.yaml"],
-     ["-o", "--json", "--picture", "--save-recipe"],
+     ["-o", "--json", "--save-recipe"],
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "c.npz", "r.yaml"]),
     (["run", "m.onnx", *RUN], ["--json", "--report", "--save-recipe"],
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),

@@ -45,10 +45,10 @@ def test_ready_recipes_load(name: str) -> None:
 
 def test_options_of_the_command_line_go_before_the_recipe(tmp_path: Path) -> None:
     path = str(written(tmp_path, "policy: max\nbias_correction: false\n"))
-    engines = EngineOptions(engine="zero_skip")
+    engines = EngineOptions(engine="systolic_array")
     assert compile_options(engines, ExponentOptions(recipe=path)).policy == "max"
     options = compile_options(engines, ExponentOptions(recipe=path, policy="static"))
-    assert (options.policy, options.bias_correction, options.engine) == ("static", False, "zero_skip")
+    assert (options.policy, options.bias_correction, options.engine) == ("static", False, "systolic_array")
     assert compile_options(EngineOptions()) == CompileOptions()
 
 
@@ -60,7 +60,7 @@ def test_options_of_the_command_line_go_before_the_recipe(tmp_path: Path) -> Non
         ("k: 3.1\n", r"line 1, k: k = 3.1 is not a quarter"),
         ("\nwindow: 1000\n", r"line 2, window: window = 1000 is not a power of two"),
         ("layers:\n  c:\n    formats: four\n", r'line 3, layers.c.formats: is "four"; must be one of auto, linear'),
-        ("engine: gpu\n", r'line 1, engine: is "gpu"; must be one of auto, systolic_array, zero_skip, sparse_cluster'),
+        ("engine: gpu\n", r'line 1, engine: is "gpu"; must be one of auto, systolic_array'),
         ("dispatch: cheap\n", r'line 1, dispatch: is "cheap"; must be one of cost, majority, band'),
         ("band_sparse: 30.0\n", r"line 1, band_sparse: band_sparse = 30.0 is not a percentage above band_dense = 40.0"),
         ("layers:\n  c: {histroy: 2}\n", r"line 2, layers.c.histroy: unknown key; did you mean `history`\?"),

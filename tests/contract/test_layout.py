@@ -24,7 +24,7 @@ from bfpga.board.overlays import StagedFiles, find_overlay
 from bfpga.contract import layout as contract_layout
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Operation
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation
 from bfpga.contract.layout import VERSION, layout, layout_digest, layout_mismatch
 from bfpga.contract.program import ArrayNode
 from bfpga.contract.registers import REGISTERS
@@ -32,10 +32,6 @@ from bfpga.devices import csim, toolchain
 from bfpga.devices.csim import CSimulation
 from bfpga.engines.array import streams
 from bfpga.engines.array.shift_words import with_zero
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.sparse_cluster.streams import cluster_stream
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
-from bfpga.engines.zero_skip.streams import zero_skip_stream
 from bfpga.errors import DeviceError, ProgramError, ToolError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -145,7 +141,7 @@ def swapped(fields: Sequence[str]) -> tuple[str, ...]:
 
 PATCHES: dict[str, tuple[str, Any]] = {
     "fields": ("FIELDS", swapped(FIELDS)),
-    "shared words": ("SHARED_WORDS", {"entry_words": "piece_rows"}),
+    "shared words": ("SHARED_WORDS", {"most_moves": "chunk_steps"}),
     "words": ("DESCRIPTOR_WORDS", DESCRIPTOR_WORDS + 16),
     "enumerations": ("ENUMERATIONS", contract_layout.ENUMERATIONS[1:]),
     "bits": ("BITS", contract_layout.BITS[1:]),
@@ -188,16 +184,15 @@ def test_headers_of_different_layouts_do_not_compile_together(tmp_path: Path, mo
 # The version of what the mapping does not hold
 
 #: Version -> SHA-256 of the bytes of ``packed_streams``.
-PACKED = {3: "73f07fc8ac79befb08a60e539d67d42041dbdf007fe07a755f939a563109f1bd"}
+PACKED = {4: "34326a864968384cb1db880d67691315942227c1f8a865e89d7617d7a935e8af"}
 
 
 def packed_streams() -> bytes:
     """Every kind of bytes on the streams, from numbers that need no random generator."""
     narrow = SystolicConfig(columns=2, rows=4, lanes=2, format=BlockFormat(mantissa_bits=4))
     shift = SystolicConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
-    engines = SystolicConfig(
-        columns=5, rows=4, lanes=2, beside=(ZeroSkipNumbers(kernels_in_flight=3), ClusterNumbers(kernels_in_flight=3)),
-    )  # fmt: skip
+    wide = SystolicConfig(columns=3, rows=8, lanes=4)
+    skipping = replace(wide, multiplier="dsp_packed", columns=2, skip_groups=3, skip_chunk=64)
     data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words().tobytes()]
     for config in (SystolicConfig(columns=2, rows=4, lanes=2), narrow):
         limit = config.format.mantissa_max
@@ -205,12 +200,10 @@ def packed_streams() -> bytes:
         node = layer(pattern((7, 2, 3, 5), limit))
         data += [streams.pack_parameters(node, config, 0, 7), streams.pack_weights(node, config, 0, 7)]
     powers = np.left_shift(1, pattern((7, 1, 2, 5), 3) + 3)
-    wide = SystolicConfig(columns=3, rows=8, lanes=4)
     data.append(streams.pack_weights(layer(pattern((7, 2, 3, 1), 90), groups=7, reuses_taps=True), wide, 0, 7))
     data += [streams.pack_weights(layer(powers, weight_format=name), shift, 0, 7) for name in shift.weight_formats]
     sparse = pattern((7, 3, 3, 5), 90) * (pattern((7, 3, 3, 5), 1) > 0)
-    data += [zero_skip_stream(sparse * (pattern((1, 1, 1, 5), share) > 0), engines, 4) for share in (1, 2)]
-    data += [zero_skip_stream(sparse, engines, 9), cluster_stream(sparse, engines)]
+    data.append(streams.pack_weights(layer(sparse), skipping, 0, 7))
     joined = b"".join(data)
     return joined + stream_checksum(streams.pad_to(joined, 8), 64).to_bytes(4, "little")
 
@@ -237,14 +230,14 @@ def test_packed_bytes_change_with_the_version_only() -> None:
 
 
 def test_words_that_fields_share_belong_to_the_operation() -> None:
-    """Issue 16, item 1: a GEMM on a skip array says more than a descriptor has words; others keep theirs."""
-    gemm = Descriptor(operation=Operation.GEMM, chunk_steps=9, chunk_buffers=3, entry_words=-1)
-    strip = Descriptor(operation=Operation.SPARSE, piece_rows=9, piece_columns=3, count_step=-1)
-    for descriptor in (gemm, strip):
+    """A GEMM on a sparse cluster says more than a descriptor has words; one on a skip array has its own there."""
+    skips = Descriptor(operation=Operation.GEMM, chunk_steps=9, chunk_buffers=3, entry_words=-1)
+    cluster = Descriptor(Operation.GEMM, Flag.CLUSTER, map_groups=9, most_moves=3, work_difference=-1)
+    for descriptor in (skips, cluster):
         assert Descriptor.from_words(descriptor.to_words()) == descriptor
-    assert gemm.to_words()[1:].tolist() == strip.to_words()[1:].tolist()
-    other = replace(gemm, operation=Operation.MAX).to_words()
-    assert other.tolist() == Descriptor(operation=Operation.MAX).to_words().tolist()
+    assert skips.to_words()[2:].tolist() == cluster.to_words()[2:].tolist()
+    other = replace(cluster, flags=0).to_words()
+    assert other.tolist() == Descriptor(operation=Operation.GEMM).to_words().tolist()
 
 
 # Files of another toolkit

@@ -12,12 +12,12 @@ import pytest
 from array_layers import gemm, image, vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import QUICK
 from position_cases import expected_shift
 from position_programs import (
     FLOWS,
     POSITIONS,
     compiled,
+    compiled_kernel,
     computing,
     convolution,
     dynamic,
@@ -31,7 +31,6 @@ from position_programs import (
     same_bits,
     samples,
     scheduled,
-    with_memories,
 )
 from small_networks import attention_network, small_network
 from small_networks import compiled as compiled_network
@@ -43,7 +42,6 @@ from bfpga.contract.descriptor import Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, MatMulNode, PolicySpec, Program, Window
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
-from bfpga.devices.csim import CSimulation
 from bfpga.engines.array.cycles import operation_cycles
 from bfpga.errors import ConfigurationError, DeviceError, ModelError
 from bfpga.formats.block_format import BlockFormat
@@ -364,10 +362,8 @@ def test_auto_takes_the_flow_of_fewest_clocks_and_tells_what_it_compared() -> No
         automatic = one_convolution(dynamic("auto", 2, **ROW), **fields)
         node = node_of(automatic)
         alternatives = {flow: one_convolution(dynamic(flow, 2, **ROW), **fields) for flow in node.flow_clocks}
-        fetched = 80 // 2
         for flow, program in alternatives.items():
-            count = len(computing(program))
-            assert node.flow_clocks[flow] == clocks(program) + fetched * count
+            assert node.flow_clocks[flow] == clocks(program)
         assert node.flow_clocks[node.policy.flow] == min(node.flow_clocks.values())
         assert clocks(automatic) == clocks(alternatives[node.policy.flow])
         everywhere(automatic, samples(automatic), kernel=False)
@@ -404,7 +400,7 @@ def test_the_kernel_model_refuses_to_keep_beyond_its_buffer() -> None:
         name: BlockTensor(np.ones((1, spec.height, spec.width, spec.channels), np.int32), np.zeros(1, np.int32))
         for name, spec in program.tensors.items()
     }
-    kernel = CSimulation(with_memories(program.config), "native", "random", "0" * 64, flags=QUICK)
+    kernel = compiled_kernel(program.config)
     with pytest.raises(DeviceError, match="keeps beyond the buffer, word 1024"):
         kernel.run_operations(program.setup.operations + step.operations, tensors)
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from array_layers import PlainKernel, gemm
-from kernel_pairs import QUICK
-from position_programs import POSITIONS, compiled, dynamic, scheduled
+from position_programs import POSITIONS, compiled, compiled_kernel, dynamic, scheduled
 from small_networks import Network
 
 from bfpga.accelerator.loader import load_accelerator
@@ -22,7 +21,6 @@ from bfpga.compiler.schedule.told_exponents import told, with_policies
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import BlockTensor, Program, TensorSpec, Window
-from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine, LayerRun, LayerStarts
 from bfpga.devices.position_pair import PairRun, PositionPair
@@ -105,7 +103,7 @@ def on_plain_integers(program: Program) -> LayerMachine:
 
 
 def on_csim(program: Program) -> LayerMachine:
-    return KernelLayers(program, CSimulation(program.config, flags=QUICK))
+    return KernelLayers(program, compiled_kernel(program.config))
 
 
 def turns(seed: int) -> Turn:

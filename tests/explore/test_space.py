@@ -20,7 +20,7 @@ BOARD = load_board("pynq_z2")
 
 @pytest.fixture
 def space() -> Space:
-    return Space(BOARD, BOARD.name, ("none", "relu"), judged=True, together=True, sparse=True, max_clock=142.857)
+    return Space(BOARD, BOARD.name, ("none", "relu"), judged=True, together=True, max_clock=142.857)
 
 
 def test_the_most_columns_fit_and_one_more_does_not() -> None:

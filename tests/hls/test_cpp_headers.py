@@ -13,6 +13,7 @@ import pytest
 from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendered_headers, unit_files, write_rendered
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.processes import PROCESSES
 from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers
 from bfpga.formats.block_format import BlockFormat
@@ -69,7 +70,9 @@ def test_clang_parses_the_library_with_ap_int(rendered: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize(("source", "integers"), [("top.cpp", "ap_int"), ("bridge.cpp", "native")])
+@pytest.mark.parametrize(
+    ("source", "integers"), [*((f"{process}.cpp", "ap_int") for process in PROCESSES), ("bridge.cpp", "native")]
+)
 def test_clang_accepts_rendered_kernels(name: str, source: str, integers: Integers, tmp_path: Path) -> None:
     """The templates, instantiated by a second front end: no diagnostic."""
     project = write_project(name, "0" * 16, CONFIGURATIONS[name], tmp_path / "project")

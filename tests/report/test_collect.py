@@ -16,8 +16,8 @@ from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.data import load_inputs
-from bfpga.engines.array.order import in_stream
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.engines.array.order import in_stream
 from bfpga.estimate.program import estimate_program
 from bfpga.program.schedule import schedule
 from bfpga.report.memory import memory_map, written_words
@@ -46,7 +46,7 @@ def test_timelines_take_the_time_of_the_estimate(model: str, accelerator: str) -
     described, program = compiled(model, accelerator)
     work, cycles = sample_times(described, program)
     estimate = estimate_program(described, program)
-    timeline = sample_timeline(program, work, cycles)
+    timeline = sample_timeline(work, cycles)
     host = timeline.busy.get(HOST, 0.0)
     assert cycles - host == pytest.approx(estimate.seconds * described.clock_mhz * 1e6, abs=1)
     assert all(0 <= bar.begin < bar.end <= cycles for bar in timeline.bars)

@@ -9,7 +9,7 @@ from bfpga.contract.configuration import SystolicConfig
 ACTIVATIONS = SystolicConfig(
     columns=3, rows=8, lanes=2, multiplier="dsp_packed", accumulator_bits=24, activation_words=512, weight_words=512,
     parameter_rows=256, skip_groups=6, skip_source="activations", skip_chunk=16, skip_queue=16,
-    skip_passes=2, skew=False, count_registers=4, wide_words=512, position_bins=32,
+    skip_passes=2, count_registers=4, wide_words=512, position_bins=32,
 )  # fmt: skip
 #: Around it, as random verification names its arrays.
 SKIPPING_ACTIVATIONS = accelerator_around(ACTIVATIONS, "random", "0" * 64)

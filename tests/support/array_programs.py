@@ -138,7 +138,7 @@ class Program:
         kind = weight_kind(Descriptor(operation, fields.get("flags", 0)), config)
         d = Descriptor(operation, input_slot=source.slot, output_slot=target.slot)
         d.output_pixels, d.output_width = target.height * target.width, target.width
-        d.group_rows, d.group_columns = divmod(kind.columns, target.width)
+        d.group_columns = kind.columns
         (d.stride_y, d.stride_x), (d.pad_top, d.pad_left) = stride, pad
         d.input_height, d.input_width = source.height, source.width
         d.blocks, d.output_rows = -(-target.channels // kind.rows), target.channels
@@ -161,8 +161,6 @@ class Program:
         drain = kind.rows // config.lanes * max(config.lanes, d.write_slots)
         d.steps = max(d.kernel_height * d.kernel_width * d.channel_words * d.read_slots, drain)
         d.groups = -(-d.output_pixels // kind.columns)
-        if config.skip_groups and operation == Operation.GEMM:
-            d.group_columns = kind.columns
         self.operations.append(KernelOperation("compute", d))
         return d
 
@@ -173,7 +171,6 @@ class Program:
         self._set(d, side, start, words, place.base)
         self._set(d, f"{side}_step", column, words)
         self._set(d, f"{side}_wrap", row - d.output_width * column, words)
-        self._set(d, f"{side}_group", d.group_rows * row + d.group_columns * column, words)
 
     def _runs(self, d: Descriptor, columns: int, pitch: int, stride: tuple[int, int]) -> tuple[int, int]:
         """(runs, slots): one slot if no two columns of a group meet in a bank, else one for each row of a group."""

@@ -81,27 +81,16 @@ class MemoryWalk:
     def columns(self, d: Descriptor, side: str) -> list[list[tuple[int, int, int, Address]]]:
         """For each group of columns: (column, output row, output column, address) of its valid pixels."""
         words = getattr(d, f"{side}_pixel_words")
-        step, wrap, group = (
-            (getattr(d, f"{side}_{n}_word"), getattr(d, f"{side}_{n}_bank")) for n in ("step", "wrap", "group")
-        )
+        step, wrap = ((getattr(d, f"{side}_{n}_word"), getattr(d, f"{side}_{n}_bank")) for n in ("step", "wrap"))
         columns = weight_kind(d, self.config).columns
-        first, y, x, address = [], 0, 0, (getattr(d, f"{side}_word"), getattr(d, f"{side}_bank"))
-        for _ in range(columns):
-            first.append((y, x, address))
-            x, address = x + 1, self.add(address, step, words)
-            if x == d.output_width:
-                y, x, address = y + 1, 0, self.add(address, wrap, words)
-        groups = []
-        for start in range(0, d.output_pixels, columns):
-            groups.append([(i, *item) for i, item in enumerate(first) if start + i < d.output_pixels])
-            moved = []
-            for y, x, address in first:
-                y, x, address = y + d.group_rows, x + d.group_columns, self.add(address, group, words)
-                if x >= d.output_width:
-                    y, x, address = y + 1, x - d.output_width, self.add(address, wrap, words)
-                moved.append((y, x, address))
-            first = moved
-        return groups
+        walked, address = [], (getattr(d, f"{side}_word"), getattr(d, f"{side}_bank"))
+        for pixel in range(d.output_pixels):
+            y, x = divmod(pixel, d.output_width)
+            walked.append((pixel % columns, y, x, address))
+            address = self.add(address, step, words)
+            if x + 1 == d.output_width:
+                address = self.add(address, wrap, words)
+        return [walked[start : start + columns] for start in range(0, d.output_pixels, columns)]
 
     def compute(self, operation: KernelOperation) -> None:
         d, node = operation.descriptor, self.nodes[operation.layer]

@@ -25,8 +25,8 @@ CHANGES = {
 }
 #: What a message says of these changes.
 DIFFERENCES = (
-    "descriptor word 10 is `kernel_width` here and `stride_y` there",
-    "descriptor word 11 is `stride_y` here and `kernel_width` there",
+    "descriptor word 9 is `kernel_width` here and `stride_y` there",
+    "descriptor word 10 is `stride_y` here and `kernel_width` there",
     "`Operation.MAX` is 5 here and 6 there",
     "`Operation.SUM` is 6 here and 5 there",
     "the offset of register `cycles` is `0x30` here and `0xb0` there",

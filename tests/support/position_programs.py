@@ -90,21 +90,20 @@ def on_plain_integers(program: Program, inputs: dict[str, npt.NDArray[np.float32
     return KernelDevice(program, PlainKernel(program.config), "plain integers").run(inputs, trace=trace)
 
 
-def with_memories(config: SystolicConfig) -> SystolicConfig:
-    """An array whose memories hold what was planned for smaller ones: one build for all of them."""
+def compiled_kernel(config: SystolicConfig, integers: Integers = "native") -> CSimulation:
+    """Built without optimization, once for all sizes of an array's memories: large ones hold what small ones do."""
     least = {"activation_words": 1024, "weight_words": 512, "parameter_rows": 256}
     if config.wide_words:
         least["wide_words"] = 1024
-    return replace(config, **{name: max(words, getattr(config, name)) for name, words in least.items()})
+    sizes = {name: max(words, getattr(config, name)) for name, words in least.items()}
+    return CSimulation(replace(config, **sizes), integers, flags=QUICK)
 
 
 def compiled(
     program: Program, inputs: dict[str, npt.NDArray[np.float32]], trace: bool = True, integers: Integers = "native"
 ) -> DeviceResult:
-    """On the C simulation; built without optimization, once for each array."""
-    program = replace(program, accelerator="random", digest="0" * 64)  # one build for programs of any name
-    kernel = CSimulation(with_memories(program.config), integers, program.accelerator, program.digest, flags=QUICK)
-    device = StreamingDevice(program, kernel, "csim")
+    """On the C simulation."""
+    device = StreamingDevice(program, compiled_kernel(program.config, integers), "csim")
     try:
         return device.run(inputs, trace=trace)
     finally:

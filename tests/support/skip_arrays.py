@@ -8,7 +8,7 @@ from bfpga.contract.configuration import SystolicConfig
 #: All of its numbers differ.
 SKIPS = SystolicConfig(
     columns=4, rows=8, lanes=2, multiplier="dsp_packed", accumulator_bits=24, activation_words=512, weight_words=512,
-    parameter_rows=256, skip_groups=3, skip_chunk=64, skip_queue=16, skew=False, count_registers=4,
+    parameter_rows=256, skip_groups=3, skip_chunk=64, skip_queue=16, count_registers=4,
 )
 #: Around it, as random verification names its arrays.
 SKIPPING = accelerator_around(SKIPS, "random", "0" * 64)

@@ -26,7 +26,7 @@ def refuse_engines_beside(document: Document) -> None:
         if isinstance(kind, str) and kind in SUCCESSORS:
             text = f"is {kind}; kernels have no engine beside their array any more: instead of the array write"
             document.refuse(("engines", place, "kind"), f"{text} {SUCCESSORS[kind]}")
-    document.raise_problems("an accelerator")
+            document.raise_problems("an accelerator")
 
 
 def array_section(document: Document, described: AcceleratorFile) -> ArraySection:

@@ -93,13 +93,20 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
     return at_first_light(accelerator) if first_light else accelerator
 
 
+#: Keys that an array had before, with what is true of every array now.
+FORMER_KEYS = {
+    "kernel": "every kernel is one of processes now",
+    "skew": "weights go from block to block of columns by `hop_columns` now",
+}
+
+
 def accelerator_of(document: Document) -> Accelerator:
     """The accelerator that a document describes, read from a file or not.
 
     Raises ConfigurationError: one message with every problem of the document.
     """
     refuse_engines_beside(document)
-    refuse_kernel_form(document)
+    refuse_former_keys(document)
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
     config = array_config(document, array_section(document, described), board)
@@ -116,13 +123,14 @@ def accelerator_of(document: Document) -> Accelerator:
     )
 
 
-def refuse_kernel_form(document: Document) -> None:
-    """Files for earlier versions may say of an array which form its kernel has; there is one form now."""
+def refuse_former_keys(document: Document) -> None:
+    """Files for earlier versions may have keys of an array about which there is nothing to choose any more."""
     engines = document.value.get("engines") if isinstance(document.value, dict) else None
     for place, section in enumerate(engines if isinstance(engines, list) else ()):
-        if isinstance(section, dict) and section.get("kind") == ARRAY and "kernel" in section:
-            text = "unknown key; every kernel is one of processes now (docs/kernel.md): leave the key out"
-            document.refuse(("engines", place, "kernel"), text)
+        if isinstance(section, dict) and section.get("kind") == ARRAY:
+            for key in FORMER_KEYS.keys() & section.keys():
+                text = f"unknown key; {FORMER_KEYS[key]} (docs/kernel.md): leave the key out"
+                document.refuse(("engines", place, key), text)
 
 
 def at_first_light(accelerator: Accelerator) -> Accelerator:
@@ -239,7 +247,6 @@ def systolic_config(document: Document, section: SystolicSection, config: Systol
         config,
         columns=section.columns + section.shift_columns,
         multiplier=section.multiplier,
-        skew=section.skew,
         shift_columns=section.shift_columns,
         shift=shift_format(document, section, config.format.mantissa_bits),
         wide_memory=section.wide_memory,

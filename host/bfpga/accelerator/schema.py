@@ -119,7 +119,6 @@ class SystolicSection(Section):
     stream_bits: DataWidth = 64
     weight_stream_bits: WeightWidth = 64
     functions: Functions = Field(list(USUAL_FUNCTIONS))
-    skew: bool = Field(True, description="operands travel from tile to tile (true) or are broadcast (false)")
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     wide_memory: bool = Field(

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 from bfpga.formats.files import refuse_input
 
 #: Options that name what a command writes.
-OUTPUTS = {"--json", "--output", "--picture", "--report", "--save-recipe"}
+OUTPUTS = {"--json", "--output", "--report", "--save-recipe"}
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:

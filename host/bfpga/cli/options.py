@@ -12,7 +12,6 @@ from typing import Annotated, Any, TypeVar, cast, get_type_hints
 import typer
 
 from bfpga.compiler.policy_names import POLICIES
-from bfpga.contract.configuration import ARRAY
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -165,7 +164,7 @@ class EngineOptions:
         str | None,
         typer.Option(
             "--engine",
-            help=f"Where layers are computed, on accelerators with two arrays: auto (the default) or {ARRAY}.",
+            help="Where layers are computed, on accelerators with two arrays: auto (the default) or systolic_array.",
         ),
     ] = None
     dispatch: Annotated[

@@ -30,11 +30,6 @@ ClusterVariant = Literal["B", "C", "D", "E"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
-#: Cycles an array operation spends beyond its loop: pipeline registers of operand fetch, multiply, drain.
-PIPELINE_DEPTH = 24
-#: Cycles a load, a store or a weight transfer spends beyond its loop.
-TRANSFER_DEPTH = 8
-
 
 @dataclass(frozen=True)
 class SystolicConfig:
@@ -58,7 +53,6 @@ class SystolicConfig:
     stream_bits: int = 64
     weight_stream_bits: int = 64
     functions: tuple[str, ...] = USUAL_FUNCTIONS
-    skew: bool = True
     tensor_slots: int = 64
     policy_slots: int = 64
     #: The last columns multiply by shifts, beside columns of DSP blocks (0: all columns have ``multiplier``).
@@ -304,16 +298,6 @@ class SystolicConfig:
     def packing_shift(self) -> int:
         """Distance of two products that share one DSP (BFP 7): 17 on DSP48E1, 18 on DSP48E2 and DSP58."""
         return 17 if self.dsp == "DSP48E1" else 18
-
-    @property
-    def fill_cycles(self) -> int:
-        """Cycles the skewed array needs until its last cell has met its first operands (BFP 6)."""
-        return (self.rows - 1 + self.columns - 1) if self.skew else 0
-
-    @property
-    def operation_depth(self) -> int:
-        """Cycles one array operation costs beyond the iterations of its loop."""
-        return PIPELINE_DEPTH + self.fill_cycles
 
     @property
     def largest_product(self) -> int:

@@ -31,8 +31,6 @@ class Operation(IntEnum):
     GEMM = 4  # matrix product or convolution on the dot tiles
     MAX = 5  # maximum over the window, channel by channel
     SUM = 6  # sum over the taps, each aligned to the larger exponent: residual add, subtract, copy
-    ZERO_SKIP = 7  # convolution of one tile on the zero-skip engine (docs/engines.md)
-    SPARSE = 8  # convolution of one strip on the sparse cluster (docs/engines.md)
 
 
 class Flag(IntFlag):
@@ -84,26 +82,14 @@ class LeadRule(IntEnum):
     WINDOW = 4
 
 
-class EntryOrder(IntEnum):
-    """Order in which the zero-skip engine takes the coefficients of its kernels (ZS 4.2)."""
-
-    Z_MAJOR = 0  # kernel by kernel
-    POS_MAJOR = 1  # position by position
-    INTERLEAVED = 2  # a round over the kernels
-
-
-#: What the metadata of a field calls the field whose word it shares, the operations that have it, and the flag that
-#: says that they do (0: all do).
-_SHARES, _OF, _IF = "shares", "of", "if"
+#: What the metadata of a field calls the field whose word it shares.
+_SHARES = "shares"
 COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
 
 
-def shared(other: str, of: tuple[Operation, ...] = (Operation.GEMM,), flag: Flag = Flag.NONE) -> int:
-    """A field of some operations in the word of one that these do not use: a descriptor has no more words.
-
-    flag: only of those that have it.
-    """
-    number: int = field(default=0, metadata={_SHARES: other, _OF: of, _IF: flag})
+def shared(other: str) -> int:
+    """A field of operations on a sparse cluster in the word of one that these do not use: there are no more words."""
+    number: int = field(default=0, metadata={_SHARES: other})
     return number
 
 
@@ -119,8 +105,7 @@ class Descriptor:
     # Walk of the output pixels, `columns` at a time
     output_pixels: int = 0  # number of output pixels
     output_width: int = 1  # output pixels in a row
-    group_rows: int = 0  # columns div output_width
-    group_columns: int = 0  # columns mod output_width; NEIGHBOURS, and GEMM of a skip array: the columns that work
+    group_columns: int = 0  # the columns that work together
     # Window
     kernel_height: int = 1
     kernel_width: int = 1
@@ -150,8 +135,6 @@ class Descriptor:
     input_step_bank: int = 0
     input_wrap_word: int = 0  # added when the walk enters the next output row
     input_wrap_bank: int = 0
-    input_group_word: int = 0  # `columns` output pixels further, without the wrap
-    input_group_bank: int = 0
     tap_x_word: int = 0  # next tap of the same kernel row
     tap_x_bank: int = 0
     tap_y_word: int = 0  # next kernel row
@@ -164,8 +147,6 @@ class Descriptor:
     output_step_bank: int = 0
     output_wrap_word: int = 0
     output_wrap_bank: int = 0
-    output_group_word: int = 0
-    output_group_bank: int = 0
     # Weights and parameters
     weight_base: int = 0  # GEMM: first weight word; WEIGHTS: where the words go
     weight_tap_step: int = 0  # weight words from one tap to the next
@@ -189,11 +170,15 @@ class Descriptor:
     position_margin: int = 0  # added to the exponent a rule finds
     position_base: int = 0  # bin 0 of the histogram, from the exponent of the accumulators
     wide_word: int = 0  # KEEP, KEPT: first word in the keep buffer
-    # Engines beside the array
-    entry_order: int = 0  # ZERO_SKIP: EntryOrder
-    piece_rows: int = 0  # SPARSE: the most rows of a piece
-    piece_columns: int = 0  # SPARSE: the most columns of a piece
-    count_step: int = 0  # SPARSE: every count_step-th channel word is counted for the partition; 0: equal pieces
+    count_threshold: int = 0  # of what it counts in a register: predicates.py
+    # GEMM on a skip array
+    chunk_steps: int = 0  # steps of a chunk of the window; the last chunk may have fewer
+    chunk_buffers: int = 0  # chunks that the array holds at a time; of activations: of a window
+    entry_words: int = 0  # of weights: stored words of entries that a pass reads from weight_base on
+    # GEMM on a sparse cluster, which reads the map of its input cell by cell: input_height x input_width cells
+    map_cells: int = 0  # cells of the map
+    joined_rows: int = 0  # pieces of the grid that are one, down
+    joined_columns: int = 0  # and across: their units take turns
     # What of its start must be finished before the operation may begin (docs/kernel.md)
     groups: int = 0  # groups of output pixels that the columns compute together
     after_loads: int = 0  # LOADs, before it uses the activation memory
@@ -201,19 +186,10 @@ class Descriptor:
     after_stores: int = 0  # STOREs, before it uses the activation memory
     after_fills: int = 0  # GEMM: WEIGHTS, before it reads weights and parameters
     after_reads: int = 0  # WEIGHTS: GEMMs that must have read their weights and parameters
-    # GEMM, MAX and SUM: each shares a word with a field of another operation (SHARED_WORDS)
-    count_threshold: int = shared("entry_order", COMPUTING)  # of what it counts in a register: predicates.py
-    # A GEMM on a skip array, in the same way
-    chunk_steps: int = shared("piece_rows")  # steps of a chunk of the window; the last chunk may have fewer
-    chunk_buffers: int = shared("piece_columns")  # chunks that the array holds at a time; of activations: of a window
-    entry_words: int = shared("count_step")  # of weights: stored words of entries that a pass reads from weight_base on
-    # A GEMM on a sparse cluster, which reads the map of its input cell by cell: input_height x input_width cells
-    map_groups: int = shared("piece_rows", flag=Flag.CLUSTER)  # groups of `columns` cells of the map
-    most_moves: int = shared("piece_columns", flag=Flag.CLUSTER)  # of limits of pieces; 0: they are of equal size
-    work_difference: int = shared("count_step", flag=Flag.CLUSTER)  # of two pieces that is let be, in counts
-    map_cells: int = shared("input_group_word", flag=Flag.CLUSTER)  # cells of the map
-    joined_rows: int = shared("input_group_bank", flag=Flag.CLUSTER)  # pieces of the grid that are one, down
-    joined_columns: int = shared("output_group_bank", flag=Flag.CLUSTER)  # and across: their units take turns
+    # GEMM on a sparse cluster: words of fields that are of other skip arrays (SHARED_WORDS)
+    map_groups: int = shared("chunk_steps")  # groups of `columns` cells of the map
+    most_moves: int = shared("chunk_buffers")  # of limits of pieces; 0: they are of equal size
+    work_difference: int = shared("entry_words")  # of two pieces that is let be, in counts
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""
@@ -228,34 +204,20 @@ class Descriptor:
         return Descriptor(**{name: int(word) for name, word in zip(names, words, strict=False)})
 
 
-#: Fields without a word of their own, which GEMM, MAX and SUM have -> the field of another operation whose word it is.
+#: Fields without a word of their own, which a sparse cluster has -> the field whose word it is.
 SHARED_WORDS: dict[str, str] = {
     item.name: item.metadata[_SHARES] for item in fields(Descriptor) if _SHARES in item.metadata
 }
-#: The fields that have words, in their order.
+#: The fields that have words, in their order; and those of a GEMM on a sparse cluster.
 FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in SHARED_WORDS)
-
-
-def _names(operation: Operation, flags: int) -> tuple[str, ...]:
-    """The fields of an operation, those with a flag in the place of what others share a word with."""
-    names = {name: name for name in FIELDS}
-    for flagged in (False, True):
-        for item in fields(Descriptor):
-            flag = int(item.metadata.get(_IF, 0))
-            if operation in item.metadata.get(_OF, ()) and bool(flag) == flagged and flags & flag == flag:
-                names[item.metadata[_SHARES]] = item.name
-    return tuple(names.values())
-
-
-_CLUSTER = int(Flag.CLUSTER)
-_FIELDS_OF = {
-    (int(operation), flags): _names(operation, flags) for operation in COMPUTING for flags in (0, _CLUSTER)
-}
+_OF_CLUSTER = {other: name for name, other in SHARED_WORDS.items()}
+_CLUSTER_FIELDS = tuple(_OF_CLUSTER.get(name, name) for name in FIELDS)
+_CLUSTER, _GEMM = int(Flag.CLUSTER), int(Operation.GEMM)
 
 
 def word_names(operation: int, flags: int = 0) -> tuple[str, ...]:
     """The fields that the words of an operation's descriptor hold, in their order."""
-    return _FIELDS_OF.get((operation, flags & _CLUSTER), FIELDS)
+    return _CLUSTER_FIELDS if operation == _GEMM and flags & _CLUSTER else FIELDS
 
 
 def word_of(name: str) -> int:

@@ -40,7 +40,7 @@ class Range:
 
 #: Fields that count pixels, taps or words of an image: what the activation memories can hold, and windows beyond it.
 _COORDINATES = (
-    "output_width", "group_rows", "group_columns", "kernel_height", "kernel_width", "stride_y", "stride_x",
+    "output_width", "group_columns", "kernel_height", "kernel_width", "stride_y", "stride_x",
     "dilation_y", "dilation_x", "pad_top", "pad_left", "input_height", "input_width", "output_pixels",
 )  # fmt: skip
 _AT_LEAST_ONE = ("output_width", "kernel_height", "kernel_width", "blocks", "read_slots", "write_slots", "steps")

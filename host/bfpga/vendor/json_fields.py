@@ -14,9 +14,6 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.configurations import FiledConfig, configuration_of, filed
-
 Kind = TypeVar("Kind")
 
 #: Fields that are written in hexadecimal, and fields that hold a SHA-256.
@@ -114,8 +111,6 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
     if origin in (dict, Mapping):
         _require(isinstance(value, dict), "an object", value, where)
         return {key: read_value(arguments[1], item, _join(where, key)) for key, item in value.items()}
-    if hint is SystolicConfig:
-        return configuration_of(read_object(FiledConfig, value, where))
     if is_dataclass(hint):
         assert isinstance(hint, type)
         return read_object(hint, value, where)
@@ -154,8 +149,6 @@ def _shown(value: Any) -> str:
 
 def plain(value: Any, renamed: Mapping[str, str] | None = None) -> Any:
     """``value`` in JSON's types: dataclasses become objects (``renamed``: field -> key), tuples become lists."""
-    if isinstance(value, SystolicConfig):
-        value = filed(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {
             (renamed or {}).get(item.name, item.name): _plain_field(item.name, getattr(value, item.name))

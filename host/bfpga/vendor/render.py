@@ -21,7 +21,7 @@ import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
-from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
@@ -63,8 +63,6 @@ _MULTIPLIERS = {
     "dsp_packed": ("DspPacked", "bfpga/array/multiplier.hpp"),
     "shift": ("ShiftUnits", "bfpga/array/shift_tiles.hpp"),
 }
-#: Of engines that stood beside the array. No process reads them; they stay, as rendered code has to be as it was.
-_ENGINE_DEPTH, _DEPENDENCE_LATENCY = 8, 4
 #: What a word of a stream between processes is in C++; others have words of commands.
 _COMMAND_TYPE = "bfpga::command_t"
 _WIRE_TYPES = {
@@ -171,7 +169,6 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             hop_columns=config.hop_columns or config.columns,
             tap_reuse=config.tap_reuse,
             bias_bits=config.bias_bits,
-            skew=config.skew,
         ),
         _group(
             "Skip array in the place of the systolic array: groups (0: there is none), whether it skips activations, "
@@ -228,20 +225,10 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             weight_stream_bits=config.weight_stream_bits,
             beats_per_weight_word=config.beats_per_weight_word,
         ),
-        _group(
-            "Clocks an operation spends beyond the iterations of its loop",
-            transfer_depth=TRANSFER_DEPTH,
-            operation_depth=config.operation_depth,
-            engine_depth=_ENGINE_DEPTH,
-        ),
         _depths(config),
         _group(
             "Functions that are built in: bit n for the function of code n",
             functions=_mask(Function.named(name) for name in config.functions),
-        ),
-        _group(
-            "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
-            dependence_latency=_DEPENDENCE_LATENCY,
         ),
     ]
 
@@ -286,7 +273,7 @@ def _depths(config: SystolicConfig) -> dict[str, Any]:
 
 def _part_headers(config: SystolicConfig) -> list[str]:
     """The headers of what this kernel is made of and another may lack; what is always there is included by them."""
-    headers = {"bfpga/kernel/engines.hpp", "bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
+    headers = {"bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
     if config.shift_columns:
         headers.add("bfpga/array/mixed_columns.hpp")
     return sorted(headers)

@@ -181,7 +181,6 @@ def random_array(rng: Generator) -> SystolicConfig:
         parameter_rows=int(rng.choice([64, 256])),
         stream_bits=stream_bits,
         weight_stream_bits=int(rng.choice([64, 128])),
-        skew=bool(rng.random() < 0.7),
         shift_columns=beside,
         shift=shift,
         position_bins=int(rng.choice([0, 8, 11, 32, 64])),

@@ -31,7 +31,7 @@ def product_descriptor(config: SystolicConfig, rows: int, inner: int, pixels: in
 def test_products_take_the_passes_and_cycles_of_the_model(case: dict[str, int]) -> None:
     """R57, R61, R71: every pass counts max(Kc, drain): a weight word every clock.
 
-    The model adds what fills the skewed array once, and what empties it; here other operations work meanwhile.
+    The model adds what fills the array once, and what empties it; here other operations work meanwhile.
     """
     config = SystolicConfig(columns=case["cols"], rows=16, lanes=2)
     descriptor = product_descriptor(config, case["M"], case["K"], case["N"])

@@ -8,6 +8,7 @@ from functools import cache
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
+from bfpga.engines.array.supported import computes_weights
 
 #: Operators whose factors or matrices are computed: shift units multiply with powers of two only, and a skip array by
 #: what the compiler has stored.
@@ -29,11 +30,7 @@ def accelerator_rows() -> Iterator[tuple[str, str]]:
     """(operators, the ready accelerators that compute them)."""
     for kind in sorted({kind for function in Function for kind in function.row.operators}):
         yield kind, _listed(with_function(kind))
-    yield COMPUTED, _listed([name for name, config in _ready().items() if _computes_weights(config)])
-
-
-def _computes_weights(config: SystolicConfig) -> bool:
-    return "linear" in config.weight_formats and not (config.skips_weights or config.has_cluster)
+    yield COMPUTED, _listed([name for name, config in _ready().items() if computes_weights(config)])
 
 
 def _listed(names: list[str]) -> str:

@@ -230,11 +230,10 @@ def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     width = x1 - x0
     result.output_pixels = place.tile.rows * width
     result.output_width = width
-    columns = working_columns(place.node, config)
     if skips_zeros(config, result):
         result.group_columns = group_pixels(place.tile, config)
     else:
-        result.group_rows, result.group_columns = (0, columns) if place.node.reuses_taps else divmod(columns, width)
+        result.group_columns = working_columns(place.node, config)
 
 
 def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
@@ -256,8 +255,6 @@ def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, fir
     result.input_step_word, result.input_step_bank = split(config, window.stride_x, words)
     wrap = stride * pitch - (x1 - x0) * window.stride_x
     result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
-    group = result.group_rows * stride * pitch + result.group_columns * window.stride_x
-    result.input_group_word, result.input_group_bank = split(config, group, words)
     if place.node.kind == "sum":
         _operands(config, place, result)
         return
@@ -311,8 +308,6 @@ def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) ->
     result.output_step_word, result.output_step_bank = split(config, window.spread_x, words)
     pitch = region.pitch * place.tile.step * window.spread_y
     result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width * window.spread_x, words)
-    group = result.group_rows * pitch + result.group_columns * window.spread_x
-    result.output_group_word, result.output_group_bank = split(config, group, words)
 
 
 def _accumulators(config: SystolicConfig, place: Placement, region: Region, result: Descriptor) -> None:

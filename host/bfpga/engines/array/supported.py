@@ -8,10 +8,17 @@ from bfpga.contract.configuration import SystolicConfig
 ALWAYS = (
     "convolution", "fully connected", "average pooling", "max pooling", "addition", "subtraction", "copy",
 )  # fmt: skip
-#: What needs weights that a start may replace.
 PRODUCTS = "product of activations"
 
 
+def computes_weights(config: SystolicConfig) -> bool:
+    """Whether weights may be made at run time: stored entries and steps of a cluster come from weights that are known.
+
+    Nor are they words of shift units.
+    """
+    return "linear" in config.weight_formats and not (config.skips_weights or config.has_cluster)
+
+
 def supported(config: SystolicConfig) -> tuple[str, ...]:
-    """The operations of a kernel; stored entries and the steps of a cluster come from weights that are known."""
-    return ALWAYS if config.skips_weights or config.has_cluster else (*ALWAYS, PRODUCTS)
+    """The operations of a kernel."""
+    return (*ALWAYS, PRODUCTS) if computes_weights(config) else ALWAYS

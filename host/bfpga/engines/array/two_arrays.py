@@ -27,18 +27,14 @@ def may_choose(config: SystolicConfig, descriptor: Descriptor) -> bool:
 
 def on_skip_array(config: SystolicConfig, node: ArrayNode, descriptor: Descriptor) -> Descriptor:
     """A GEMM of the systolic array as the skip array beside it computes it."""
-    result = replace(descriptor, flags=descriptor.flags | _SKIP_ARRAY, group_rows=0, group_columns=config.columns)
+    result = replace(descriptor, flags=descriptor.flags | _SKIP_ARRAY)
     set_chunks(config, node, result)
     return result
 
 
 def on_systolic_array(config: SystolicConfig, descriptor: Descriptor) -> Descriptor:
     """The other way round."""
-    rows, columns = divmod(config.columns, descriptor.output_width)
-    result = replace(
-        descriptor, flags=descriptor.flags & ~_SKIP_ARRAY, group_rows=rows, group_columns=columns,
-        chunk_steps=0, chunk_buffers=0,
-    )  # fmt: skip
+    result = replace(descriptor, flags=descriptor.flags & ~_SKIP_ARRAY, chunk_steps=0, chunk_buffers=0)
     result.steps = pass_steps(config, result)
     return result
 
