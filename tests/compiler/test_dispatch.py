@@ -1,4 +1,4 @@
-"""What is published of an array, and the options that choose between two (docs/dispatch.md; SC 3.2)."""
+"""What the dispatcher of a kernel with two arrays rests on, and what it keeps (docs/dispatch.md; SC 3.2)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cluster_configs import CLUSTER
-from small_networks import Network, compiled
-from two_arrays import TWO_ARRAYS
+from small_networks import Network, compiled, float_outputs
+from two_arrays import TWO_ARRAYS, WITH_TWO_ARRAYS
 
 from bfpga.cli import main
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.numbers.sampled_inputs import ZeroCount, count_zeros
 from bfpga.compiler.options import CompileOptions
+from bfpga.contract.program import ArrayNode, HostNode, Program
+from bfpga.devices.emulator import Emulator
 from bfpga.engines.array.supported import PRODUCTS, supported
+from bfpga.formats.compressed.maps import Payload
+from bfpga.formats.compressed.payloads import decode_pieces, encode_piece, smallest_format
+from bfpga.formats.compressed.pieces import PieceDescriptor
 from bfpga.program.choices import program_operations
 from bfpga.program.file import load_program, save_program
 
@@ -23,6 +31,74 @@ def three_layers() -> Network:
     for inputs in (4, 8, 8):
         network.add("Relu", network.conv(8, inputs, 3, pads=[1, 1, 1, 1]))
     return network
+
+
+# Zeros (SC R10, R144)
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5, 6), (2, 4, 4, 3)])
+def test_zeros_of_a_map_are_counted_as_number_and_share(shape: tuple[int, ...]) -> None:
+    """SC R10: against a count in plain Python."""
+    values = np.random.default_rng(1).integers(-1, 2, shape)
+    flat = values.reshape(-1).tolist()
+    found = count_zeros(values)
+    assert (found.zeros, found.elements) == (flat.count(0), len(flat))
+    assert found.percent == pytest.approx(100 * flat.count(0) / len(flat))
+    assert found.density == pytest.approx(1 - flat.count(0) / len(flat))
+
+
+def test_of_an_empty_map_nothing_is_zero() -> None:
+    assert (ZeroCount(0, 0).percent, ZeroCount(0, 0).density) == (0, 1)
+
+
+@pytest.mark.parametrize("payload", list(Payload))
+def test_compressed_maps_count_as_many_zeros_as_plain_ones(payload: Payload) -> None:
+    """SC R144: whether a map is compressed before or after it is dispatched changes no decision."""
+    rng = np.random.default_rng(2)
+    for zeros in (0.1, 0.5, 0.9):
+        cells = rng.integers(1, 100, (20, 20)) * (rng.random((20, 20)) >= zeros)
+        words = encode_piece(cells, PieceDescriptor(payload, 20, 20), smallest_format(cells, payloads=[payload]))
+        ((descriptor, values),) = decode_pieces(words)
+        assert count_zeros(values) == count_zeros(cells) == ZeroCount(400 - descriptor.non_zeros, 400)
+
+
+def test_every_layer_keeps_the_zeros_that_its_input_had_on_the_samples(tmp_path: Path) -> None:
+    """SC R10, R139: each map is counted anew; those of the network's input exactly, later ones as float has them."""
+    network, rng = three_layers(), np.random.default_rng(7)
+    values = rng.uniform(0.5, 1.0, (8, *network.inputs["x"])) * rng.choice([-1, 1], (8, *network.inputs["x"]))
+    samples = {"x": (values * (rng.random(values.shape) >= 0.95)).astype(np.float32)}
+    path = tmp_path / "small.onnx"
+    path.write_bytes(network.model().SerializeToString())
+    first, *later = products(compile_network(path, WITH_TWO_ARRAYS, samples))
+    assert first.input_density == pytest.approx(np.count_nonzero(samples["x"]) / values.size)
+    read = tuple(node.input[0] for node in network.nodes if node.op_type == "Conv")[1:]
+    for node, exact in zip(later, float_outputs(network, samples, read), strict=True):
+    # Values next to zero become zero mantissas; exponents leave room for the tail, so a few more than they must.
+        assert node.input_density == pytest.approx(np.count_nonzero(exact) / exact.size, abs=0.03)
+
+
+def products(program: Program) -> list[ArrayNode]:
+    return [node for node in program.nodes if isinstance(node, ArrayNode) and node.kind == "gemm"]
+
+
+# What is computed where (SC R9, R14)
+
+
+def test_what_a_cluster_does_not_take_runs_on_the_host_with_the_values_of_the_network(tmp_path: Path) -> None:
+    """SC R9, R14: pooling is the kernel's too, an operator and a kernel that it does not take are the host's."""
+    network = Network(4, 12, 12)
+    network.conv(8, 4, 3, pads=[1, 1, 1, 1])
+    network.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    network.add("HardSwish")
+    network.conv(8, 8, 5, pads=[2, 2, 2, 2])
+    program = compiled(network, tmp_path, CLUSTER)
+    assert [node.kind for node in program.nodes if isinstance(node, ArrayNode)] == ["gemm", "max"]
+    operators = [name for node in program.nodes if isinstance(node, HostNode) for name in node.operators]
+    assert sum("Conv" in name for name in operators) == 1
+    samples = network.samples(5)
+    (exact,) = float_outputs(network, samples)
+    (found,) = Emulator(program).run(samples).outputs.values()
+    assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
 
 
 def test_every_array_publishes_what_it_computes(tmp_path: Path) -> None:
@@ -36,8 +112,11 @@ def test_every_array_publishes_what_it_computes(tmp_path: Path) -> None:
     assert set(supported(TWO_ARRAYS)) - set(supported(CLUSTER)) == {PRODUCTS}
 
 
-def test_thresholds_are_the_same_at_every_run_and_kept_in_program_files(tmp_path: Path) -> None:
-    """SC R16: software makes them when the network is compiled; the program has them, and what most samples do."""
+# Determinism
+
+
+def test_decisions_are_the_same_at_every_run_and_kept_in_program_files(tmp_path: Path) -> None:
+    """SC R16: software decides when the network is compiled; the program has thresholds, and what most samples do."""
     options = CompileOptions(dispatch="majority")
     programs = [compiled(three_layers(), tmp_path, TWO_ARRAYS, options) for _ in range(2)]
     for name, program in zip(("first", "second"), programs, strict=True):
@@ -50,6 +129,9 @@ def test_thresholds_are_the_same_at_every_run_and_kept_in_program_files(tmp_path
     assert any(descriptor.count_threshold for descriptor in kept)
     plain = compiled(three_layers(), tmp_path, replace(TWO_ARRAYS, dense_beside=False), options)
     assert not any(item.descriptor.count_threshold for item in program_operations(plain))
+
+
+# Options
 
 
 @pytest.mark.parametrize(
