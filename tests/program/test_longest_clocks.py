@@ -17,7 +17,6 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.program.choices import program_operations
 from bfpga.program.cycles import longest_clocks, program_cycles
 
-
 #: Words of four channels, which take longer than they come where most of them are not zero.
 FOUR_LANES = replace(ACTIVATIONS, lanes=4)
 
