@@ -51,11 +51,8 @@ STAND_INS = {
     f"report {LENET} -a pynq_z2_dense {MNIST} -o report.html": f"report net.onnx -a tiny {DIGITS} -o report.html",
     f"compare {LENET} -a pynq_z2_dense -a pynq_z2_bfp16 -a zcu104_dense {MNIST} -o compare.html":
         f"compare net.onnx -a tiny -a pynq_z2_bfp16 {DIGITS} -o compare.html",
-    "compile net.onnx -a ACCELERATOR -c samples.npz -o net.bfpga --explain":
-        "compile net.onnx -a pynq_z2_zero_skip_loop -c samples.npz -o net.bfpga --explain",
     "evaluate net.onnx -a zcu104_dense -d samples.npz --workers 8": "evaluate net.onnx -a zcu104_dense -d samples.npz",
     "build pynq_z2_dense --until hls": f"build tiny --until hls {DRY}",
-    "build zcu104_hetero_loop --accept Array": f"build tiny --accept Array {DRY}",
     "synthesize ./small.yaml": "synthesize tiny",
 }  # fmt: skip
 #: Done by a test of its own, since a second time would cost seconds: workers, boards, netlists.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from array_layers import PlainKernel
 from cluster_configs import CLUSTER
-from small_networks import Network, compiled
+from small_networks import WIDE, Network, compiled
 from watched_kernel import Watched
 
 from bfpga.contract.configuration import SystolicConfig
@@ -20,6 +20,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.array.constraints import findings
 from bfpga.engines.skip_array.unit_maps import map_fits, pieces_fit, run_passes
+from bfpga.program.choices import program_operations
 from bfpga.verify.random_network import random_program
 
 
@@ -106,7 +107,8 @@ def test_maps_beyond_the_lines_are_cut(tmp_path: Path) -> None:
 
 
 def test_zeros_of_samples_tell_the_clocks(tmp_path: Path) -> None:
-    """Behind ReLU half of a map is zero: a layer takes fewer clocks than with a share of one."""
+    """SC R13: behind ReLU half of a map is zero, so a layer takes fewer clocks than with a share of one, which an
+    input has that nobody has counted."""
     network = Network(4, 12, 12)
     network.conv(16, 4, 3, pads=[1, 1, 1, 1])
     network.add("Relu")
@@ -114,6 +116,29 @@ def test_zeros_of_samples_tell_the_clocks(tmp_path: Path) -> None:
     known, unknown = (compiled(network, tmp_path, CLUSTER, calibrate=calibrate) for calibrate in (True, False))
     assert known.nodes[1].input_share < 0.8
     assert unknown.nodes[1].input_share == 1.0
+
+
+def test_a_cluster_computes_maps_without_a_zero_too(tmp_path: Path) -> None:
+    """SC R15: no other array is in the kernel, so every product of a dense network is the cluster's."""
+    network = Network(4, 12, 12)
+    network.conv(8, 4, 3, pads=[1, 1, 1, 1])
+    network.conv(8, 8, 3, pads=[1, 1, 1, 1])
+    program = compiled(network, tmp_path, CLUSTER)
+    assert program.notes == []
+    products = [item for item in program_operations(program) if item.descriptor.operation == Operation.GEMM]
+    assert {item.layer for item in products} == {"Conv_0", "Conv_1"}
+    assert all(item.descriptor.flags & Flag.CLUSTER for item in products)
+    assert all(node.input_density > 0.9 for node in program.nodes)
+
+
+def test_a_product_of_activations_is_for_a_systolic_array(tmp_path: Path) -> None:
+    """SC R9, SC R14: a cluster takes weights that the compiler stores, so the host computes it there, with a note."""
+    network = Network(6, 8)
+    query, key = (network.add("MatMul", "x", network.weights(8, 6)) for _ in range(2))
+    network.add("MatMul", query, network.add("Transpose", key, perm=[0, 2, 1]))
+    dense, cluster = (compiled(network, tmp_path, config) for config in (WIDE, CLUSTER))
+    assert not any("second operand is computed" in note for note in dense.notes)
+    assert any("takes weights that the compiler stores" in note for note in cluster.notes)
 
 
 def test_units_share_pieces_where_that_is_faster(tmp_path: Path) -> None:
