@@ -53,6 +53,7 @@ STAND_INS = {
         f"compare net.onnx -a tiny -a pynq_z2_bfp16 {DIGITS} -o compare.html",
     "evaluate net.onnx -a zcu104_dense -d samples.npz --workers 8": "evaluate net.onnx -a zcu104_dense -d samples.npz",
     "build pynq_z2_dense --until hls": f"build tiny --until hls {DRY}",
+    "build zcu104_dense --accept Array": f"build tiny --accept Array {DRY}",
     "synthesize ./small.yaml": "synthesize tiny",
 }  # fmt: skip
 #: Done by a test of its own, since a second time would cost seconds: workers, boards, netlists.
