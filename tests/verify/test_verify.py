@@ -91,9 +91,10 @@ def test_random_networks_agree_on_a_skip_array(config: SystolicConfig, target: s
 
 def test_half_of_the_programs_meet_a_random_order_which_a_repeated_case_has_again() -> None:
     """Issue 14: random back-pressure and random order of streams and processes."""
-    drawn = [(np.random.default_rng(n), CONFIGS[n % len(CONFIGS)]) for n in range(24) for _ in (0, 1)]
-    orders = [order_of(random_program(*each)) for each in drawn]
-    first, again = orders[::2], orders[1::2]
+    cases = [(seed, CONFIGS[seed % len(CONFIGS)]) for seed in range(24)]
+    first, again = (
+        [order_of(random_program(np.random.default_rng(seed), config)) for seed, config in cases] for _ in (0, 1)
+    )
     assert first == again
     assert 6 <= first.count(0) <= 18
     assert len(set(first)) == 1 + sum(map(bool, first))
