@@ -1,4 +1,4 @@
-"""A kernel of processes on a virtual board: the handoff's six IPs behind one model, and mistakes in their wires."""
+"""A kernel on a virtual board: the handoff's six IPs behind one model, and mistakes in their wires."""
 
 from __future__ import annotations
 
