@@ -26,14 +26,14 @@ from bfpga.verify.check import VerifyReport, random_configs, verify
 from bfpga.verify.parts import verify_spread
 
 #: Keys of a report that do not depend on time.
-KEYS = ("cases", "arrays", "against", "layers", "engine_layers", "values", "bit_exact", "mismatch", "seed")
+KEYS = ("cases", "arrays", "against", "layers", "values", "bit_exact", "mismatch", "seed")
 
 
 def figures(report: VerifyReport) -> dict[str, Any]:
     """A report as `bfpga verify --json` has it."""
     return {
         "cases": report.cases, "arrays": report.accelerators, "against": report.targets, "layers": report.layers,
-        "engine_layers": dict(report.engine_layers), "values": report.values, "bit_exact": report.mismatch is None,
+        "values": report.values, "bit_exact": report.mismatch is None,
         "mismatch": None if report.mismatch is None else str(report.mismatch), "seed": report.seed,
     }  # fmt: skip
 

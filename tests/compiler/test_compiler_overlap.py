@@ -1,4 +1,4 @@
-"""Programs for kernels of processes: what overlaps gives the bits of one operation after the other, and takes less."""
+"""Programs: what overlaps gives the bits of one operation after the other, and takes less."""
 
 from __future__ import annotations
 

@@ -345,8 +345,6 @@ class ReferenceKernel:
             part = values[j : j + lanes]
             self.memory[bank, word + j // lanes] = part + [0] * (lanes - len(part))
 
-    # Engines beside the array
-
     # Output exponents
 
     def _select(self, lead: int | None) -> tuple[int, int]:

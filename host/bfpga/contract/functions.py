@@ -28,8 +28,6 @@ ACTIVATION_EXPONENT = -14
 GRID_BITS = 10
 #: Steps of a table; it has one entry more.
 TABLE_STEPS = 256
-#: LUTs of what the tables of a column share beside the shifter of their argument: clamp, product, rounding.
-INTERPOLATION_LUT = 60
 #: LUTs of one table in a column: 257 x 15 bits, read twice a clock.
 TABLE_LUT = 2 * 64
 #: Mantissa bits that a clip bound may take.

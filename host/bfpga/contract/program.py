@@ -132,11 +132,6 @@ class Window:
         """Whether the output pixels are not all neighbours, or not the first ones of their tensor."""
         return (self.spread_y, self.spread_x, self.first_y, self.first_x) != (1, 1, 0, 0)
 
-    @property
-    def crops(self) -> bool:
-        """Whether the first rows or columns of the input are left out."""
-        return min(self.pad_top, self.pad_left) < 0
-
     def tensor_rows(self, y0: int, y1: int) -> tuple[int, int]:
         """Rows [first, last) of the tensor that output rows [y0, y1) lie in."""
         return self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.kernel_resources import estimate_resources
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,3 @@ def estimate_roofline(accelerator: Accelerator) -> Roofline:
         activation_stream_gb_s=min(activation_stream * clocks / 1e9, port_gb_s),
         memory_gb_s=board.assumed_gb_s,
     )
-
-
-def estimate_parts(accelerator: Accelerator) -> dict[str, Resources]:
-    """Resources of every part of the array, and their sum as `total`."""
-    resources = estimate_resources(accelerator.systolic)
-    return {**resources.parts, "total": resources.total}

@@ -42,7 +42,7 @@ LONGEST_PASS = 3
 
 
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
-    """The work of one operation, as a kernel counts it; where data decides, what its input lets expect."""
+    """The work of one operation, as a kernel counts it."""
     return operation_cycles(config, operation.descriptor)
 
 

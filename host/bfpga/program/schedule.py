@@ -78,7 +78,6 @@ END_CLOCKS = 32
 STORE_SHARE = 1 / 8
 
 LOADER, STORER, COMPUTER, FILLER, READER = ENGINES = ("loader", "storer", "computer", "filler", "reader")
-_HEARS = {command.process: set(command.operations) for command in COMMANDS}
 _ENGINE_OF = {Operation.LOAD: LOADER, Operation.STORE: STORER, Operation.WEIGHTS: FILLER}
 #: What each engine waits for, and what it counts when it has finished.
 _WAITS = {

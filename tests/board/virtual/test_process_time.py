@@ -1,4 +1,4 @@
-"""Clocks of a kernel of processes: the counter of a virtual board against the schedule, and what is reported."""
+"""Clocks of a kernel: the counter of a virtual board against the schedule, and what is reported."""
 
 from __future__ import annotations
 

@@ -29,9 +29,6 @@ POSITION_BINS = (8, 64)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
 WIDE_WORDS = 64
 
-#: What to write where a loop has a number that is of a kernel of processes alone.
-OF_PROCESSES = "only a kernel of processes has it: write `kernel: processes`, or leave out the key `kernel`"
-
 
 def findings(config: SystolicConfig) -> Iterator[Finding]:
     """Wrong numbers of a kernel, whatever its array is."""

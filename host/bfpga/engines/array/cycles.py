@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
-from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.engines.skip_array.activation_cycles import first_weights
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.unit_clocks import beats
@@ -127,14 +127,6 @@ def tensor_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Beats a LOAD or a STORE moves without its header: its groups, one word of each pixel after the other."""
     words = pixel_groups(config, descriptor) * pixel_words(descriptor) * config.transfer_pixels
     return -(-words // config.words_per_beat)
-
-
-def selection_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which the collector's bins become a lead, at the end of an operation (docs/kernel-positions.md)."""
-    learns = descriptor.policy in (Policy.ROLLING_MAX, Policy.FEEDBACK)
-    measures = bool(descriptor.flags & Flag.MEASURE)
-    ends = measures or (learns and bool(descriptor.flags & Flag.LAST))
-    return config.position_bins if ends and descriptor.lead_rule != LeadRule.LEAD else 0
 
 
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:

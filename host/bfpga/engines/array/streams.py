@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig
-from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import (
     ACTIVATION_ORDER,
@@ -293,11 +293,6 @@ def output_bytes(operations: Iterable[KernelOperation], config: SystolicConfig) 
 def stores(operations: Iterable[KernelOperation]) -> list[KernelOperation]:
     """The operations that send a tensor to the host, in order."""
     return [operation for operation in operations if operation.descriptor.operation == Operation.STORE]
-
-
-def packet_ends(operations: Iterable[KernelOperation]) -> int:
-    """Number of output packets (beats with TLAST) of one kernel start."""
-    return sum(bool(operation.descriptor.flags & Flag.END_PACKET) for operation in stores(operations))
 
 
 def decode_output(

@@ -1,14 +1,12 @@
 """Amounts of a device's resources, and what memories and selections take of them, whatever they are part of.
 
-A selection among n costs n / 3 LUT a bit; see ``engines.array.resources`` for the rest of the model.
+A selection among n costs n / 3 LUT a bit.
 Only the standard library is imported.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from bfpga.contract.configuration import SystolicConfig
 
 #: Shapes of one block memory of 36 Kbit: (depth, width).
 BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
@@ -17,7 +15,7 @@ URAM_SHAPE = (4096, 72)
 #: Bits of one column of look-up-table memory, and look-up tables of three such columns with a write and a read port.
 LUTRAM_DEPTH, LUTRAM_LUT_PER_BIT = 64, 4 / 3
 #: The same memory holds half the depth in half the tables: six columns in four tables.
-SHALLOW_DEPTH, SHALLOW_LUT_PER_BIT = 32, 2 / 3
+SHALLOW_DEPTH = 32
 
 
 @dataclass(frozen=True)
@@ -71,16 +69,11 @@ def half_blocks(depth: int, width: int) -> int:
     return min(-(-depth // deep) * -(-width // (wide // 2)) for deep, wide in BRAM36_SHAPES if wide > 1)
 
 
-def lut_memory(depth: int, bits: int) -> float:
-    """Tables of a memory of ``depth`` words of ``bits`` bits with a write port and a read port."""
-    if depth <= SHALLOW_DEPTH:
-        return SHALLOW_LUT_PER_BIT * bits
-    columns = -(-depth // LUTRAM_DEPTH)
-    return bits * (columns * LUTRAM_LUT_PER_BIT + selection(columns, 1))
-
-
 def lut_memory_tables(depth: int, bits: int) -> int:
-    """Whole tables of such a memory, without the selection among columns: RAM32M and RAM64M (UG474)."""
+    """Tables of a memory of ``depth`` words of ``bits`` bits, without the selection among columns: RAM32M and RAM64M.
+
+    It has a write port and a read port (UG474).
+    """
     deep, width, tables = (SHALLOW_DEPTH, 6, 4) if depth <= SHALLOW_DEPTH else (LUTRAM_DEPTH, 3, 4)
     return tables * -(-depth // deep) * -(-bits // width)
 
@@ -93,10 +86,3 @@ def selection(inputs: int, bits: int) -> float:
 def address_bits(words: int) -> int:
     """Bits of the address of one of ``words`` words."""
     return max(1, (words - 1).bit_length())
-
-
-def bank_access(config: SystolicConfig) -> Resources:
-    """Data and address of one pixel that is read or written, selected among the banks."""
-    bits = config.lanes * config.format.mantissa_bits + address_bits(config.activation_words)
-    selected = bits if config.banks > 1 else 0
-    return Resources(lut=selected * config.banks // 3, ff=2 * selected)
