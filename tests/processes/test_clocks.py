@@ -111,5 +111,5 @@ def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> N
 
 
 def test_a_build_without_checks_of_waivers_counts_no_clocks() -> None:
-    with pytest.raises(DeviceError, match="only a kernel of processes whose loops are counted"):
+    with pytest.raises(DeviceError, match="only a kernel whose loops are counted"):
         CSimulation(ARRAYS["dense"], flags=QUICK).count_clocks()
