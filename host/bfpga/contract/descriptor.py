@@ -31,8 +31,8 @@ class Operation(IntEnum):
     GEMM = 4  # matrix product or convolution on the dot tiles
     MAX = 5  # maximum over the window, channel by channel
     SUM = 6  # sum over the taps, each aligned to the larger exponent: residual add, subtract, copy
-    ZERO_SKIP = 7  # convolution of one tile on the zero-skip engine (docs/engines.md)
-    SPARSE = 8  # convolution of one strip on the sparse cluster (docs/engines.md)
+    ZERO_SKIP = 7  # of earlier kernels: convolution of one tile on a zero-skip engine
+    SPARSE = 8  # of earlier kernels: convolution of one strip on a sparse cluster
 
 
 class Flag(IntFlag):
