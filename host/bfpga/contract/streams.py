@@ -1,6 +1,6 @@
 """What beats of the streams hold: fields and orders, declared once for packers, C++ headers and the layout.
 
-docs/systolic-array.md section 3 and docs/engines.md section 4 describe the streams. Only the standard library and numpy
+docs/systolic-array.md section 3 describes the streams. Only the standard library and numpy
 are imported: a board loads this module too.
 """
 
