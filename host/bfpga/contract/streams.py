@@ -41,14 +41,6 @@ class BeatField:
 TENSOR_HEADER = {"exponent": BeatField(0, 32), "choices": BeatField(32, 16)}
 #: The beat of one output channel in front of weight words.
 PARAMETER_ROW = {"bias": BeatField(0, 32), "exponent": BeatField(32, 16)}
-#: The beat before a part of the kernels of an engine beside the array: image or channel word, segments or kernels that
-#: follow, whether the group ends with the part, whether the group has no weight at all.
-PART_HEADER = {
-    "index": BeatField(0, 16),
-    "count": BeatField(16, 8),
-    "last": BeatField(24, 1),
-    "empty": BeatField(25, 1),
-}
 #: Numbers among the flags of a computing operation: the count register that gets the values other than zero that it
 #: stores, and the one that decides whether it runs; 0: none.
 FLAG_NUMBERS = {"counted_in": BeatField(17, 4), "runs_by": BeatField(21, 4)}
@@ -57,7 +49,6 @@ COUNT_WORD = {"more": BeatField(0, 1), "number": BeatField(1, 4)}
 BEATS = {
     "tensor_header": TENSOR_HEADER,
     "parameter_row": PARAMETER_ROW,
-    "part_header": PART_HEADER,
     "flag_numbers": FLAG_NUMBERS,
     "count_word": COUNT_WORD,
 }
