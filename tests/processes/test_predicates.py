@@ -19,7 +19,7 @@ from bfpga.contract.commands import SKIPPED, commands
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.contract.predicates import MOST_REGISTERS, Predicate, count, counted_in, predicate_of, run_by, runs
 from bfpga.contract.program import BlockTensor
-from bfpga.contract.streams import COUNT_WORD, packed_word
+from bfpga.contract.streams import COUNT_WORD
 from bfpga.devices.csim import CSimulation
 from bfpga.program.schedule import schedule
 
@@ -52,7 +52,8 @@ def sequenced(
 ) -> tuple[list[int], list[list[int]]]:
     """Clocks between the first beats of descriptors, and the words of scratchpad, weights, post and store."""
     words = np.concatenate([item.to_words() for item in descriptors]).astype(np.int32)
-    told = np.array([packed_word(COUNT_WORD, more=more, number=number) for number, more in counts], np.int32)
+    places = COUNT_WORD["more"].first, COUNT_WORD["number"].first
+    told = np.array([more << places[0] | number << places[1] for number, more in counts], np.int32)
     beats = WORDS * 32 // bits
     clocks, sent = np.zeros(beats * len(descriptors), np.int32), np.zeros(WORDS * 5 * len(descriptors), np.int32)
     run = _Run(words.ctypes.data, len(descriptors), told.ctypes.data, len(told), after, clocks.ctypes.data,

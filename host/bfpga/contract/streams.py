@@ -6,7 +6,7 @@ are imported: a board loads this module too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,11 +59,6 @@ ACTIVATION_ORDER = ("group", "word", "pixel", "lane")
 WEIGHT_ORDER = ("block", "tap", "word", "row", "lane")
 #: The same for a sparse cluster, which computes all taps of a word of channels before the next one.
 CLUSTER_WEIGHT_ORDER = ("block", "word", "tap", "row", "lane")
-
-
-def packed_word(fields: Mapping[str, BeatField], **values: Any) -> Any:
-    """A number, or an array of numbers, with these values in its fields; the other fields are 0."""
-    return sum(value << fields[name].first for name, value in values.items())
 
 
 def reordered(array: npt.NDArray[Any], axes: Sequence[str], order: Sequence[str]) -> npt.NDArray[Any]:
