@@ -10,10 +10,10 @@ import pytest
 from cluster_configs import CLUSTER
 from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
 
-from bfpga.contract.configuration import ClusterVariant, SystolicConfig
+from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, ClusterVariant, SystolicConfig
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.unit_clocks import piece_groups, steps_of_channels
-from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS, MERGE_DISTANCE, SUM_DISTANCE
+from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS
 
 CASES: list[tuple[int, Integers]] = list(itertools.product(range(8), ("native", "exact")))
 

@@ -11,11 +11,10 @@ from merged_rounds import Merged, merged, rounds_of_piece
 from random_pieces import RandomPieces, random_numbers
 from sparse_vectors import load_vector
 
+from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 from bfpga.engines.sparse_cluster.units.process_words import (
-    MERGE_DISTANCE,
-    SUM_DISTANCE,
     grid_of,
     kernel_steps,
     piece_words,

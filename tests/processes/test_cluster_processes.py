@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_sparse_cluster import convolve, full_grid
 
+from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry
@@ -31,7 +32,7 @@ from bfpga.engines.sparse_cluster.units.process_maps import (
     unit_capacity,
     whole_grid,
 )
-from bfpga.engines.sparse_cluster.units.process_words import MERGE_DISTANCE, SUM_DISTANCE, kernel_steps
+from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
 from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")

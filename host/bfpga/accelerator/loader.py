@@ -26,7 +26,7 @@ from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.engines.configurations import config_to_dict
-from bfpga.engines.skip_array.unit_maps import run_passes
+from bfpga.engines.skip_array.unit_maps import MAP_QUEUE, run_passes, with_tile
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
@@ -39,8 +39,6 @@ FIRST_LIGHT = "_first_light"
 SKIP_ROWS: dict[SkipSource, int] = {"weights": 128, "activations": 16}
 #: Of a tile: kernels in flight.
 TILE_ROWS = 16
-#: Of a sparse cluster: steps that await credits.
-MAP_QUEUE = 16
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
 
@@ -277,28 +275,9 @@ def skip_config(section: SkipArraySection, config: SystolicConfig) -> SystolicCo
 
 
 def tile_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
-    """With what a tile has besides: it counts as a sparse cluster of one unit."""
-    rows, columns = section.tile
-    lines = 1 << (max(section.tile) - 1).bit_length()
-    blocks = max(1, rows // section.kernel) * max(1, columns // section.kernel)
-    return replace(
-        config,
-        multiplier="dsp_packed",
-        skip_groups=1,
-        skip_source="activations",
-        skip_chunk=section.lanes,
-        skip_queue=MAP_QUEUE,
-        skip_passes=run_passes(section.columns, lines, section.kernel),
-        cluster_rows=1,
-        cluster_columns=1,
-        cluster_kernel=section.kernel,
-        cluster_lines=lines,
-        cluster_blocks=1 << (blocks - 1).bit_length(),
-        cluster_moves=0,
-        tile_rows=rows,
-        tile_columns=columns,
-        tile_parallel=section.rows_parallel,
-    )
+    """With what a tile has besides."""
+    packed = replace(config, multiplier="dsp_packed")
+    return with_tile(packed, section.kernel, (section.tile[0], section.tile[1]), section.rows_parallel)
 
 
 def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> SystolicConfig:

@@ -30,6 +30,11 @@ ClusterVariant = Literal["B", "C", "D", "E"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
+#: Steps from one of a kernel to its next one in a unit of the sparse cluster, at least: what a sum takes; and where a
+#: product may be held back for a clock.
+SUM_DISTANCE = 4
+MERGE_DISTANCE = SUM_DISTANCE + 1
+
 
 @dataclass(frozen=True)
 class SystolicConfig:
@@ -218,8 +223,8 @@ class SystolicConfig:
 
     @property
     def step_distance(self) -> int:
-        """Steps from one of a kernel to its next one, at least: what a sum takes, and a clock that a product waits."""
-        return 5 if self.merges_products else 4
+        """Steps from one of a kernel to its next one, at least."""
+        return MERGE_DISTANCE if self.merges_products else SUM_DISTANCE
 
     @property
     def unit_products(self) -> int:

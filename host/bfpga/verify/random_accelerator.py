@@ -11,7 +11,7 @@ from bfpga.contract.configuration import ULTRA_MEMORIES, ClusterVariant, Systoli
 from bfpga.contract.functions import Function
 from bfpga.engines.array.constraints import WIDE_WORDS
 from bfpga.engines.array.shift_words import with_zero
-from bfpga.engines.skip_array.unit_maps import run_passes
+from bfpga.engines.skip_array.unit_maps import run_passes, with_tile
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 
@@ -77,7 +77,7 @@ def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
         config, format=packed, multiplier="dsp_packed", hop_columns=0, wide_memory=False, skip_chunk=64, skip_queue=16
     )
     if kind < 5 / 9:
-        skipping = with_tile(rng, skipping) if kind < 7 / 18 else with_cluster(rng, skipping)
+        skipping = with_random_tile(rng, skipping) if kind < 7 / 18 else with_cluster(rng, skipping)
     else:
         skipping = skipping_weights(rng, skipping) if kind < 7 / 9 else skipping_activations(rng, skipping)
     return skipping if not config_findings(skipping) else config
@@ -117,19 +117,13 @@ def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     )  # fmt: skip
 
 
-def with_tile(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_random_tile(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     """With a small tile in the place of the array."""
     kernel, columns = int(rng.choice([2, 3, 3])), int(rng.integers(1, 7))
     parallel = kernel * int(rng.integers(1, 3))
-    rows, across = parallel * int(rng.integers(2, 4)), kernel * int(rng.integers(2, 5))
-    lines, blocks = 1 << (max(rows, across) - 1).bit_length(), rows // kernel * across // kernel
-    return replace(
-        config, columns=columns, rows=int(rng.choice([4, 8])), skip_groups=1, skip_source="activations",
-        skip_chunk=config.lanes, skip_queue=16, wide_words=0, skip_passes=run_passes(columns, lines, kernel),
-        cluster_rows=1, cluster_columns=1, cluster_kernel=kernel, cluster_lines=lines,
-        cluster_blocks=1 << (blocks - 1).bit_length(), cluster_moves=0,
-        tile_rows=rows, tile_columns=across, tile_parallel=parallel,
-    )  # fmt: skip
+    tile = parallel * int(rng.integers(2, 4)), kernel * int(rng.integers(2, 5))
+    small = replace(config, columns=columns, rows=int(rng.choice([4, 8])), wide_words=0)
+    return with_tile(small, kernel, tile, parallel)
 
 
 def with_count_registers(rng: Generator, config: SystolicConfig) -> SystolicConfig:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile, Window
 
+#: Steps of a map that await credits.
+MAP_QUEUE = 16
 #: Pieces of the grid, down and across, that are one.
 Joined = tuple[int, int]
 #: Every unit has a piece of its own.
@@ -99,6 +101,32 @@ def run_passes(columns: int, lines: int, kernel: int) -> int:
     """Passes of a run, a power of two, that hold a whole map of so many lines and all of its outputs."""
     groups = -(-(lines + kernel - 1) ** 2 // columns)
     return 1 << (-(-groups // 2) - 1).bit_length()
+
+
+def with_tile(config: SystolicConfig, kernel: int, tile: tuple[int, int], parallel: int) -> SystolicConfig:
+    """A kernel with a tile in the place of its array, which counts as a sparse cluster of one unit.
+
+    kernel: rows and columns of the largest one; tile: rows and columns of its sums; parallel: rows at once.
+    """
+    lines = 1 << (max(tile) - 1).bit_length()
+    blocks = max(1, tile[0] // kernel) * max(1, tile[1] // kernel)
+    return replace(
+        config,
+        skip_groups=1,
+        skip_source="activations",
+        skip_chunk=config.lanes,
+        skip_queue=MAP_QUEUE,
+        skip_passes=run_passes(config.columns, lines, kernel),
+        cluster_rows=1,
+        cluster_columns=1,
+        cluster_kernel=kernel,
+        cluster_lines=lines,
+        cluster_blocks=1 << (blocks - 1).bit_length(),
+        cluster_moves=0,
+        tile_rows=tile[0],
+        tile_columns=tile[1],
+        tile_parallel=parallel,
+    )
 
 
 def allowed_moves(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> int:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfpga.contract.configuration import SUM_DISTANCE
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 from bfpga.engines.sparse_cluster.units.process_words import (
     FEWEST_STEPS,
-    SUM_DISTANCE,
     UnitNumbers,
     blocks_of,
     kernel_steps,

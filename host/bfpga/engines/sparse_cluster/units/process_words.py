@@ -11,14 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfpga.contract.configuration import SUM_DISTANCE
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import Int64Array, IntArray
 
-#: Clocks from a step of a kernel to its next one, at least: what a sum takes (``sum_distance``).
-SUM_DISTANCE = 4
-#: The same of units that hold products back (``merge_delay`` is a clock more).
-MERGE_DISTANCE = SUM_DISTANCE + 1
 #: Steps of a channel, at least: the next value is found meanwhile.
 FEWEST_STEPS = 2
 
