@@ -5,8 +5,8 @@
 
 Synthesizes the units of verilog/shift_tiles.v with Yosys (`synth_xilinx`, 7-series and UltraScale+): tiles of shift
 units, single products, the decoder of two-hot words, rows of DSP blocks and their way out. Before that the Verilog is
-simulated with random numbers against `engines/shift_unit.py`. Ends with status 1 if the simulation differs or a count
-is more than 15 % off the model of `engines/shift_resources.py`.
+simulated with random numbers against `engines/array/shift_unit.py`. Ends with status 1 if the simulation differs or a
+count is more than 15 % off the model of `engines/array/shift_resources.py`.
 
 The counts are of look-up tables with one output; tools that pack two functions into one table find fewer.
 """

@@ -1,8 +1,8 @@
 """The systolic array in numpy: one layer of a program for a batch of samples, bit for bit (docs/systolic-array.md).
 
-Exact accumulators (`engines.accumulators`) pass the output stage (`engines.output_stage`); the policy registers choose
-the exponent and learn, sample by sample where a policy looks at earlier results. Counters and status bits are those
-of the kernel.
+Exact accumulators (`engines.array.accumulators`) pass the output stage (`engines.output.stage`); the policy registers
+choose the exponent and learn, sample by sample where a policy looks at earlier results. Counters and status bits are
+those of the kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compressed feature maps (SC 2.3, 2.4): one piece in any payload, the smallest payload, streams of pieces.
 
-Payloads are arrays of 32-bit words. Kernels are in ``compressed_kernels`` and ``compressed_kernel_decoder``;
+Payloads are arrays of 32-bit words. Kernels are in ``kernels`` and ``kernel_decoder``;
 docs/compressed-formats.md shows all words.
 """
 
