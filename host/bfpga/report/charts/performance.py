@@ -10,7 +10,7 @@ from bfpga.estimate.roofline import Roofline
 from bfpga.report.memory import MemoryMap
 from bfpga.report.model import LayerFigures
 from bfpga.report.page import Spec
-from bfpga.report.theme import BLUE, GREEN, GREY, ORANGE, PALETTE, PURPLE, chart, hint, number, rows_axis
+from bfpga.report.theme import BLUE, GREEN, GREY, ORANGE, PALETTE, chart, hint, number, rows_axis
 from bfpga.report.timeline import Timeline
 
 #: Moving in time: by dragging, and by the wheel with Shift, so that a page still scrolls.
@@ -199,9 +199,8 @@ def limits_chart(layers: Sequence[LayerFigures]) -> Spec:
 
 #: Colours of what cycles are spent on: useful work blue, waits warm, moving data green.
 _SPENT = {
-    "array": BLUE, "elements": "#7fb2e5", "transfer": GREEN, "descriptors": "#7ecfb4", "weight stream": ORANGE,
-    "activation memory": "#d1495b", "output stage": "#b8a01c", "pipeline": GREY, "addresses": "#b39ddb",
-    "idle tiles": "#c9ced6", "densest unit": PURPLE, "loading": "#2aa198", "drain": "#c0713b", "entries": PURPLE,
+    "array": BLUE, "elements": "#7fb2e5", "transfer": GREEN, "weights": ORANGE, "windows": "#2aa198",
+    "activation memory": "#d1495b", "output stage": "#b8a01c", "addresses": "#b39ddb", "idle tiles": "#c9ced6",
 }  # fmt: skip
 
 
