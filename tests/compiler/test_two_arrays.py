@@ -147,6 +147,12 @@ def test_rules_make_thresholds_of_clocks_of_shares_or_of_both(monkeypatch: pytes
     odd = replace(clocks, size=99)
     assert odd.threshold(LayerOptions(dispatch="band", band_dense=60, band_sparse=80)) == 39  # 39.6 values are 60 %
     assert odd.threshold(LayerOptions(dispatch="band", band_dense=20, band_sparse=30)) == 69  # 69.3 values are 30 %
+    thousand = replace(clocks, size=1000)
+    for tenth in range(501, 1000, 7):
+        limits = LayerOptions(dispatch="band", band_dense=tenth / 10 - 50, band_sparse=tenth / 10)
+        assert thousand.threshold(limits) == max(59, 1000 - tenth)
+        limits = LayerOptions(dispatch="band", band_dense=tenth / 10 - 1, band_sparse=100)
+        assert thousand.threshold(limits) == min(59, 1009 - tenth)
     monkeypatch.setattr(ArrayClocks, "dense", 0)
     assert clocks.threshold(LayerOptions()) == -1
 

@@ -22,7 +22,7 @@ from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Tenso
 from bfpga.engines.array.cycles import occupied_cycles
 from bfpga.engines.array.two_arrays import may_choose, on_skip_array
 
-#: A measured share that is a threshold's differs from it by rounding alone.
+#: Shares that are equal differ by less, from rounding.
 SAME_SHARE = 1e-12
 
 
@@ -63,8 +63,8 @@ class ArrayClocks:
             return self.size // 2
         if options.dispatch == "cost":
             return self._faster()
-        sparse = math.floor(self.size * (100 - options.band_sparse) / 100)
-        dense = math.ceil(self.size * (100 - options.band_dense) / 100)
+        sparse = math.floor(self.size * ((100 - options.band_sparse) / 100 + SAME_SHARE))
+        dense = math.ceil(self.size * ((100 - options.band_dense) / 100 - SAME_SHARE))
         return min(max(self._faster(), sparse), dense - 1)
 
     def _faster(self) -> int:
