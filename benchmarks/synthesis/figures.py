@@ -2,7 +2,7 @@
 
     python -m benchmarks.synthesis.figures [tiny pynq_z2_dense ...]
 
-Without names: of all whose kernel is one of processes. To be run again when the kernel's sources change; a test
+Without names: of all. To be run again when the kernel's sources change; a test
 compares their digest. A minute or two each on two idle cores. `python -m benchmarks.synthesis.counted` then renews the
 fit for other accelerators, `benchmarks.synthesis.figure_tables` the tables of docs/synthesis.md.
 """

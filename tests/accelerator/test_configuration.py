@@ -227,6 +227,14 @@ def test_a_file_that_says_the_form_of_its_kernel_is_told_to_leave_the_key_out(tm
     assert message.splitlines()[1:] == [f"  line {line}, engines[0].kernel: {text}"]
 
 
+def test_a_file_with_operands_that_travel_or_not_is_told_what_is_in_their_place(tmp_path: Path) -> None:
+    """The key `skew` of earlier versions; other former keys are told beside it."""
+    message = refusal(tmp_path, f"{VALID}    skew: false\n    kernel: loop\n")
+    skew, kernel = message.splitlines()[1:]
+    assert "engines[0].skew: unknown key; weights go from block to block of columns by `hop_columns` now" in skew
+    assert "engines[0].kernel: unknown key; every kernel is one of processes now" in kernel
+
+
 def test_accumulators_that_do_not_fit_a_word_of_the_activation_memory_are_not_kept_there(tmp_path: Path) -> None:
     kept = refusal(tmp_path, VALID.replace("wide_memory: false", "wide_memory: true"))
     assert "wide_memory: is true; an accumulator of 32 bits must fit a word of lanes x mantissa = 16" in kept

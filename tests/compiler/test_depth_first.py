@@ -44,15 +44,6 @@ def fire_network() -> Network:
     return network
 
 
-def deep_network() -> Network:
-    """Layers that all fit, one behind the other: 14 x 6 pixels."""
-    network, channels = Network(4, 14, 6), 4
-    for kernel in (3, 1, 3, 1):
-        network.conv(8, channels, kernel, pads=[kernel // 2] * 4)
-        channels = 8
-    return network
-
-
 def operations(program: Program) -> Iterator[KernelOperation]:
     for step in program.steps:
         if isinstance(step, LaunchStep):

@@ -73,7 +73,7 @@ def test_every_layer_keeps_the_zeros_that_its_input_had_on_the_samples(tmp_path:
     assert first.input_density == pytest.approx(np.count_nonzero(samples["x"]) / values.size)
     read = tuple(node.input[0] for node in network.nodes if node.op_type == "Conv")[1:]
     for node, exact in zip(later, float_outputs(network, samples, read), strict=True):
-    # Values next to zero become zero mantissas; exponents leave room for the tail, so a few more than they must.
+        # Values next to zero become zero mantissas; exponents leave room for the tail, so a few more than they must.
         assert node.input_density == pytest.approx(np.count_nonzero(exact) / exact.size, abs=0.03)
 
 

@@ -147,8 +147,26 @@ def test_rules_make_thresholds_of_clocks_of_shares_or_of_both(monkeypatch: pytes
     odd = replace(clocks, size=99)
     assert odd.threshold(LayerOptions(dispatch="band", band_dense=60, band_sparse=80)) == 39  # 39.6 values are 60 %
     assert odd.threshold(LayerOptions(dispatch="band", band_dense=20, band_sparse=30)) == 69  # 69.3 values are 30 %
+    thousand = replace(clocks, size=1000)
+    for tenth in range(501, 1000, 7):
+        limits = LayerOptions(dispatch="band", band_dense=tenth / 10 - 50, band_sparse=tenth / 10)
+        assert thousand.threshold(limits) == max(59, 1000 - tenth)
+        limits = LayerOptions(dispatch="band", band_dense=tenth / 10 - 1, band_sparse=100)
+        assert thousand.threshold(limits) == min(59, 1009 - tenth)
     monkeypatch.setattr(ArrayClocks, "dense", 0)
     assert clocks.threshold(LayerOptions()) == -1
+
+
+def test_an_input_at_the_limit_of_a_band_is_sparse(tmp_path: Path) -> None:
+    """SC R12: shares of zeros are rounded numbers; 3 of 10 values of every sample are other than zero."""
+    layers = Network(4, 5, 5)
+    layers.conv(12, 4, 3, pads=[1, 1, 1, 1])
+    onnx.save(layers.model(), str(tmp_path / "one.onnx"))
+    values = np.resize(np.float32([1, 1, 1, 0, 0, 0, 0, 0, 0, 0]), (16, 4, 5, 5))
+    for band_sparse, skips in ((70, True), (71, False)):
+        options = CompileOptions(dispatch="band", band_dense=60, band_sparse=band_sparse)
+        (own,) = ways(compiled(tmp_path / "one.onnx", values, options)).values()
+        assert own == [(skips, None)]
 
 
 def test_with_the_same_numbers_of_both_arrays_clocks_choose_the_systolic_array(path: Path, samples: Samples) -> None:

@@ -35,8 +35,6 @@ from bfpga.devices.base import DeviceResult
 from bfpga.formats.block_format import Status
 from bfpga.formats.position_rules import PositionRule
 
-#: What the kernel's rules are limited to.
-KERNEL_LIMITS = {"shift_min": -8, "shift_max": 31}
 RULES = st.builds(
     PositionRule, rule=st.sampled_from(["max", "rate", "lsb", "window"]), rate_log2=st.integers(0, 14),
     margin=st.sampled_from([0, 0, 1, 2, 15]), shift_min=st.just(-8), shift_max=st.just(31),

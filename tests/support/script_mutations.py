@@ -19,7 +19,6 @@ RESET_LINE = "connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins
 CONCAT_LINE = "connect_bd_net [get_bd_pins interrupt_concat/dout] [get_bd_pins interrupt_controller/intr]\n"
 IRQ_LINE = "connect_bd_net [get_bd_pins interrupt_controller/irq] [get_bd_pins ps/IRQ_F2P]\n"
 INPUT_LINE = line_of("M_AXIS_MM2S", "accelerator/input_stream")
-OUTPUT_LINE = line_of("store/output_stream")
 WEIGHT_SEGMENT = line_of("assign_bd_address", "weight_dma/S_AXI_LITE")
 MEMORY_SEGMENT = line_of("assign_bd_address", "weight_dma/Data_MM2S")
 

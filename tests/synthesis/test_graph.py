@@ -12,8 +12,6 @@ from bfpga.synthesis.graph import Graph, mask_of, signed
 from bfpga.synthesis.narrow import narrowed
 from bfpga.synthesis.netlist.interpret import iterate
 
-#: An operation as it was asked for: its index in the graph, and its value from those of the operands.
-Plain = tuple[int, int, Callable[[dict[int, int]], int]]
 _BINARY = (Opcode.ADD, Opcode.SUB, Opcode.MUL, Opcode.AND, Opcode.OR, Opcode.XOR)
 _COMPARE = (Opcode.EQ, Opcode.NE, Opcode.ULT, Opcode.ULE, Opcode.SLT, Opcode.SLE)
 _INPUTS = 3

@@ -41,6 +41,11 @@ SKIP_ROWS: dict[SkipSource, int] = {"weights": 128, "activations": 16}
 TILE_ROWS = 16
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
+#: Keys that an array had before, with what is true of every array now.
+FORMER_KEYS = {
+    "kernel": "every kernel is one of processes now",
+    "skew": "weights go from block to block of columns by `hop_columns` now",
+}
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,6 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
     path, first_light = accelerator_path(name_or_path)
     accelerator = accelerator_of(read_document(path, "an accelerator"))
     return at_first_light(accelerator) if first_light else accelerator
-
-
-#: Keys that an array had before, with what is true of every array now.
-FORMER_KEYS = {
-    "kernel": "every kernel is one of processes now",
-    "skew": "weights go from block to block of columns by `hop_columns` now",
-}
 
 
 def accelerator_of(document: Document) -> Accelerator:

@@ -34,10 +34,6 @@ TWO_HOT, POW2 = WeightMode
 WIDE = ShiftUnitConfig(acc_width=63, terms=1 << 20)
 
 
-def unit_for(fmt: ShiftFormat, **options: Any) -> ShiftUnitConfig:
-    return replace(WIDE, format=fmt, **options)
-
-
 @pytest.mark.parametrize("case", PRODUCTS, ids=lambda case: case["id"])
 def test_product_vectors(case: dict[str, Any]) -> None:
     """SM R1, SM R7-R9, SM R11-R14, SM R17, SM R21, SM R34: A, B, C and the signed results"""

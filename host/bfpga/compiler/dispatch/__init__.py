@@ -1,1 +1,1 @@
-"""Which engine computes which layer."""
+"""Which of two arrays computes which layer, and the zeros that this rests on."""

@@ -22,6 +22,9 @@ from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Tenso
 from bfpga.engines.array.cycles import occupied_cycles
 from bfpga.engines.array.two_arrays import may_choose, on_skip_array
 
+#: Shares that are equal differ by less, from rounding.
+SAME_SHARE = 1e-12
+
 
 @dataclass(frozen=True)
 class ArrayClocks:
@@ -60,8 +63,8 @@ class ArrayClocks:
             return self.size // 2
         if options.dispatch == "cost":
             return self._faster()
-        sparse = math.floor(self.size * (100 - options.band_sparse) / 100)
-        dense = math.ceil(self.size * (100 - options.band_dense) / 100)
+        sparse = math.floor(self.size * ((100 - options.band_sparse) / 100 + SAME_SHARE))
+        dense = math.ceil(self.size * ((100 - options.band_dense) / 100 - SAME_SHARE))
         return min(max(self._faster(), sparse), dense - 1)
 
     def _faster(self) -> int:
@@ -118,7 +121,7 @@ def deal_arrays(
     for name in [*counted, *(name for name in found if name not in counted)]:
         clocks = found[name]
         threshold = clocks.threshold(asked[clocks.layers[0][0].name])
-        more = any(_expected(node) * clocks.size > threshold for node, _ in clocks.layers)
+        more = any(_expected(node) - threshold / clocks.size > SAME_SHARE for node, _ in clocks.layers)
         if name in counted and -1 < threshold < clocks.size and len(split) < config.count_registers:
             split.append(clocks)
             choices |= int(more) << len(split)

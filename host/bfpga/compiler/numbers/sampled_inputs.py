@@ -1,4 +1,4 @@
-"""What layers read on calibration samples, as mantissas: their zeros decide which engine is the fastest."""
+"""What layers read on calibration samples, as mantissas: clocks of arrays that skip zeros follow from theirs."""
 
 from __future__ import annotations
 
