@@ -562,4 +562,4 @@ def cases(program: Program, node: Any) -> Iterator[str]:
     }
     yield from (name for name, holds in conditions.items() if holds)
     if policy.rule != LeadRule.LEAD:
-        yield from (node.kind, node.engine, node.weight_format)
+        yield from (node.kind, node.weight_format)

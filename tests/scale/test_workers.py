@@ -7,6 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,13 +133,24 @@ def test_a_verification_has_the_report_of_one_process(cluster: Cluster) -> None:
     assert here.values > 1_000
 
 
+@pytest.fixture
+def workshop(cluster: Cluster, tmp_path: Path) -> Iterator[Workshop]:
+    """Stand-ins of the vendor's tools on all workers, as long as a test runs."""
+    made = Workshop(tmp_path)
+    tools = {**made.environment, "CXX": str(HERE / "c++")}
+    before = cluster.client.run(set_environment, tools)
+    yield made
+    for worker, variables in before.items():
+        cluster.client.run(set_environment, variables, workers=[worker])
+
+
 @pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
-def test_accelerators_are_built_one_on_each_worker_that_has_vivado(cluster: Cluster, tmp_path: Path) -> None:
+def test_accelerators_are_built_one_on_each_worker_that_has_vivado(
+    cluster: Cluster, workshop: Workshop, tmp_path: Path
+) -> None:
     """The overlays come back, whether the worker's files are seen here or not; a failed build stops no other."""
-    workshop = Workshop(tmp_path)
     build = workshop.new_build()
     workshop.fail("synthesis", "license")
-    cluster.client.run(set_environment, {**workshop.environment, "CXX": str(HERE / "c++")})
     settings = [replace(build.settings, directory=tmp_path / name, overlays=tmp_path / name) for name in "abc"]
     settings[2] = replace(settings[2], directory=tmp_path / "a place with spaces")
     accelerator = workshop.design.accelerator

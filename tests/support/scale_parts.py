@@ -69,6 +69,12 @@ DIE = Work(Table, die)
 REFUSE = Work(Table, refuse)
 
 
-def set_environment(variables: dict[str, str]) -> None:
-    """On a worker: variables of its environment."""
-    os.environ.update(variables)
+def set_environment(variables: dict[str, str | None]) -> dict[str, str | None]:
+    """On a worker: variables of its environment, None for those that it shall not have; what they were before."""
+    before = {name: os.environ.get(name) for name in variables}
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    return before

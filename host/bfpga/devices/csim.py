@@ -147,7 +147,7 @@ def create_kernel(library: ctypes.CDLL) -> int:
 
 
 def disturb_kernel(library: ctypes.CDLL, kernel: int, seed: int) -> None:
-    """From now on a kernel of processes runs in an order drawn by chance, see `CSimulation.disturb`."""
+    """From now on a kernel runs in an order drawn by chance, see `CSimulation.disturb`."""
     library.bfpga_disturb.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
     library.bfpga_disturb(kernel, seed)
 

@@ -130,7 +130,7 @@ class BlockDesign:
 def block_design(accelerator: Accelerator) -> BlockDesign:
     """The design of an accelerator on its board: tensors by one DMA on port HP0, weights by another on HP1.
 
-    A kernel of processes is six IPs with a FIFO in every stream between them, so that a stream holds what it must.
+    A kernel is six IPs or more with a FIFO in every stream between them, so that a stream holds what it must.
     """
     system = PROCESSING_SYSTEMS[accelerator.board.processing_system]
     clock = clock_setting(system.name, accelerator.clock_mhz)

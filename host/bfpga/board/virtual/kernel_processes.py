@@ -1,4 +1,4 @@
-"""A kernel of processes in a handoff: several IPs and the FIFOs between them, behind which one model stands.
+"""A kernel in a handoff: several IPs and the FIFOs between them, behind which one model stands.
 
 The model has the streams between its processes inside. So that a design which would not work on a board does not work
 here either, the IPs, the way of every stream, its width and its room are compared with what the model states.

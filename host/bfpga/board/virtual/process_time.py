@@ -1,4 +1,4 @@
-"""What a start of a kernel of processes takes: its schedule, from the descriptors that the kernel was sent."""
+"""What a start of a kernel takes: its schedule, from the descriptors that the kernel was sent."""
 
 from __future__ import annotations
 

@@ -26,8 +26,6 @@ LaneMultiplier = Literal["dsp", "dsp_packed", "lut"]
 
 #: Clocks the loop of one image spends beyond its steps: the pipeline fills, and empties before sums are read again.
 IMAGE_DEPTH = 8
-#: Largest magnitude of an operand or a coefficient: 16 bits.
-_OPERAND_BITS_MAX = 16
 
 
 @dataclass(frozen=True)
