@@ -27,6 +27,7 @@ from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.array import streams
 from bfpga.errors import DeviceError
+from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.vendor.render import top_files, write_project
 from bfpga.verify.check import verify
@@ -91,6 +92,21 @@ def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str)
     report = verify([KINDS[kind]], ["csim"], CASES, device_for=opener)
     assert report.mismatch is None
     assert opened >= CASES
+
+
+#: Two groups of eight pixels: so few that a compiler follows all of their sums.
+FEW = SystolicConfig(
+    format=BlockFormat(mantissa_bits=4, exponent_bits=5), columns=4, rows=4, lanes=4, multiplier="dsp_packed",
+    dsp="DSP48E2", accumulator_bits=24, bias_bits=12, activation_words=256, weight_words=256, parameter_rows=64,
+    stream_bits=32, functions=("none", "relu", "sigmoid", "tanh", "clip", "silu"), position_bins=11, wide_words=512,
+    skip_groups=2, skip_chunk=64, skip_queue=16, ultra_ram=("activations",),
+)  # fmt: skip
+
+
+def test_a_skip_array_of_few_sums_compiles_without_a_warning() -> None:
+    """Whatever a compiler may find unset: warnings are errors."""
+    report = verify([FEW], ["csim"], CASES)
+    assert (report.mismatch, report.cases) == (None, CASES)
 
 
 def run_waiting(kernel: CSimulation) -> KernelResult:

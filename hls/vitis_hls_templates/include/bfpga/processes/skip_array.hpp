@@ -64,7 +64,7 @@ class SkipArrayProcess {
             bool ends[groups];
 #pragma HLS ARRAY_PARTITION variable=ends complete dim=0
             const ChunkMarks leaving = chunks_.first();
-            KernelSums<Config> kernel;
+            KernelSums<Config> kernel = {};
             const typename Forwarder::Moves moves = forwarder_.send(sums_.takes(leaving), leaving.single, kernel);
             sums_.step(kernel, leaving, left_, sums);
             guard(loaded);
