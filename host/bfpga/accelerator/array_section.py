@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from bfpga.accelerator.schema import AcceleratorFile, ClusterArraySection, SkipArraySection, SystolicSection
 from bfpga.accelerator.yaml_reader import Document, KeyPath
+from bfpga.contract.configuration import ARRAY
 
 ArraySection = SystolicSection | SkipArraySection | ClusterArraySection
 #: Kinds of engines that kernels had beside their array -> what skips such zeros in its place.
 SUCCESSORS = {
     "zero_skip": "a skip_array with `source: weights`, of `form: windows` or `form: tile`",
     "sparse_cluster": "a sparse_cluster_array, or a skip_array with `source: activations`",
+}
+#: Keys that an array had before, with what is true of every array now.
+FORMER_KEYS = {
+    "kernel": "every kernel is one of processes now",
+    "skew": "weights go from block to block of columns by `hop_columns` now",
 }
 
 
@@ -20,13 +29,29 @@ def section_path(*keys: str) -> KeyPath:
 
 def refuse_engines_beside(document: Document) -> None:
     """ConfigurationError for a file of kinds that there are no more; it names what is in their place."""
-    sections = document.value.get("engines") if isinstance(document.value, dict) else None
-    for place, section in enumerate(sections if isinstance(sections, list) else []):
-        kind = section.get("kind") if isinstance(section, dict) else None
+    for place, section in _given_sections(document):
+        kind = section.get("kind")
         if isinstance(kind, str) and kind in SUCCESSORS:
             text = f"is {kind}; kernels have no engine beside their array any more: instead of the array write"
             document.refuse(("engines", place, "kind"), f"{text} {SUCCESSORS[kind]}")
             document.raise_problems("an accelerator")
+
+
+def refuse_former_keys(document: Document) -> None:
+    """Files for earlier versions may have keys of an array about which there is nothing to choose any more."""
+    for place, section in _given_sections(document):
+        if section.get("kind") == ARRAY:
+            for key in FORMER_KEYS.keys() & section.keys():
+                text = f"unknown key; {FORMER_KEYS[key]} (docs/kernel.md): leave the key out"
+                document.refuse(("engines", place, key), text)
+
+
+def _given_sections(document: Document) -> Iterator[tuple[int, dict[Any, Any]]]:
+    """The sections of a file that nobody has validated yet, with their places."""
+    sections = document.value.get("engines") if isinstance(document.value, dict) else None
+    for place, section in enumerate(sections if isinstance(sections, list) else ()):
+        if isinstance(section, dict):
+            yield place, section
 
 
 def array_section(document: Document, described: AcceleratorFile) -> ArraySection:

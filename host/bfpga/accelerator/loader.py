@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bfpga.accelerator.array_section import ArraySection, array_section, refuse_engines_beside, section_path
+from bfpga.accelerator.array_section import (
+    ArraySection,
+    array_section,
+    refuse_engines_beside,
+    refuse_former_keys,
+    section_path,
+)
 from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
@@ -21,7 +27,7 @@ from bfpga.accelerator.schema import (
 )
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.contract.configuration import ARRAY, SkipSource, SystolicConfig
+from bfpga.contract.configuration import SkipSource, SystolicConfig
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
@@ -41,11 +47,6 @@ SKIP_ROWS: dict[SkipSource, int] = {"weights": 128, "activations": 16}
 TILE_ROWS = 16
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
-#: Keys that an array had before, with what is true of every array now.
-FORMER_KEYS = {
-    "kernel": "every kernel is one of processes now",
-    "skew": "weights go from block to block of columns by `hop_columns` now",
-}
 
 
 @dataclass(frozen=True)
@@ -117,16 +118,6 @@ def accelerator_of(document: Document) -> Accelerator:
         path=document.source,
         first_light_mhz=float(described.first_light_mhz),
     )
-
-
-def refuse_former_keys(document: Document) -> None:
-    """Files for earlier versions may have keys of an array about which there is nothing to choose any more."""
-    engines = document.value.get("engines") if isinstance(document.value, dict) else None
-    for place, section in enumerate(engines if isinstance(engines, list) else ()):
-        if isinstance(section, dict) and section.get("kind") == ARRAY:
-            for key in FORMER_KEYS.keys() & section.keys():
-                text = f"unknown key; {FORMER_KEYS[key]} (docs/kernel.md): leave the key out"
-                document.refuse(("engines", place, key), text)
 
 
 def at_first_light(accelerator: Accelerator) -> Accelerator:
