@@ -189,10 +189,9 @@ def _choose_residents(
         if plan.words <= words and plan.rows <= rows:
             words, rows = words - plan.words, rows - plan.rows
             continue
-        once = groups_of(node, config) == 1 or config.beats_per_weight_word == 1
         # One piece is loaded while another one is read; only words as wide as the stream need no memory.
-        loads = config.beats_per_weight_word > 1
-        plan.mode = "stream" if once and not node.uniform_weights and not loads else "load"
+        streams = config.beats_per_weight_word == 1 and not node.uniform_weights
+        plan.mode = "stream" if streams else "load"
 
 
 def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Shared) -> None:
@@ -201,8 +200,7 @@ def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Sh
     loaded = _loaded_pieces(node, plan, config, shared) if plan.mode == "load" else None
     plan.mode = "stream" if loaded is None else "load"
     pieces = _pieces(plan.tiles, shared.rows // size * size) if loaded is None else loaded
-    loads = plan.mode == "load"
-    words = [weight_words(node, config, m0, m1) if loads else 0 for m0, m1 in pieces]
+    words = [weight_words(node, config, m0, m1) if loaded is not None else 0 for m0, m1 in pieces]
     plan.tiles = [
         WeightTile(m0, m1, count, parameter_rows(node, config, m1 - m0))
         for (m0, m1), count in zip(pieces, words, strict=True)
