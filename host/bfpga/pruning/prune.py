@@ -100,9 +100,11 @@ def prune(
     scorer = Scorer(graph, graph_weights(shards, layers))
     check_labels(network, scorer, parts)
 
-    def loss_on(samples: Labelled) -> Callable[[Mapping[str, FloatArray]], float]:
-        answers = scorer.scores(samples.inputs)
-        return lambda constants: lesson_loss(scorer.scores(samples.inputs, constants), answers, samples.labels)
+    answers = scorer.scores(parts.choosing.inputs)
+
+    def loss_on(first: Labelled) -> Callable[[Mapping[str, FloatArray]], float]:
+        own = answers[: len(first)]
+        return lambda constants: lesson_loss(scorer.scores(first.inputs, constants), own, first.labels)
 
     loss = loss_on(parts.choosing)
     sensing = loss_on(parts.choosing.part(np.arange(min(len(parts.choosing), SENSING))))
