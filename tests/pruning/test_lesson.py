@@ -11,7 +11,7 @@ import pytest
 from bfpga.compiler.read.network import read_network
 from bfpga.data import InputSamples, load_inputs
 from bfpga.pruning import tuning
-from bfpga.pruning.lesson import Augmentation, Batch, Lesson, lesson_loss
+from bfpga.pruning.lesson import Augmentation, Batch, Emphasis, Lesson, lesson_loss
 from bfpga.pruning.prune import prune
 from bfpga.pruning.scores import Scorer
 from bfpga.pruning.split import labelled, split
@@ -24,27 +24,40 @@ DIGITS, MODEL = MODELS / "digits_test.npz", MODELS / "mlp_digits.onnx"
 
 def test_a_network_that_says_what_it_said_before_and_is_right_has_nothing_to_learn() -> None:
     answers = np.array([[60.0, 0.0, 10.0], [0.0, 0.0, 70.0]], np.float32)
-    batch = Batch({}, answers, np.array([0, 2]))
+    batch = Batch({}, answers, np.array([0, 2]), Emphasis(4, 0.1))
     assert np.abs(batch.gradient(answers, slice(0, 2))).max() < 1e-9
     assert np.abs(batch.gradient(answers[::-1], slice(0, 2))).max() > 0.1
 
 
-def test_the_gradient_is_the_slope_of_the_loss() -> None:
+@pytest.mark.parametrize(("temperature", "share"), [(4, 0.1), (2, 0.5)])
+def test_the_gradient_is_the_slope_of_the_loss(temperature: float, share: float) -> None:
     """Cross entropies with the answers at the temperature, times its square, and with the labels."""
     generator = np.random.default_rng(2)
     answers, scores = generator.normal(size=(2, 4, 3)) * 5
     labels = np.array([0, 2, 1, 1])
-    batch = Batch({}, answers.astype(np.float32), labels)
+    emphasis = Emphasis(temperature, share)
+    batch = Batch({}, answers.astype(np.float32), labels, emphasis)
 
     def loss(scores: np.ndarray) -> float:
-        soft = -(softmax(batch.answers / 4) * np.log(softmax(scores / 4))).sum(axis=1).mean()
-        return float(0.9 * 16 * soft - 0.1 * np.log(softmax(scores)[np.arange(4), labels]).mean())
+        soft = -(softmax(batch.answers / temperature) * np.log(softmax(scores / temperature))).sum(axis=1).mean()
+        hard = -np.log(softmax(scores)[np.arange(4), labels]).mean()
+        return float((1 - share) * temperature**2 * soft + share * hard)
 
     direction = generator.normal(size=scores.shape)
     slope = (loss(scores + 1e-5 * direction) - loss(scores - 1e-5 * direction)) / 2e-5
     assert slope == pytest.approx(float((batch.gradient(scores, slice(0, 4)) * direction).sum()), rel=1e-6)
-    apart = lesson_loss(scores, batch.answers, labels) - lesson_loss(batch.answers, batch.answers, labels)
-    assert apart == pytest.approx(loss(scores) - loss(batch.answers))
+    apart = [lesson_loss(said, batch.answers, labels, emphasis) for said in (scores, batch.answers)]
+    assert apart[0] - apart[1] == pytest.approx(loss(scores) - loss(batch.answers))
+
+
+def test_the_more_samples_there_are_the_more_their_labels_count() -> None:
+    assert [Emphasis.of(samples) for samples in (0, 5_000, 20_000, 49_000)] == [
+        Emphasis(4, 0.1), Emphasis(3.5, 0.2), Emphasis(2, 0.5), Emphasis(2, 0.5),
+    ]  # fmt: skip
+    network = read_network(MODEL)
+    given = labelled(load_inputs(DIGITS, network.inputs), Scorer(network.graph(), []).scores)
+    batch = Lesson(given, Scorer(network.graph(), [])).batch(np.arange(4), np.random.default_rng(0))
+    assert batch.emphasis == Emphasis.of(300)
 
 
 def test_what_agrees_with_the_unpruned_network_is_kept_though_a_few_labels_say_otherwise() -> None:
@@ -52,7 +65,8 @@ def test_what_agrees_with_the_unpruned_network_is_kept_though_a_few_labels_say_o
     answers = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]] * 8
     wrong = np.array([1, 2, 0, 1])
     obeying = np.eye(3, dtype=np.float32)[wrong] * 8
-    assert lesson_loss(answers, answers, wrong) < lesson_loss(obeying, answers, wrong)
+    few = Emphasis(4, 0.1)
+    assert lesson_loss(answers, answers, wrong, few) < lesson_loss(obeying, answers, wrong, few)
     network = read_network(MODEL)
     given = labelled(load_inputs(DIGITS, network.inputs), Scorer(network.graph(), []).scores)
     parts = split(given, None, 0, DIGITS)

@@ -176,6 +176,13 @@ def test_fine_tuning_wins_back_what_pruning_loses(pruned: Pruned) -> None:
     assert pruned.losses[2] < 0.5 * alone.losses[2]
 
 
+def test_layers_are_as_sensitive_as_they_are_rebuilt(pruned: Pruned) -> None:
+    """Without fine-tuning nothing makes up for what goes."""
+    alone = prune(read_network(MODEL), parts(), 0.85, Tuning(epochs=0))
+    for rebuilt, smallest in zip(pruned.curves, alone.curves, strict=True):
+        assert rebuilt.at(0.9) < 0.8 * smallest.at(0.9)
+
+
 def test_the_share_of_zeros_is_the_one_asked_for(pruned: Pruned) -> None:
     assert pruned.sparsity == pytest.approx(0.85, abs=0.002)
     stored = {item.name: numpy_helper.to_array(item) for item in pruned.model.graph.initializer}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from bfpga.compiler.read.network import read_network
+from bfpga.formats.arrays import FloatArray
 from bfpga.pruning.layers import prunable_layers
 from bfpga.pruning.least_squares import Squares, pruned_squares
-from bfpga.pruning.reconstruct import Reconstruction
-from bfpga.pruning.sensitivity import pruned_weights
+from bfpga.pruning.reconstruct import Reconstruction, alone
+from bfpga.pruning.sensitivity import LEVELS, curves, pruned_weights
 from bfpga.training.network import LearningNetwork
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
@@ -94,3 +96,49 @@ def test_a_network_keeps_its_scores_where_its_smallest_weights_alone_lose_them()
     for name, values in smallest.items():
         assert np.count_nonzero(found[name]) == np.count_nonzero(values)
         assert np.array_equal(found[name], values) == (name == large)
+
+
+def test_a_layer_alone_is_rebuilt_at_every_share_and_the_others_stay() -> None:
+    """The first layer as a whole rebuild has it, whose shares are these steps; the network is itself again after it.
+
+    The largest layer is left out where solving takes too long.
+    """
+    graph = read_network(MODELS / "lenet_mnist.onnx").graph()
+    with np.load(MODELS / "mnist_test.npz") as file:
+        x = {"input": (file["x"][:40].astype(np.float32) / 255).reshape(40, 1, 28, 28)}
+    layers, network = prunable_layers(graph), LearningNetwork(graph, "n")
+    before, levels = network.constants(), [1 - 0.4 ** (step / 8) for step in range(1, 9)]
+    seen = []
+    for layer, variants in alone(network, layers, x, None, levels, largest=1e9):
+        seen.append(layer.name)
+        zeros = []
+        for constants in variants:
+            zeros.append(1 - np.count_nonzero(constants[layer.constant]) / layer.size)
+            others = {item.constant for item in layers} - {layer.constant}
+            assert all(np.array_equal(constants[name], before[name]) for name in others)
+        np.testing.assert_allclose(zeros, levels, atol=0.5 / layer.size)
+        assert all(np.array_equal(values, before[name]) for name, values in network.constants().items())
+        if len(seen) == 1:
+            copies = (LearningNetwork(graph, "n"), LearningNetwork(graph, "n"))
+            whole = Reconstruction(copies, layers, {item.name: 0.6 for item in layers}, largest=1e9).run(x)
+            np.testing.assert_allclose(constants[layer.constant], whole[layer.constant], rtol=1e-6)
+    assert seen == ["/c1/Conv", "/c2/Conv", "/f2/Gemm"]
+
+
+def test_a_layer_that_can_be_made_up_for_is_not_taken_for_sensitive() -> None:
+    """Curves of rebuilt layers lie below those of their smallest weights; a layer that is not rebuilt keeps its own."""
+    graph = read_network(MODELS / "lenet_mnist.onnx").graph()
+    with np.load(MODELS / "mnist_test.npz") as file:
+        x = {"input": (file["x"][:60].astype(np.float32) / 255).reshape(60, 1, 28, 28)}
+    layers, judge = prunable_layers(graph), LearningNetwork(graph, "n")
+    unpruned, wanted = judge.constants(), judge.forward(x)
+
+    def loss(constants: Mapping[str, FloatArray]) -> float:
+        judge.load({**unpruned, **constants})
+        return float(np.square(judge.forward(x) - wanted).sum())
+
+    plain = curves(layers, loss)
+    rebuilt = curves(layers, loss, rebuilt=alone(LearningNetwork(graph, "n"), layers, x, None, LEVELS[1:], 1e9))
+    assert [curve.layer for curve in rebuilt] == [layer.name for layer in layers]
+    for layer, curve, other in zip(layers, rebuilt, plain, strict=True):
+        assert curve.at(0.9) == other.at(0.9) if layer.size > 1e5 else curve.at(0.9) < 0.5 * other.at(0.9)

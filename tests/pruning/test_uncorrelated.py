@@ -92,7 +92,7 @@ def test_inputs_that_say_much_the_same_are_told_apart_soon() -> None:
 def digits() -> Pruned:
     network = read_network(MODELS / "mlp_digits.onnx")
     samples = labelled(load_inputs(MODELS / "digits_test.npz", network.inputs), Scorer(network.graph(), []).scores)
-    return prune(network, split(samples, None, 0, MODELS), 0.85, Tuning(16))
+    return prune(network, split(samples, None, 0, MODELS), 0.85, Tuning(16, 0.01))
 
 
 def test_a_network_learns_sooner(monkeypatch: pytest.MonkeyPatch) -> None:

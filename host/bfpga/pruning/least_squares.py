@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,16 +57,22 @@ class Squares:
         return weights, added
 
 
-def pruned_squares(
-    squares: Squares, weights: FloatArray, sparsity: float, choose: Callable[[FloatArray, float], BoolArray]
-) -> FloatArray:
-    """Weights (inputs, outputs) of which a share is zero, with a small squared error.
+#: Which weights stay, (inputs, outputs), by what they are worth and the share that goes.
+Choose = Callable[[FloatArray, float], BoolArray]
 
-    choose: which weights stay, (inputs, outputs), by what they are worth and the share that goes.
-    """
+
+def pruned_squares(squares: Squares, weights: FloatArray, sparsity: float, choose: Choose) -> FloatArray:
+    """Weights (inputs, outputs) of which a share is zero, with a small squared error."""
+    shares = [1 - (1 - sparsity) ** (step / STEPS) for step in range(1, STEPS + 1)]
+    return list(pruned_stepwise(squares, weights, shares, choose))[-1]
+
+
+def pruned_stepwise(
+    squares: Squares, weights: FloatArray, shares: Sequence[float], choose: Choose
+) -> Iterator[FloatArray]:
+    """Weights (inputs, outputs) after each of the rising ``shares`` of zeros: those go whose absence costs least."""
     damped = squares.damped(weights)
-    kept = np.ones(weights.shape, np.bool_)
-    for step in range(1, STEPS + 1):
-        _, added = damped.best(kept)
-        kept = choose(np.sqrt(added), 1 - (1 - sparsity) ** (step / STEPS))
-    return damped.best(kept)[0]
+    _, added = damped.best(np.ones(weights.shape, np.bool_))
+    for share in shares:
+        found, added = damped.best(choose(np.sqrt(added), share))
+        yield found

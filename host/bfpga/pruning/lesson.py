@@ -14,13 +14,30 @@ from bfpga.pruning.scores import Scorer
 from bfpga.pruning.split import Labelled
 from bfpga.training.steps import cross_entropy, softmax
 
-#: Scores are divided by it before answers are compared: the order of all classes is learned, not the first alone.
-TEMPERATURE = 4.0
-#: Share of the labels in the loss; the rest is the unpruned network's answer.
-LABELS = 0.1
+#: Samples from which on labels tell as much as they can.
+MANY = 20_000
 #: Pixels by which images may be moved where nobody says it; the share of images that a change may make wrong; how many
 #: are tried.
 SHIFTS, BORNE, TRIED = (1, 2, 3), 0.02, 1000
+
+
+@dataclass(frozen=True)
+class Emphasis:
+    """What of a lesson counts for how much.
+
+    temperature: scores are divided by it before answers are compared, so that the order of all classes is learned, not
+    the first alone. labels: their share of the loss; the rest is the unpruned network's answer.
+    """
+
+    temperature: float
+    labels: float
+
+    @staticmethod
+    def of(samples: int) -> Emphasis:
+        """Where so many samples teach: few teach by all that the unpruned network says of each, and their labels would
+        be learned by heart; of many a small network had better learn what decides."""
+        many = min(samples / MANY, 1.0)
+        return Emphasis(4 - 2 * many, 0.1 + 0.4 * many)
 
 
 @dataclass(frozen=True)
@@ -84,6 +101,7 @@ class Lesson:
     def __init__(self, samples: Labelled, scorer: Scorer, augmentation: Augmentation | None = None) -> None:
         """scorer: of the unpruned network."""
         self.samples, self._scorer, self._augmentation = samples, scorer, augmentation or Augmentation()
+        self._emphasis = Emphasis.of(len(samples))
         self._answers = None if self._augmentation else scorer.scores(samples.inputs)
 
     def __len__(self) -> int:
@@ -93,35 +111,40 @@ class Lesson:
         """The samples with these numbers."""
         part = self.samples.part(chosen)
         if self._answers is not None:
-            return Batch(part.inputs, self._answers[chosen], part.labels)
+            return Batch(part.inputs, self._answers[chosen], part.labels, self._emphasis)
         inputs = {name: self._augmentation.images(values, generator) for name, values in part.inputs.items()}
-        return Batch(inputs, self._scorer.scores(inputs), part.labels)
+        return Batch(inputs, self._scorer.scores(inputs), part.labels, self._emphasis)
 
 
-def lesson_loss(scores: FloatArray, answers: FloatArray, labels: npt.NDArray[np.int64]) -> float:
+def lesson_loss(
+    scores: FloatArray, answers: FloatArray, labels: npt.NDArray[np.int64], emphasis: Emphasis
+) -> float:
     """What is learned, as one figure: 0 where scores (samples, classes) say what the unpruned network's ``answers``
     say, and are right without doubt. Answers tell more than labels, so that few samples judge well."""
-    wanted, said = softmax(answers / TEMPERATURE), softmax(scores / TEMPERATURE)
+    wanted, said = softmax(answers / emphasis.temperature), softmax(scores / emphasis.temperature)
     tiny = np.finfo(np.float64).tiny
     apart = (wanted * np.log(np.maximum(wanted, tiny) / np.maximum(said, tiny))).sum(axis=1).mean()
-    return float((1 - LABELS) * TEMPERATURE**2 * apart + LABELS * cross_entropy(scores, labels)[0])
+    wrong = cross_entropy(scores, labels)[0]
+    return float((1 - emphasis.labels) * emphasis.temperature**2 * apart + emphasis.labels * wrong)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples by input, answers of the unpruned network (samples, classes), labels."""
+    """Samples by input, answers of the unpruned network (samples, classes), labels, and what counts for how much."""
 
     inputs: Mapping[str, Float32Array]
     answers: Float32Array
     labels: npt.NDArray[np.int64]
+    emphasis: Emphasis
 
     def gradient(self, scores: FloatArray, part: slice) -> FloatArray:
         """Of the loss by the scores of a part of the samples.
 
-        The loss is the cross entropy with the answers, both by scores divided by ``TEMPERATURE`` and to the measure of
+        The loss is the cross entropy with the answers, both by scores divided by the temperature and to the measure of
         its square (Hinton, Vinyals and Dean, 2015), and that with the labels.
         """
-        apart = softmax(scores / TEMPERATURE) - softmax(self.answers[part] / TEMPERATURE)
+        temperature, share = self.emphasis.temperature, self.emphasis.labels
+        apart = softmax(scores / temperature) - softmax(self.answers[part] / temperature)
         wrong = softmax(scores)
         wrong[np.arange(len(wrong)), self.labels[part]] -= 1
-        return ((1 - LABELS) * TEMPERATURE * apart + LABELS * wrong) / len(self.labels)
+        return ((1 - share) * temperature * apart + share * wrong) / len(self.labels)

@@ -16,10 +16,10 @@ from bfpga.devices.host import onnx_session
 from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import Float32Array, FloatArray
 from bfpga.pruning.layers import Group, PrunableLayer, prunable_layers
-from bfpga.pruning.lesson import Augmentation, Lesson, lesson_loss
-from bfpga.pruning.reconstruct import LARGEST, LARGEST_TRIED, Reconstruction
+from bfpga.pruning.lesson import Augmentation, Emphasis, Lesson, lesson_loss
+from bfpga.pruning.reconstruct import LARGEST, LARGEST_TRIED, Reconstruction, alone
 from bfpga.pruning.scores import Scorer
-from bfpga.pruning.sensitivity import MOST, Curve, best_shares, curves, pruned_weights
+from bfpga.pruning.sensitivity import LEVELS, MOST, Curve, best_shares, curves, pruned_weights
 from bfpga.pruning.split import Labelled, Parts
 from bfpga.pruning.tuning import Tuning, fine_tuned
 from bfpga.report.accuracy import Changes, Share, accuracy_of
@@ -28,8 +28,8 @@ from bfpga.training.shards import Shards
 
 #: Most of the samples that choose on which each layer is pruned alone, many times over.
 SENSING = 400
-#: Most of the samples by which layers are rebuilt: to try shares of zeros, and for good.
-TRYING, REBUILDING = 200, 1000
+#: Most of the samples by which layers are rebuilt.
+REBUILDING = 1000
 Show = Callable[[int, int], None] | None
 #: Tells what is being done, and gives what hears how far it is.
 Stage = Callable[[str], AbstractContextManager[Show]]
@@ -37,7 +37,7 @@ Stage = Callable[[str], AbstractContextManager[Show]]
 
 @dataclass(frozen=True)
 class LayerResult:
-    """One layer. sensitivity: what its zeros alone add to the loss, without fine-tuning."""
+    """One layer. sensitivity: what its zeros alone add to the loss, the layer rebuilt, without fine-tuning."""
 
     name: str
     weights: int
@@ -100,29 +100,31 @@ def prune(
     scorer = Scorer(graph, graph_weights(shards, layers))
     check_labels(network, scorer, parts)
 
-    answers = scorer.scores(parts.choosing.inputs)
+    answers, emphasis = scorer.scores(parts.choosing.inputs), Emphasis.of(len(parts.learning))
 
     def loss_on(first: Labelled) -> Callable[[Mapping[str, FloatArray]], float]:
         own = answers[: len(first)]
-        return lambda constants: lesson_loss(scorer.scores(first.inputs, constants), own, first.labels)
+        return lambda constants: lesson_loss(scorer.scores(first.inputs, constants), own, first.labels, emphasis)
 
     loss = loss_on(parts.choosing)
     sensing = loss_on(parts.choosing.part(np.arange(min(len(parts.choosing), SENSING))))
     with stage("sensitivity of layers") as show:
-        found = curves(layers, sensing, group, show)
-    rebuild = None if shards is None else partial(rebuilt, network, graph, layers, parts.learning.inputs, group)
+        few = rebuilding_samples(parts.learning)
+        single = () if shards is None else alone(shards.network, layers, few, group, LEVELS[1:])
+        found = curves(layers, sensing, group, show, single)
+    rebuild = None if shards is None else partial(rebuilt, network, graph, layers, few, group)
 
     def loss_with(shares: Mapping[str, float]) -> float:
         if rebuild is None:
-            return sensing(pruned_weights(layers, shares, group))
-        return sensing(rebuild(shares, TRYING, LARGEST_TRIED))
+            return loss(pruned_weights(layers, shares, group))
+        return loss(rebuild(shares, LARGEST_TRIED))
 
     shares = best_shares(layers, found, sparsity, loss_with)
     once: Mapping[str, FloatArray] = pruned_weights(layers, shares, group)
     constants, epochs, augmentation = once, 0.0, Augmentation()
     if shards is not None and rebuild is not None:
         with stage("weights of layers") as show:
-            once = min(once, rebuild(shares, REBUILDING, LARGEST, show), key=loss)
+            once = min(once, rebuild(shares, LARGEST, show), key=loss)
         augmentation = tuning.augmentation.settled(parts.learning, scorer)
         lesson = Lesson(parts.learning, scorer, augmentation)
         with stage("fine-tuning") as show:
@@ -172,14 +174,17 @@ def rebuilt(
     inputs: Mapping[str, Float32Array],
     group: Group | None,
     shares: Mapping[str, float],
-    samples: int,
     largest: float,
     show: Show = None,
 ) -> dict[str, Float32Array]:
-    """Constants of the network with ``shares`` of zeros, layers rebuilt with the first ``samples`` of ``inputs``."""
+    """Constants of the network with ``shares`` of zeros, layers rebuilt by ``inputs``."""
     copies = (LearningNetwork(graph, str(network.path)), LearningNetwork(graph, str(network.path)))
-    few = {name: values[:samples] for name, values in inputs.items()}
-    return Reconstruction(copies, layers, shares, group, largest).run(few, show)
+    return Reconstruction(copies, layers, shares, group, largest).run(inputs, show)
+
+
+def rebuilding_samples(samples: Labelled) -> dict[str, Float32Array]:
+    """The samples by which layers are rebuilt."""
+    return {name: values[:REBUILDING] for name, values in samples.inputs.items()}
 
 
 def graph_weights(shards: Shards | None, layers: list[PrunableLayer]) -> list[str]:

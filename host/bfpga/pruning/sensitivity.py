@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,23 +34,37 @@ class Curve:
 
 
 def curves(
-    layers: Sequence[PrunableLayer], loss: Loss, group: Group | None = None, progress: Progress = None
+    layers: Sequence[PrunableLayer],
+    loss: Loss,
+    group: Group | None = None,
+    progress: Progress = None,
+    rebuilt: Iterable[tuple[PrunableLayer, Iterable[Mapping[str, FloatArray]]]] = (),
 ) -> list[Curve]:
-    """Measure every layer at all levels above the zeros that it has already."""
-    start, found = loss({}), []
-    for index, layer in enumerate(layers):
+    """Measure every layer at all levels above the zeros that it has already.
+
+    rebuilt: layers with their constants at ``LEVELS`` above 0, as they are measured; of the others the smallest weights
+    go.
+    """
+    start, found = loss({}), {}
+
+    def measure(layer: PrunableLayer, variants: Iterable[Mapping[str, FloatArray]]) -> None:
         points = {layer.zeros / layer.size: 0.0}
-        for level in LEVELS:
-            weights = layer.weights * layer.kept(layer.weights, level, group)
-            zeros = (layer.size - int(np.count_nonzero(weights))) / layer.size
-            if zeros not in points:
-                points[zeros] = max(loss({layer.constant: weights}) - start, 0.0)
+        for constants in variants:
+            zeros = (layer.size - int(np.count_nonzero(constants[layer.constant]))) / layer.size
+            if zeros > layer.zeros / layer.size:
+                points.setdefault(zeros, max(loss(constants) - start, 0.0))
         shares = tuple(sorted(points))
         rising = np.maximum.accumulate([points[share] for share in shares])
-        found.append(Curve(layer.name, layer.size, shares, tuple(map(float, rising))))
+        found[layer.name] = Curve(layer.name, layer.size, shares, tuple(map(float, rising)))
         if progress is not None:
-            progress(index + 1, len(layers))
-    return found
+            progress(len(found), len(layers))
+
+    for layer, variants in rebuilt:
+        measure(layer, variants)
+    for layer in layers:
+        if layer.name not in found:
+            measure(layer, (pruned_weights([layer], {layer.name: level}, group) for level in LEVELS[1:]))
+    return [found[layer.name] for layer in layers]
 
 
 def allocate(found: Sequence[Curve], sparsity: float) -> dict[str, float]:

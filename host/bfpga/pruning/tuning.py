@@ -28,7 +28,7 @@ class Tuning:
     """
 
     epochs: int | None = None
-    rate: float = 0.01
+    rate: float = 0.006
     batch: int = 32
     seed: int = 0
     augmentation: Augmentation = field(default_factory=Augmentation)
