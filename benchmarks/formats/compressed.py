@@ -18,7 +18,12 @@ import numpy.typing as npt
 
 from benchmarks.common.command import command
 from bfpga.formats.compressed.kernel_decoder import decode_kernels
-from bfpga.formats.compressed.kernels import KernelFormat, encode_kernels, kernel_segments
+from bfpga.formats.compressed.kernels import (
+    KernelFormat,
+    encode_kernels,
+    kernel_segments,
+    possible_kernel_formats,
+)
 from bfpga.formats.compressed.maps import MapFormat, Payload
 from bfpga.formats.compressed.payloads import decode_map, encode_map
 
@@ -82,7 +87,7 @@ def report_kernels(repeats: int) -> None:
         size = " x ".join(str(n) for n in shape)
         row = [f"{size}, {density}, {step}", f"{segments.z.size} in {prepare:.0f} ms", str(segments.kz.size)]
         for fmt in KernelFormat:
-            if fmt == KernelFormat.ENTRY16 and step > 1:
+            if fmt not in possible_kernel_formats(segments):
                 row.append("")
                 continue
             encode, words = timed(lambda s=segments, f=fmt: encode_kernels(s, f), repeats)  # type: ignore[misc]

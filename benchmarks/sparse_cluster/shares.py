@@ -41,7 +41,10 @@ from bfpga.formats.arrays import BoolArray, Int64Array
 SHARED = "units share pieces"
 WAYS = ("equal", "quantiles", "exchange from quantiles", "exchange from equal", SHARED)
 BALANCED = WAYS[-2]
-NAMES = ("lenet_mnist", "resnet8_cifar10", "dscnn_kws", "mobilenetv1_025_vww", "squeezenet_dc_sparse")
+NAMES = (
+    "lenet_mnist", "lenet_mnist_pruned90", "resnet8_cifar10", "dscnn_kws", "mobilenetv1_025_vww",
+    "squeezenet_dc_sparse",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,20 +107,21 @@ def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> 
     The map is folded as often as pieces of each unit need.
     """
     rows, columns, channels = nonzero.shape
+    kernel = config.cluster_kernel, config.cluster_kernel
     words, total = range(-(-channels // config.lanes)), NOTHING
     limit = next(
         (-(-rows // parts), -(-columns // parts))
         for parts in range(1, rows + columns)
-        if pieces_fit(-(-rows // parts), -(-columns // parts), config)
+        if pieces_fit(-(-rows // parts), -(-columns // parts), kernel, config)
     )
     for fold in folds(rows, columns, limit):
         cells = nonzero[fold.row0 : fold.row1, fold.column0 : fold.column1]
         bands, across = joined_grid(joined, config)
-        if not pieces_fit(fold.rows, fold.columns, config, joined):
+        if not pieces_fit(fold.rows, fold.columns, kernel, config, joined):
             return None
         moves = config.cluster_moves if fold.rows >= bands and fold.columns >= across else 0
-        found = kernel_partition(cells, config, moves, joined)
-        loads = unit_values(found.partition, cells, [words], config)
+        found = kernel_partition(cells, kernel, config, moves, joined)
+        loads = unit_values(found.partition, cells, [words], kernel, config)
         total += Share(int(loads.max()), float(loads.mean()), found.moves, int(found.reached), 1)
     return total
 

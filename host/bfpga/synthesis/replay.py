@@ -11,13 +11,12 @@ import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import llvmlite.binding as llvm
+from typing import TYPE_CHECKING, Any
 
 from bfpga.synthesis.bank_contents import BankContents, observed_bytes, variable_of
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.frontend.ir import read_module
+from bfpga.synthesis.frontend.llvm import llvm_library
 from bfpga.synthesis.graph import mask_of
 from bfpga.synthesis.instrument import BEGIN, READ, ROOTS, VALUES, WIDEST, WORD, WRITE, instrumented
 from bfpga.synthesis.netlist.interpret import evaluate, iterate
@@ -25,6 +24,9 @@ from bfpga.synthesis.netlist.recording import Iteration, Run
 from bfpga.synthesis.replay_streams import ReplayDifferenceError, ReplayedStreams, StreamLog
 from bfpga.synthesis.traffic import Traffic
 from bfpga.vendor.kernel_ips import StreamPort
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ExecutionEngine
 
 #: Iterations that are compared one after the other, and how much further apart such runs are each time.
 _RUN, _SPREAD = 10, 1.25
@@ -70,7 +72,8 @@ class Replay:
         self._ended = threading.Event()
         self._problem: Exception | None = None
 
-    def _compiled(self, text: str) -> llvm.ExecutionEngine:
+    def _compiled(self, text: str) -> ExecutionEngine:
+        llvm = llvm_library()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         access = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)

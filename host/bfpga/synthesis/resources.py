@@ -54,4 +54,5 @@ def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
         f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
         f"there; bfpga synthesize {accelerator.name} counts these"
     )
-    return BoardUse(counted_resources.resources(accelerator.systolic), "fitted to counted netlists", origin)
+    parts = counted_resources.estimate_resources(accelerator.systolic).parts
+    return BoardUse(parts, "fitted to counted netlists", origin)

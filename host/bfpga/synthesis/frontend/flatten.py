@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-import llvmlite.binding as llvm
+from typing import TYPE_CHECKING
 
 from bfpga.errors import ToolError
 from bfpga.synthesis.frontend.cfg import Loop, natural_loops
 from bfpga.synthesis.frontend.ir import Function, Instruction, Module, pointer_operand, read_module, split_list
+from bfpga.synthesis.frontend.llvm import llvm_library
 from bfpga.synthesis.frontend.places import Places
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef
 
 VARIABLE_NOTE, LOOP_NOTE = "bfpga_hls_variable", "bfpga_hls_loop"
 _OPTIONS = (
@@ -59,7 +62,8 @@ class UnboundedLoopError(ToolError):
     """A loop within a pipelined one that cannot be unrolled."""
 
 
-def _run_passes(module: llvm.ModuleRef, names: tuple[str, ...]) -> None:
+def _run_passes(module: ModuleRef, names: tuple[str, ...]) -> None:
+    llvm = llvm_library()
     target = llvm.Target.from_triple(module.triple).create_target_machine()
     tuning = llvm.create_pipeline_tuning_options(2)
     builder = llvm.create_pass_builder(target, tuning)
@@ -69,7 +73,8 @@ def _run_passes(module: llvm.ModuleRef, names: tuple[str, ...]) -> None:
     manager.run(module, builder)
 
 
-def _parse(text: str) -> llvm.ModuleRef:
+def _parse(text: str) -> ModuleRef:
+    llvm = llvm_library()
     llvm.initialize_native_target()
     for option in _OPTIONS:
         llvm.set_option("bfpga", option)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from bfpga.formats.files import read_file, replace_file
 from bfpga.scale.worker_side import source_digest
+from bfpga.synthesis.frontend.llvm import llvm_release
 
 _LARGEST_FILE = 1 << 29
 _DIGEST = hashlib.sha256().digest_size
@@ -22,7 +22,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 def analysis_key(sources: Mapping[str, str], *others: str) -> str:
     """What an analysis belongs to. ``sources``: path -> text of all that is read; ``others``: what else it rests on."""
-    tools = source_digest("bfpga.synthesis"), metadata.version("llvmlite")
+    tools = source_digest("bfpga.synthesis"), llvm_release()
     digest = hashlib.sha256("\0".join([*tools, *others]).encode())
     for path, text in sorted(sources.items()):
         digest.update(f"\0{path}\0{text}".encode())

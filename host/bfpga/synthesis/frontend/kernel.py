@@ -83,8 +83,22 @@ def analyse_source(source: Path, only: str = "") -> Analysis:
     return analyse_files(kernel_sources(files), f"src/{source.name}", only)
 
 
-def analyse_files(files: Mapping[str, str], top: str, only: str = "") -> Analysis:
-    """The pipelined loops of sources (path -> text); ``top``: the path of the one that is compiled."""
+def analyse_files(files: Mapping[str, str], top: str, only: str = "", cache: Path | None = None) -> Analysis:
+    """The pipelined loops of sources (path -> text); ``top``: the path of the one that is compiled.
+
+    ``cache``: directory in which analyses are kept, as `analyse_kernel` takes it.
+    """
+    if cache is None:
+        return _analysed_file(files, top, only)
+    key = analysis_key(files, clang_version(), *ANALYSIS_FLAGS, top, only)
+    analysis: Analysis | None = read_analysis(cache, key)
+    if analysis is None:
+        analysis = _analysed_file(files, top, only)
+        write_analysis(cache, key, analysis)
+    return analysis
+
+
+def _analysed_file(files: Mapping[str, str], top: str, only: str) -> Analysis:
     with tempfile.TemporaryDirectory(prefix="bfpga-synthesis-") as directory:
         sources = Path(directory)
         annotate_files(files, sources)
