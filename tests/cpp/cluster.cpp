@@ -151,7 +151,8 @@ class Run {
    private:
     template <class Unit>
     void packed() {
-        const int cap = std::min<int>(piece_.cap, TileUnitTypes<Config>::weight_cap);
+        const int most = TileUnitTypes<Config>::weight_cap;  // std::min takes references, and this has no address
+        const int cap = std::min<int>(piece_.cap, most);
         const MergePolicy policy = piece_.defer_earlier ? MergePolicy::DeferEarlier : MergePolicy::DeferLater;
         tiles<Unit>([=](Unit& unit) { unit.rounds().configure(cap, policy); });
     }

@@ -20,7 +20,8 @@ using All =
          ClusterKernel<12, 4, 16, 4, 4, 3, 64, 64, 64, 8, 8, 32, bfpga::LaneDspPacked>,
          ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 5>,
          ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 6, 2>,
-         ClusterKernel<4, 4, 16, 2, 2, 2, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 4, 2, true>>;
+         ClusterKernel<4, 4, 16, 2, 2, 2, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 4, 2, true>,
+         ClusterKernel<4, 2, 8, 2, 3, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDspPacked, 0, 1, false, true>>;
 
 struct Start {
     const int32_t* descriptor;  // (operations, words)

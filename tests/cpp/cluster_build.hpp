@@ -15,17 +15,19 @@ struct ClusterBuild {
     static constexpr int unit_words = WORDS;
     static constexpr int unit_steps = STEPS;
     static constexpr int units = UNITS;
+    static constexpr bool halo = true;  // limits that are given say what is taken, of either form
     using Multiplier = MULTIPLIER;
 };
 
-// The same with the grid of pieces into which a map is cut, and the largest map.
-template <class Build, int ROWS, int COLUMNS, int LINES, int WORK>
+// The same with the grid of pieces into which a map is cut, the largest map, and whether pieces own outputs.
+template <class Build, int ROWS, int COLUMNS, int LINES, int WORK, bool HALO = false>
 struct GridBuild : Build {
     static constexpr int grid_rows = ROWS;
     static constexpr int grid_columns = COLUMNS;
     static constexpr int units = ROWS * COLUMNS;
     static constexpr int map_lines = LINES;
     static constexpr int work_bits = WORK;
+    static constexpr bool halo = HALO;
 };
 
 // The same with the values that a unit of variant B takes at once.

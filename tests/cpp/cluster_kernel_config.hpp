@@ -7,7 +7,7 @@
 
 template <int COLUMNS, int LANES, int ROWS, int GRID_ROWS, int GRID_COLUMNS, int KERNEL, int WORDS, int BLOCKS,
           int LINES, int MANTISSA, int WEIGHT, int ACC, class MULTIPLIER = bfpga::LaneDsp, int PRODUCTS = 0,
-          int WEIGHTS = 1, bool ADDS = false>
+          int WEIGHTS = 1, bool ADDS = false, bool SHIFTS = false, bool HALO = false>
 struct ClusterKernel {
     static constexpr bool has_cluster = true;
     static constexpr int cluster_rows = GRID_ROWS;
@@ -19,7 +19,10 @@ struct ClusterKernel {
     static constexpr int cluster_products = PRODUCTS;
     static constexpr int cluster_weights = WEIGHTS;
     static constexpr bool cluster_adds_pairs = ADDS;
-    static constexpr int least = WEIGHTS > 1 ? 5 : 4;
+    static constexpr bool cluster_shifts = SHIFTS;
+    static constexpr bool cluster_halo = HALO;
+    static constexpr int told_depth = 1024;
+    static constexpr int least = SHIFTS ? 2 : WEIGHTS > 1 ? 5 : 4;
     static constexpr int cluster_steps =
         (ROWS < least ? least : ROWS) * (PRODUCTS > 0 ? (KERNEL * KERNEL + WEIGHTS - 1) / WEIGHTS : 1);
     static constexpr int cluster_lines = LINES;
@@ -69,7 +72,7 @@ struct ClusterKernelNumbers {
                                    Config::cluster_rows,     Config::cluster_columns, Config::cluster_kernel,
                                    Config::cluster_words,    Config::cluster_blocks,  Config::cluster_lines,
                                    Config::mantissa_bits,    Config::weight_bits,     Config::accumulator_bits,
-                                   Config::cluster_products, Config::cluster_weights};
+                                   Config::cluster_products, Config::cluster_weights, Config::cluster_shifts};
         std::memcpy(value, numbers, sizeof numbers);
         return 0;
     }

@@ -14,7 +14,11 @@ using Build = ClusterBuild<LANES, ROWS, COLUMNS, 8, 8, 32, 8, WORDS, 16>;
 using All = List<GridBuild<Build<2, 3, 3, 64>, 2, 2, 32, 22>, GridBuild<Build<3, 2, 3, 128>, 2, 3, 32, 22>,
                  GridBuild<Build<4, 3, 3, 64>, 4, 4, 64, 22>, GridBuild<Build<1, 1, 1, 256>, 3, 1, 16, 20>,
                  GridBuild<Build<1, 3, 3, 1024>, 2, 4, 64, 22>, GridBuild<Build<1, 3, 3, 1024>, 1, 2, 64, 22>,
-                 GridBuild<Build<1, 3, 3, 1024>, 2, 2, 64, 22>>;
+                 GridBuild<Build<1, 3, 3, 1024>, 2, 2, 64, 22>,
+                 // Pieces that own outputs.
+                 GridBuild<Build<2, 3, 3, 64>, 2, 2, 32, 22, true>, GridBuild<Build<3, 2, 3, 128>, 2, 3, 32, 22, true>,
+                 GridBuild<Build<4, 3, 3, 64>, 4, 4, 64, 22, true>, GridBuild<Build<1, 1, 1, 256>, 3, 1, 16, 20, true>,
+                 GridBuild<Build<1, 5, 5, 64>, 2, 4, 64, 22, true>>;
 
 struct Map {
     const int32_t* number;  // what stands before the limits, and the limits
@@ -101,6 +105,7 @@ struct RunInKernel {
         bfpga::stream<bfpga::wire_t<Beat>> maps("partitions");
         bfpga::stream<bfpga::wire_t<bfpga::MapCellBeat<Config>>> cells("counted");
         bfpga::stream<bfpga::wire_t<Limits>> limits("limits"), grid_limits("grid_limits");
+        bfpga::stream<bfpga::int_t<32>> cuts("cuts");
         Beat beat = {};
         beat.rows = static_cast<bfpga::line_t>(map->number[0]);
         beat.columns = static_cast<bfpga::line_t>(map->number[1]);
@@ -109,6 +114,8 @@ struct RunInKernel {
         beat.moves = static_cast<bfpga::line_t>(map->number[4]);
         beat.joined_rows = static_cast<bfpga::line_t>(map->number[5]);
         beat.joined_columns = static_cast<bfpga::line_t>(map->number[6]);
+        beat.halo_rows = static_cast<bfpga::line_t>(map->number[7] - 1);
+        beat.halo_columns = static_cast<bfpga::line_t>(map->number[8] - 1);
         const int turns = 2;
         for (int turn = 0; turn < turns; ++turn) {
             maps.write(bfpga::to_wire(beat));
@@ -119,7 +126,7 @@ struct RunInKernel {
         beat.stop = true;
         maps.write(bfpga::to_wire(beat));
         const auto process = std::make_unique<bfpga::PartitionProcess<Config>>();
-        const int error = caught(map->message, [&] { process->run(maps, cells, limits, grid_limits); });
+        const int error = caught(map->message, [&] { process->run(maps, cells, limits, grid_limits, cuts); });
         if (error != 0) {
             return error;
         }
@@ -130,9 +137,25 @@ struct RunInKernel {
     }
 };
 
+struct Bits {
+    int32_t* bits;
+
+    template <class Config>
+    int apply() const {
+        bits[0] = bfpga::PartitionBeat<Config>::bits;
+        bits[1] = bfpga::LimitsBeat<Config>::bits;
+        return 0;
+    }
+};
+
 }  // namespace
 
 extern "C" {
+
+// Bits of the words that go to the partition and leave it.
+int cluster_partition_bits(int number, int32_t* bits) {
+    return with_build(number, Bits{bits}, static_cast<const All*>(nullptr));
+}
 
 // As below, of the process in a kernel: cells come word by word, and nothing is reported.
 int cluster_partition_in_kernel(int number, Map* map) {

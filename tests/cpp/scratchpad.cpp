@@ -404,7 +404,8 @@ class Bench {
             *operand++ = beat.opens ? 1 : 0;
             *operand++ = beat.closes ? 1 : 0;
             *operand++ = beat.single ? 1 : 0;
-            *operand++ = beat.apart || beat.leaves ? 1 : 0;
+            *operand++ = Config::skip_activations && beat.leaves ? 1 : 0;
+            *operand++ = beat.apart ? 1 : 0;
         }
         start_.counts[0] = static_cast<int32_t>(windows_.beats.size());
         start_.counts[4] = static_cast<int32_t>(windows_.credit_at.size());

@@ -33,10 +33,11 @@ struct Layer {
     int32_t beats;
     const int32_t* operand;  // (beats, columns, lanes)
     const uint8_t* mine;     // (beats, columns)
-    const uint8_t* control;  // (beats, 8): fires, first, last, opens, closes, single, leaves, a segment begins
+    const uint8_t* control;  // (beats, 9): fires, first, last, opens, closes, single, leaves, apart, a segment begins
     int32_t words;
     const int32_t* weight;  // (words, rows, lanes)
     const uint8_t* ends;    // (words): the last one of a chunk
+    const uint8_t* apart;   // (words): each group needs one lane
     int32_t segments;       // that have room
     int32_t rarely, late;   // eighths of the clocks without an operand or sum taken; without a weight
     int32_t room;           // of the stream of sums, in words
@@ -61,7 +62,7 @@ int64_t now() {
 template <class Config>
 class OperandSender : public bfpga::StreamWaits {
     using Beat = bfpga::OperandBeat<Config>;
-    static constexpr int controls = 8;
+    static constexpr int controls = 9;
 
    public:
     OperandSender(const Layer& layer, bfpga::stream<bool>& windows)
@@ -78,7 +79,7 @@ class OperandSender : public bfpga::StreamWaits {
             throw bfpga::StreamError("the array goes on for ever; operands so far: " + std::to_string(next_));
         }
         count();
-        const bool begins = next_ < layer_.beats && layer_.control[controls * next_ + 7] != 0;
+        const bool begins = next_ < layer_.beats && layer_.control[controls * next_ + 8] != 0;
         if (next_ > layer_.beats || (begins && room_ + credits <= 0) ||
             random_() % 8 < static_cast<unsigned>(layer_.rarely)) {
             return;
@@ -119,6 +120,7 @@ class OperandSender : public bfpga::StreamWaits {
             beat.closes = control[4] != 0;
             beat.single = control[5] != 0;
             beat.leaves = control[6] != 0;
+            beat.apart = control[7] != 0;
         }
         return beat;
     }
@@ -198,6 +200,7 @@ struct Run {
                 }
             }
             beat.two_hot = layer->ends[n] != 0;
+            beat.power_of_two = layer->apart[n] != 0;
             weights.words.push_back(bfpga::to_wire(beat));
         }
         using Process = bfpga::SparseArrayProcess<Config, bfpga::SimulationStorage>;

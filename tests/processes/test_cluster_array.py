@@ -11,9 +11,9 @@ from cluster_ends import ClusterKernel
 
 from bfpga.devices.csim import Integers
 
-SMALL, ODD, LARGE, INDEXED, MERGING, ADDING = range(6)
+SMALL, ODD, LARGE, INDEXED, MERGING, ADDING, SHIFTING = range(7)
 CASES: list[tuple[int, Integers]] = [
-    *itertools.product((SMALL, ODD, INDEXED, MERGING, ADDING), ("native", "exact")), (LARGE, "native"),
+    *itertools.product((SMALL, ODD, INDEXED, MERGING, ADDING, SHIFTING), ("native", "exact")), (LARGE, "native"),
 ]  # fmt: skip
 
 

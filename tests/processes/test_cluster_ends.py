@@ -10,12 +10,19 @@ import pytest
 from cluster_configs import CLUSTER
 from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
 
-from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, ClusterVariant, SystolicConfig
+from bfpga.contract.configuration import (
+    MERGE_DISTANCE,
+    SUM_DISTANCE,
+    WINDOW_DISTANCE,
+    ClusterVariant,
+    SystolicConfig,
+)
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.unit_clocks import piece_groups, steps_of_channels
+from bfpga.engines.skip_array.window_walk import walk_clocks, walked_steps
 from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS
 
-CASES: list[tuple[int, Integers]] = list(itertools.product(range(8), ("native", "exact")))
+CASES: list[tuple[int, Integers]] = list(itertools.product(range(10), ("native", "exact")))
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:
@@ -32,7 +39,7 @@ def lists_of(steps: np.ndarray) -> list[np.ndarray]:
 
 def distance_of(kernel: ClusterKernel) -> int:
     """Steps from one of a kernel to its next one at least."""
-    return MERGE_DISTANCE if kernel.weights > 1 else SUM_DISTANCE
+    return WINDOW_DISTANCE if kernel.shifts else MERGE_DISTANCE if kernel.weights > 1 else SUM_DISTANCE
 
 
 def check_distances(lists: list[np.ndarray], distance: int) -> None:
@@ -55,10 +62,10 @@ def check_distances(lists: list[np.ndarray], distance: int) -> None:
 
 def clock_config(kernel: ClusterKernel) -> SystolicConfig:
     """What the clocks of a kernel follow from."""
-    variant: ClusterVariant = "C" if kernel.weights > 1 else "B"
+    variant: ClusterVariant = "C" if kernel.weights > 1 else "B" if kernel.products else "A" if kernel.shifts else "E"
     return SystolicConfig(
         cluster_rows=kernel.grid_rows, cluster_columns=kernel.grid_columns, cluster_kernel=kernel.kernel,
-        cluster_variant=variant if kernel.products else "E", cluster_products=kernel.products,
+        cluster_variant=variant, cluster_products=kernel.products,
     )  # fmt: skip
 
 
@@ -103,7 +110,8 @@ def check_steps(steps: np.ndarray, weights: np.ndarray, fewest: int, distance: i
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, density: float) -> None:
     """SC R19, SC R92: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them;
-    units of variant B get one weight a step, tap after tap. SC R98: those of C get two of each kernel."""
+    units of variant B get one weight a step, tap after tap. SC R98: those of C get two of each kernel. SC R84: those of
+    A get whole kernels, and take the clocks of their walks."""
     kernel, rng = kernels()[number], np.random.default_rng(int(100 * density) + number)
     layers, words, expected, sizes = [], [], [], []
     fewest = FEWEST_STEPS + 1 if kernel.products else FEWEST_STEPS
@@ -123,14 +131,17 @@ def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, de
         check_distances(lists, distance_of(kernel))
         for steps, weights, (rows, columns) in zip(lists, expected, sizes, strict=True):
             turned = kernel.weights > 1 and rows == columns == kernel.kernel
-            length = len(steps)
+            length, clocks = len(steps), len(steps)
+            if kernel.shifts:
+                clocks = int(walk_clocks(steps[:, :-3].reshape(-1, kernel.kernel, kernel.kernel) != 0).sum())
+                assert length == walked_steps(weights.transpose(2, 0, 1)[..., None] != 0)[0]
             apart = taps_apart(weights, kernel.weights, turned) if kernel.products else [weights]
             for each in apart:
                 steps = steps[check_steps(steps, each, fewest, distance_of(kernel)) :]
             assert len(steps) == 0
             config = clock_config(kernel)
             kernels_first = weights[-rows:, -columns:].transpose(2, 0, 1)[..., None]
-            assert length == steps_of_channels(kernels_first, config)
+            assert clocks == steps_of_channels(kernels_first, config)
 
 
 def random_grid(rng: np.random.Generator, kernel: ClusterKernel) -> tuple[np.ndarray, tuple[int, int]]:

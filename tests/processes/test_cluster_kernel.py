@@ -16,7 +16,9 @@ from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
 from bfpga.engines.sparse_cluster.units.process_maps import overlap_add_limits
 from bfpga.verify.check import verify
 
-#: Units of variant B.
+#: Units of variant A.
+SHIFTING: dict[str, Any] = {"cluster_variant": "A"}
+#: Of B.
 INDEXED: dict[str, Any] = {"cluster_variant": "B", "cluster_products": 4}
 #: Of C; of D.
 MERGING: dict[str, Any] = {"cluster_variant": "C", "cluster_products": 6}
@@ -41,12 +43,17 @@ ADDING: dict[str, Any] = {"cluster_variant": "D", "cluster_products": 6}
         ("csim:ap_int", {**ADDING, "cluster_products": 8, "rows": 8, "columns": 3}, 6),
         ("csim:exact", {**ADDING, "cluster_products": 4, "cluster_kernel": 2, "lanes": 2}, 8),
         ("virtual", ADDING, 6),
+        ("csim", SHIFTING, 20),
+        ("csim:exact", {**SHIFTING, "rows": 8, "columns": 3}, 8),
+        ("csim:ap_int", {**SHIFTING, "cluster_queue": 16, "lanes": 1}, 6),
+        ("csim", {**SHIFTING, "cluster_kernel": 2, "cluster_queue": 16, "lanes": 2}, 12),
+        ("virtual", SHIFTING, 6),
     ],
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
     """SC R5, SC R15, SC R34, SC R62, SC R152: no other array is in the kernel, and units go on by themselves. SC R61,
     SC R91, SC R92, SC R93, SC R96, SC R97: units of variant B give the same bits, a weight a step with several values.
-    SC R98, SC R105, SC R112: so do those of C and D, two weights a step."""
+    SC R98, SC R105, SC R112: so do those of C and D, two weights a step. SC R83-R87: and those of A."""
     report = verify([replace(CLUSTER, **changes)], [target], cases)
     assert report.mismatch is None, report.mismatch
     assert report.cases == cases
@@ -64,7 +71,7 @@ def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: i
         CLUSTER, lanes=numbers.lanes, cluster_rows=grid[0], cluster_columns=grid[1], cluster_kernel=numbers.kernel[0],
         cluster_words=numbers.words, cluster_threshold=int(rng.choice([0, 3, 30])),
     )  # fmt: skip
-    expected = kernel_partition(image != 0, config, config.cluster_moves)
+    expected = kernel_partition(image != 0, numbers.kernel, config, config.cluster_moves)
     threshold = work_difference(shape[0], shape[1], 3, config)
     run = run_partition("native", number, image, expected.start, threshold, config.cluster_moves)
     assert (run.moves, run.reached) == (expected.moves, expected.reached)
@@ -88,7 +95,7 @@ def test_joined_pieces_are_those_of_the_partition_process(number: int, seed: int
         shape = tuple(int(rng.integers(each, 19)) for each in lines)
         image = np.where(rng.random((*shape, 3)) < np.linspace(0.05, 0.9, shape[1])[:, None], 1, 0)
         moves = int(rng.choice([0, 2, 256]))
-        expected = kernel_partition(image != 0, config, moves, joined)
+        expected = kernel_partition(image != 0, numbers.kernel, config, moves, joined)
         threshold = work_difference(shape[0], shape[1], 3, config, joined)
         found = run_in_kernel("native", number, image, threshold, moves, joined)
         pieces = overlap_add_limits(expected.partition.rectangles(), numbers, len(found), math.prod(joined))

@@ -8,6 +8,7 @@ from cluster_processes import (
     DATA_STATIONARY,
     INDEXED,
     PACKED,
+    SHIFT_WINDOW,
     ClusterBuild,
     ClusterError,
     ClusterWork,
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_sparse_cluster import convolve, full_grid
 
-from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE
+from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry
@@ -37,7 +38,10 @@ from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 #: Library of the units -> weights of a step, None: all of a kernel; steps from one of a kernel to its next one.
-VARIANTS = {DATA_STATIONARY: (None, SUM_DISTANCE), INDEXED: (1, SUM_DISTANCE), PACKED: (2, MERGE_DISTANCE)}
+VARIANTS = {
+    DATA_STATIONARY: (None, SUM_DISTANCE), INDEXED: (1, SUM_DISTANCE), PACKED: (2, MERGE_DISTANCE),
+    SHIFT_WINDOW: (None, WINDOW_DISTANCE),
+}  # fmt: skip
 #: Bands and pieces of a band of each build.
 GRIDS = ((2, 2), (2, 3), (4, 4))
 

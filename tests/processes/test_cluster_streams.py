@@ -18,6 +18,7 @@ from bfpga.devices.csim import CSimulation
 #: Between processes that every kernel has; and the operands, which credits fill.
 OTHERS = {SEQUENCER, SCRATCHPAD, POST, STORE}
 INDEXED, MERGING = replace(CLUSTER, cluster_variant="B"), replace(CLUSTER, cluster_variant="C")
+SHIFTING = replace(CLUSTER, cluster_variant="A")
 
 
 def own_streams(config: SystolicConfig) -> list[str]:
@@ -25,7 +26,7 @@ def own_streams(config: SystolicConfig) -> list[str]:
     return [stream.name for stream in process_streams(config) if not {stream.source, stream.target} & OTHERS]
 
 
-@pytest.fixture(params=[CLUSTER, INDEXED, MERGING], ids=["E", "B", "C"])
+@pytest.fixture(params=[CLUSTER, INDEXED, MERGING, SHIFTING], ids=["E", "B", "C", "A"])
 def kernel(request: pytest.FixtureRequest) -> Iterator[CSimulation]:
     simulation = CSimulation(request.param)
     yield simulation

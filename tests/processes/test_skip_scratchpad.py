@@ -27,7 +27,7 @@ PADS = (
 def check_chunks(outcome: Outcome, layers: Layers) -> None:
     """Whether chunks are called what they are, each begins with a credit, an operation with all of them."""
     expected = np.array(layers.model.chunks).reshape(outcome.chunks.shape)
-    np.testing.assert_array_equal(outcome.chunks[:, [0, 2, 3]], expected[:, [0, 2, 3]])
+    np.testing.assert_array_equal(outcome.chunks[:, [0, 2, 4]], expected[:, [0, 2, 4]])
     ends = outcome.operands[:, 2] == 1
     np.testing.assert_array_equal(outcome.chunks[ends, 1], expected[ends, 1])
     begins, beat = [], 0

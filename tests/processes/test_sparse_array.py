@@ -20,7 +20,7 @@ CASES: list[tuple[int, Integers]] = [(PYNQ, "native"), *itertools.product(SMALL,
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_sums_equal_integers_at_every_density(number: int, integers: Integers, density: float) -> None:
     """One pixel, single halves, whole runs and a rest; one chunk and several, full or short; words in one slot or two;
-    slices with a window of their own or a common one; all of them in one start."""
+    slices with a window of their own or a common one; lanes of a pixel in one group or apart; all in one start."""
     array = SparseArray.of(number, integers)
     rng = np.random.default_rng(int(100 * density))
     full = array.chunk // array.lanes
@@ -28,6 +28,8 @@ def test_sums_equal_integers_at_every_density(number: int, integers: Integers, d
     operations = [
         array.random(rng, density, 1, 1, 1, 1),
         array.random(rng, density, 1, 3, full + 2, full),
+        array.random(rng, density, 1, 3, 2 * full + 2, full, lanes_apart=True),
+        array.random(rng, density, 1, 1, 1, 1, lanes_apart=True),
         array.random(rng, density, 2, 2, 5, 2),
         array.random(rng, density, most, 1, 3, full, apart=True),
         array.random(rng, density, 2 * most + 3, 2, 5, 4, apart=True),
@@ -50,7 +52,8 @@ def test_random_operations_of_any_size(number: int) -> None:
             steps = int(rng.integers(1, full * 2))
             groups = int(rng.integers(1, 5 * array.passes if number != PYNQ else 9))
             sizes = groups, int(rng.integers(1, 4)), steps, int(rng.integers(1, min(steps, full) + 1))
-            operations.append(array.random(rng, float(rng.random()), *sizes, apart=bool(seed % 2)))
+            apart, lanes_apart = bool(seed % 2), bool(seed // 2 % 2)
+            operations.append(array.random(rng, float(rng.random()), *sizes, apart, lanes_apart))
         result = array.run(operations, 1 + seed % 3, int(rng.integers(0, 7)), int(rng.integers(0, 7)))
         np.testing.assert_array_equal(result.sums, array.expected(operations))
 

@@ -8,11 +8,13 @@ from sparse_arrays import HALVES, Operation, SparseArray
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.skip_array import input_share
-from bfpga.engines.skip_array.activation_cycles import SparseOperation
+from bfpga.engines.skip_array.activation_cycles import ONE_LANE, SparseOperation
 from bfpga.engines.skip_array.input_share import Segment, window_clocks
 
 #: Arrays of tests/cpp/sparse_array.cpp: rows of fewer clocks than a memory's guard, and of more.
 NUMBERS = (1, 3)
+#: The array of a PYNQ-Z2.
+PYNQ = 0
 #: Clocks until a credit of this harness brings a segment: there is no scratchpad.
 HARNESS_CREDIT = 4
 
@@ -28,25 +30,33 @@ def configuration(array: SparseArray) -> SystolicConfig:
 def segments(array: SparseArray, operation: Operation) -> list[Segment]:
     """What groups multiply by in each segment of a window that all slices read."""
     used = operation.window(0) != 0
+    of_word = 1.0
+    if operation.lanes_apart:
+        # The lanes of the only pixel stand for pixels.
+        used, of_word = used[:, :1].swapaxes(1, 3), ONE_LANE
+        used = np.pad(used, ((0, 0), (0, array.columns - array.lanes), (0, 0), (0, 0)))
     passes = -(-len(used) // HALVES)
     padded = np.pad(used, ((0, passes * HALVES - len(used)), (0, 0), (0, 0), (0, 0)))
-    counts = padded.reshape(passes, HALVES * array.columns, operation.steps, array.lanes).sum(axis=3)
+    counts = padded.reshape(passes, HALVES * array.columns, operation.steps, -1).sum(axis=3)
     found = []
     for chunk in operation.chunks():
         for first in range(chunk.start, chunk.stop, array.segment_steps):
             end = min(first + array.segment_steps, chunk.stop)
             part = counts[:, :, first:end]
-            clocks = (part.sum(axis=2) + (part[:, :, -1] == 0)).astype(np.float64)
-            found.append(Segment(clocks[:, None], end - first, end == chunk.stop))
+            clocks = (of_word * part.sum(axis=2) + (part[:, :, -1] == 0)).astype(np.float64)
+            found.append(Segment(clocks[:, None], end - first, end == chunk.stop, min(HALVES, len(used))))
     return found
 
 
 def model(array: SparseArray, operation: Operation) -> int:
     config, parts = configuration(array), segments(array, operation)
-    groups, products = operation.windows.shape[1], len(parts[0].clocks) * operation.steps * array.lanes
+    channels = ONE_LANE if operation.lanes_apart else array.lanes
+    groups, products = operation.windows.shape[1], len(parts[0].clocks) * operation.steps * channels
     share = float(window_clocks(parts, config).mean()) / products
     slices = len(operation.weights)
-    return SparseOperation(config, groups, slices, operation.steps, channels=array.lanes, share=share).clocks
+    return SparseOperation(
+        config, groups, slices, operation.steps, channels=channels, share=share, apart=operation.lanes_apart
+    ).clocks
 
 
 @pytest.mark.parametrize("density", [0.1, 0.4, 0.7, 1.0])
@@ -66,3 +76,22 @@ def test_passes_take_the_clocks_of_the_array(
     clocks = array.run([operation]).clocks - array.run([part]).clocks
     expected = model(array, operation) - model(array, part)
     assert abs(clocks / expected - 1) < 0.05
+
+
+@pytest.mark.parametrize(("density", "of_words"), [(0.1, 1.01), (0.4, 1.01), (0.7, 1.12), (1.0, 1.51)])
+def test_a_pixel_whose_lanes_have_a_group_each_takes_a_clock_for_each_word_of_weights(
+    density: float, of_words: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the array of a PYNQ-Z2, as long as a third of its activations is zero; four clocks without that."""
+    monkeypatch.setattr(input_share, "CREDIT", HARNESS_CREDIT)
+    array = SparseArray.of(PYNQ, "exact")
+    chunk = array.chunk // array.lanes
+    clocks, expected = [], []
+    for slices in (3, 6):
+        operation = array.random(np.random.default_rng(3), density, 1, slices, 4 * chunk, chunk, lanes_apart=True)
+        assert operation.lanes_apart
+        clocks.append(array.run([operation]).clocks)
+        expected.append(model(array, operation))
+    taken, words = clocks[1] - clocks[0], 3 * 4 * chunk
+    assert abs(taken / (expected[1] - expected[0]) - 1) < 0.02
+    assert 0.99 * words <= taken < of_words * words

@@ -32,7 +32,7 @@ SEGMENTS = 4
 def check_segments(outcome: Outcome, layers: Layers) -> None:
     """Whether what passes read of chunks is called what it is, and each segment begins with a credit."""
     expected = np.array(layers.model.chunks).reshape(outcome.chunks.shape)
-    np.testing.assert_array_equal(outcome.chunks[:, [0, 2, 3]], expected[:, [0, 2, 3]])
+    np.testing.assert_array_equal(outcome.chunks[:, [0, 2, 3, 4]], expected[:, [0, 2, 3, 4]])
     ends = outcome.operands[:, 2] == 1
     np.testing.assert_array_equal(outcome.chunks[ends, 1], expected[ends, 1])
     begins, beat = [], 0

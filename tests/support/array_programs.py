@@ -62,7 +62,8 @@ class Program:
         d.output_pixels, d.output_width = place.height * place.width, place.width
         setattr(d, f"{side}_pixel_words", words)
         self._set(d, side, 0, words, place.base)
-        self._set(d, f"{side}_step", 1, words)
+        if side == "input":
+            self._set(d, "input_step", 1, words)
         self._set(d, f"{side}_wrap", place.pitch - place.width, words)
         self.operations.append(KernelOperation(name, d, Transfer(name, 0, place.height)))
 
@@ -169,7 +170,8 @@ class Program:
         setattr(d, f"{side}_pixel_words", words)
         row, column = stride[0] * place.pitch, stride[1]
         self._set(d, side, start, words, place.base)
-        self._set(d, f"{side}_step", column, words)
+        if side == "input":
+            self._set(d, "input_step", column, words)
         self._set(d, f"{side}_wrap", row - d.output_width * column, words)
 
     def _runs(self, d: Descriptor, columns: int, pitch: int, stride: tuple[int, int]) -> tuple[int, int]:

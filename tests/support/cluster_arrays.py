@@ -54,7 +54,7 @@ class ClusterLayer:
             kernel_height=self.weights.shape[1], kernel_width=self.weights.shape[2], stride_y=self.stride[0],
             stride_x=self.stride[1], pad_top=self.padding[0], pad_left=self.padding[2], output_width=width,
             output_pixels=height * width, most_moves=self.moves, work_difference=self.difference,
-            joined_rows=self.joined[0], joined_columns=self.joined[1],
+            joined_rows=self.joined[0], joined_columns=self.joined[1], parts_down=1, parts_across=1,
         )  # fmt: skip
 
     def cells(self, kernel: ClusterKernel) -> np.ndarray:
@@ -107,7 +107,7 @@ def _library(integers: Integers) -> ctypes.CDLL:
 def kernels() -> list[ClusterKernel]:
     """The kernels of the library."""
     found: list[ClusterKernel] = []
-    values = (ctypes.c_int32 * 14)()
+    values = (ctypes.c_int32 * 15)()
     while _library("native").cluster_array_numbers(len(found), values) == 0:
         found.append(ClusterKernel(*values))
     return found

@@ -28,8 +28,9 @@ class ClusterKernel:
     value_bits: int
     weight_bits: int
     accumulator_bits: int
-    products: int  # of a unit of variant B to D; 0: units are of variant E
+    products: int  # of a unit of variant B to D; 0: units are of variant A or E
     weights: int  # of a step: two of variants C and D
+    shifts: int  # 1: units are of variant A
 
     @property
     def cells(self) -> int:
@@ -53,7 +54,7 @@ class _Work(ctypes.Structure):
 def kernels() -> list[ClusterKernel]:
     """The kernels of the library."""
     found: list[ClusterKernel] = []
-    values = (ctypes.c_int32 * 14)()
+    values = (ctypes.c_int32 * 15)()
     while _library("native").cluster_ends_numbers(len(found), values) == 0:
         found.append(ClusterKernel(*values))
     return found

@@ -22,7 +22,14 @@ BUILDS = (
     (UnitNumbers(1, (3, 3), 8, 1024, 16), (2, 4)),
     (UnitNumbers(1, (3, 3), 8, 1024, 16), (1, 2)),
     (UnitNumbers(1, (3, 3), 8, 1024, 16), (2, 2)),
+    (UnitNumbers(2, (3, 3), 8, 64, 16), (2, 2)),
+    (UnitNumbers(3, (2, 3), 8, 128, 16), (2, 3)),
+    (UnitNumbers(4, (3, 3), 8, 64, 16), (4, 4)),
+    (UnitNumbers(1, (1, 1), 8, 256, 16), (3, 1)),
+    (UnitNumbers(1, (5, 5), 8, 64, 16), (2, 4)),
 )
+#: The first build whose pieces own outputs.
+FIRST_HALO = 7
 
 
 @dataclass(frozen=True)
@@ -43,17 +50,26 @@ class _Map(ctypes.Structure):
     )  # fmt: skip
 
 
+def stream_bits(number: int) -> tuple[int, int]:
+    """Bits of the words that go to the partition of a build, and of those that leave it."""
+    bits = (ctypes.c_int32 * 2)()
+    assert library("cluster_partition", "native").cluster_partition_bits(number, bits) == 0
+    return bits[0], bits[1]
+
+
 def run_partition(
-    integers: Integers, number: int, image: np.ndarray, start: Partition, threshold: int, moves: int
-) -> PartitionRun:
-    """image: (rows, columns, channels); threshold: largest difference of work."""
+    integers: Integers, number: int, image: np.ndarray, start: Partition, threshold: int, moves: int,
+    kernel: tuple[int, int] = (1, 1),
+) -> PartitionRun:  # fmt: skip
+    """image: (rows, columns, channels); threshold: largest difference of work; kernel: that a halo is for."""
     numbers, grid = BUILDS[number]
     rows, columns, channels = image.shape
     words = -(-channels // numbers.lanes)
     padded = np.zeros((rows, columns, words * numbers.lanes), np.int32)
     padded[..., :channels] = image
     limits_of_start = [*start.row_limits, *(limit for band in start.column_limits for limit in band)]
-    given = np.array([rows, columns, words, threshold, moves, *limits_of_start], np.int32)
+    halo = kernel if number >= FIRST_HALO else ()
+    given = np.array([rows, columns, words, threshold, moves, *halo, *limits_of_start], np.int32)
     limits, report = np.zeros((grid[0] * grid[1], LIMITS), np.int32), np.zeros(4, np.int32)
     message = ctypes.create_string_buffer(256)
     described = _Map(
@@ -67,11 +83,12 @@ def run_partition(
 
 
 def run_in_kernel(
-    integers: Integers, number: int, image: np.ndarray, threshold: int, moves: int, joined: tuple[int, int] = (1, 1)
-) -> np.ndarray:
+    integers: Integers, number: int, image: np.ndarray, threshold: int, moves: int, joined: tuple[int, int] = (1, 1),
+    kernel: tuple[int, int] = (1, 1),
+) -> np.ndarray:  # fmt: skip
     """Limits (units, 16) of the process as a kernel has it: equal pieces at first, words of channels one by one.
 
-    joined: pieces of the grid, down and across, that are one.
+    joined: pieces of the grid, down and across, that are one. kernel: that a halo is for.
     """
     numbers, grid = BUILDS[number]
     rows, columns, channels = image.shape
@@ -79,7 +96,7 @@ def run_in_kernel(
     padded = np.zeros((rows, columns, words, numbers.lanes), np.int32)
     padded.reshape(rows, columns, -1)[..., :channels] = image
     cells = np.ascontiguousarray(padded.transpose(2, 0, 1, 3))
-    given = np.array([rows, columns, words, threshold, moves, *joined], np.int32)
+    given = np.array([rows, columns, words, threshold, moves, *joined, *kernel], np.int32)
     limits, report = np.zeros((grid[0] * grid[1], LIMITS), np.int32), np.zeros(4, np.int32)
     message = ctypes.create_string_buffer(256)
     described = _Map(

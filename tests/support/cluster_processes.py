@@ -35,8 +35,9 @@ class ClusterWork:
     steps: list[np.ndarray] = field(default_factory=list)
 
 
-#: Library of clusters with units of variant E; of variant B; of C and D.
+#: Library of clusters with units of variant E; of variant B; of C and D; of A.
 DATA_STATIONARY, INDEXED, PACKED = "cluster_processes", "cluster_indexed_processes", "cluster_packed_processes"
+SHIFT_WINDOW = "cluster_shift_window_processes"
 
 
 class ClusterError(AssertionError):

@@ -38,8 +38,9 @@ class UnitRun:
     stalls: int
 
 
-#: Library of the units of variant E; that of variant B; of C and D.
+#: Library of the units of variant E; that of variant B; of C and D; of A.
 DATA_STATIONARY, INDEXED, PACKED = "cluster_units", "cluster_indexed", "cluster_packed"
+SHIFT_WINDOW = "cluster_shift_window"
 
 
 class UnitError(AssertionError):

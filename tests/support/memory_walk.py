@@ -52,17 +52,22 @@ class MemoryWalk:
         elif kind != Operation.WEIGHTS:
             self.compute(operation)
 
+    def steps(self, d: Descriptor, side: str) -> tuple[Address, Address]:
+        """To the next pixel of a row, and besides to the next row. Pixels that are written follow each other."""
+        wrap = getattr(d, f"{side}_wrap_word"), getattr(d, f"{side}_wrap_bank")
+        return (d.input_step_word, d.input_step_bank) if side == "input" else (0, 1), wrap
+
     def transfer(self, operation: KernelOperation, kind: Operation) -> None:
         d, part = operation.descriptor, operation.transfer
         assert part is not None
         side = "output" if kind == Operation.LOAD else "input"
         words = getattr(d, f"{side}_pixel_words")
         address = (getattr(d, f"{side}_word"), getattr(d, f"{side}_bank"))
-        step, wrap = ((getattr(d, f"{side}_{n}_word"), getattr(d, f"{side}_{n}_bank")) for n in ("step", "wrap"))
+        step, wrap = self.steps(d, side)
         spec = self.program.tensors[part.tensor]
         assert d.output_pixels == (part.y1 - part.y0) * spec.width
         assert d.output_pixels % d.output_width == 0
-        assert step == ((0, 1) if self.config.banks > 1 else (words, 0)), "pixels of a row are neighbours"
+        assert self.add(address, step, words) == self.add(address, (0, 1), words), "pixels of a row are neighbours"
         for pixel in range(d.output_pixels):
             y, x = divmod(pixel, spec.width)
             for j in range(words):
@@ -81,7 +86,7 @@ class MemoryWalk:
     def columns(self, d: Descriptor, side: str) -> list[list[tuple[int, int, int, Address]]]:
         """For each group of columns: (column, output row, output column, address) of its valid pixels."""
         words = getattr(d, f"{side}_pixel_words")
-        step, wrap = ((getattr(d, f"{side}_{n}_word"), getattr(d, f"{side}_{n}_bank")) for n in ("step", "wrap"))
+        step, wrap = self.steps(d, side)
         columns = weight_kind(d, self.config).columns
         walked, address = [], (getattr(d, f"{side}_word"), getattr(d, f"{side}_bank"))
         for pixel in range(d.output_pixels):
@@ -157,7 +162,7 @@ class MemoryWalk:
     def write(self, d: Descriptor, node: ArrayNode, tile: Tile, targets: list[tuple[int, int, int, Address]]) -> None:
         first, window = (node.channel_offset + tile.m0) // self.config.lanes, node.window
         for _, y, x, address in targets:
-            row, column = window.first_y + (tile.y0 + y) * window.spread_y, window.first_x + x * window.spread_x
+            row, column = window.first_y + (tile.y0 + y) * window.spread_y, window.first_x + x
             for j in range(-(-d.output_rows // self.config.lanes)):
                 place = self.check((address[0] + j, address[1]))
                 self.memory[place] = (node.output, row, column, first + j)

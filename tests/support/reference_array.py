@@ -81,8 +81,12 @@ class ReferenceKernel:
 
     def _address(self, d: Descriptor, side: str, p: int, kx: int = 0, ky: int = 0) -> tuple[int, int]:
         oy, ox = divmod(p, d.output_width)
-        steps = [(ox + oy * d.output_width, f"{side}_step"), (oy, f"{side}_wrap"), (kx, "tap_x"), (ky, "tap_y")]
+        steps = [(oy, f"{side}_wrap"), (kx, "tap_x"), (ky, "tap_y")]
         word, bank = getattr(d, f"{side}_word"), getattr(d, f"{side}_bank")
+        if side == "input":
+            steps.append((ox + oy * d.output_width, "input_step"))
+        else:  # results of a row follow each other
+            bank += ox + oy * d.output_width
         for count, name in steps:
             word += count * getattr(d, f"{name}_word")
             bank += count * getattr(d, f"{name}_bank")

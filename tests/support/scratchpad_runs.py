@@ -21,7 +21,7 @@ from bfpga.engines.array.cycles import operation_cycles
 Integer = npt.NDArray[np.int32]
 BEATS = 30000
 #: What an operand says of its chunk.
-CHUNK_FLAGS = 4
+CHUNK_FLAGS = 5
 #: A mantissa that may have any value.
 ANYTHING = 999
 
@@ -51,7 +51,7 @@ class ScheduleError(Exception):
 class Outcome:
     """What a scratchpad has sent, and (index, work) of the operations in the order of their ends.
 
-    chunks: opens, closes, single, and apart or leaves of each operand; credits: operands that had gone when each came.
+    chunks: opens, closes, single, leaves and apart of each operand; credits: operands that had gone when each came.
     """
 
     operands: Integer
@@ -135,6 +135,7 @@ class Model:
             passes = [run[first : first + 2] for first in range(0, len(run), 2)]
             for (index, chunk), (number, halves) in itertools.product(enumerate(chunks), enumerate(passes)):
                 marks = [index == 0, index == len(chunks) - 1, len(halves) == 1, number == len(passes) - 1]
+                marks.append(bool(d.flags & Flag.LANES_APART))
                 self._read_steps(d, chunk, halves, source, block, marks)
             for group in run if not d.flags & Flag.MEASURE else []:
                 for word in range(per_block * block, min(per_block * (block + 1), words)):
@@ -162,7 +163,7 @@ class Model:
         for block, first in itertools.product(range(d.blocks), range(0, len(steps), d.chunk_steps)):
             chunk = steps[first : first + d.chunk_steps]
             closes = block == d.blocks - 1 and first + len(chunk) == len(steps)
-            marks = [first == 0, closes, len(halves) == 1, bool(d.flags & Flag.LANES_APART)]
+            marks = [first == 0, closes, len(halves) == 1, False, bool(d.flags & Flag.LANES_APART)]
             self._read_steps(d, chunk, halves, source, block, marks)
 
     def _read(self, d: Descriptor, group: npt.NDArray[np.int64], source: Place, second: Place | None) -> None:
@@ -388,6 +389,8 @@ class Layers:
         config = self.model.config
         chunk = int(self.model.rng.integers(1, 1 + min(steps, config.skip_chunk // config.lanes)))
         fields |= {"chunk_steps": chunk, "chunk_buffers": -(-steps // chunk)}
+        if self.model.rng.random() < 0.3:  # said to the array alone, whatever pixels there are
+            fields["flags"] = fields.get("flags", 0) | int(Flag.LANES_APART)
 
     def _chunks(self, fields: dict[str, int], source: Place) -> int:
         """Chunks of a GEMM for a skip array, put into ``fields``; its output channels."""

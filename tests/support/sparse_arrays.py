@@ -24,7 +24,7 @@ class _Layer(ctypes.Structure):
         ("beats", ctypes.c_int32),
         *((name, ctypes.c_void_p) for name in ("operand", "mine", "control")),
         ("words", ctypes.c_int32),
-        *((name, ctypes.c_void_p) for name in ("weight", "ends")),
+        *((name, ctypes.c_void_p) for name in ("weight", "ends", "apart")),
         *((name, ctypes.c_int32) for name in ("segments", "rarely", "late", "room", "held", "capacity")),
         ("sum", ctypes.c_void_p),
         ("rows", ctypes.c_int32),
@@ -39,11 +39,13 @@ class Operation:
     """A product: windows of groups of pixels (groups, columns, steps, lanes) of each slice, and its weights.
 
     windows: (slices, groups, columns, steps, lanes), or one for all slices; weights: (slices, rows, steps, lanes).
+    lanes_apart: of one pixel, in the first column, whose lanes have a group each.
     """
 
     windows: Integer
     weights: Integer
     chunk_steps: int
+    lanes_apart: bool = False
 
     @property
     def steps(self) -> int:
@@ -110,9 +112,9 @@ class SparseArray:
         beats = [beat for operation in operations for beat in self._beats(operation, slots)]
         operand, mine, control = (np.array(part) for part in zip(*beats, strict=True))
         words = [word for operation in operations for word in self._weights(operation)]
-        weight, ends = (np.array(part) for part in zip(*words, strict=True))
+        weight, ends, apart = (np.array(part) for part in zip(*words, strict=True))
         given = [np.ascontiguousarray(operand, np.int32), *(np.array(part, np.uint8) for part in (mine, control))]
-        weights = [np.ascontiguousarray(weight, np.int32), np.array(ends, np.uint8)]
+        weights = [np.ascontiguousarray(weight, np.int32), *(np.array(part, np.uint8) for part in (ends, apart))]
         capacity = sum(len(operation.weights) * operation.windows.shape[1] for operation in operations) * self.rows
         sums = np.zeros((capacity + 1, self.columns), np.int64)
         message = ctypes.create_string_buffer(256)
@@ -123,11 +125,16 @@ class SparseArray:
         )  # fmt: skip
         failed = library("sparse_array", self.integers).unit_sparse_run(self.number, ctypes.byref(layer))
         assert not failed, message.value.decode()
-        return Result(sums[: layer.rows], layer.credits, layer.clocks)
+        return Result(self._with_pixels(sums[: layer.rows], operations), layer.credits, layer.clocks)
+
+    def _with_pixels(self, sums: Integer, operations: list[Operation]) -> Integer:
+        """Sums of columns that have a pixel; the other columns of operations of one pixel hold anything."""
+        rows = [operation.lanes_apart for operation in operations for _ in self.expected([operation])]
+        return np.where(np.array(rows)[: len(sums), None] & (np.arange(self.columns) > 0), 0, sums)
 
     def _beats(self, operation: Operation, slots: int) -> Iterator[tuple[Integer, Integer, list[bool]]]:
         """Operands, the columns they are for, and what the beats are: fires, first, last, opens, closes, single,
-        leaves, begins a segment. A column takes its word in one of the slots and finds others in the rest."""
+        leaves, apart, begins a segment. A column takes its word in one of the slots and finds others in the rest."""
         rng = np.random.default_rng(0)
         chunks = operation.chunks()
         groups = operation.windows.shape[1]
@@ -137,19 +144,22 @@ class SparseArray:
                 pair = range(first, min(first + HALVES, run.stop))
                 for step, group, slot in itertools.product(chunk, pair, range(slots)):
                     turn = np.arange(self.columns) % slots == slot
+                    if operation.lanes_apart:  # columns without a pixel read something or nothing, and have zeros
+                        turn[1:] &= rng.random(self.columns - 1) < 0.5
                     word = window[group, :, step]
                     last = step == chunk[-1]
                     begins = (step - chunk[0]) % self.segment_steps == 0 and group == pair[0] and slot == 0
                     marks = [slot == slots - 1, step == chunk[0], last]
-                    marks += [chunk == chunks[0], chunk == chunks[-1], len(pair) == 1, pair[-1] == run[-1], begins]
+                    marks += [chunk == chunks[0], chunk == chunks[-1], len(pair) == 1, pair[-1] == run[-1]]
+                    marks += [operation.lanes_apart, begins]
                     yield np.where(turn[:, None], word, rng.permutation(word)), turn, marks
 
-    def _weights(self, operation: Operation) -> Iterator[tuple[Integer, bool]]:
-        """Words of weights (rows, lanes), and whether each is the last one of its chunk."""
+    def _weights(self, operation: Operation) -> Iterator[tuple[Integer, bool, bool]]:
+        """Words of weights (rows, lanes), whether each is the last one of its chunk, whether its lanes are apart."""
         runs = self.runs(operation.windows.shape[1])
         for _, weights, chunk in itertools.product(runs, operation.weights, operation.chunks()):
             for step in chunk:
-                yield weights[:, step], step == chunk[-1]
+                yield weights[:, step], step == chunk[-1], operation.lanes_apart
 
     def expected(self, operations: list[Operation]) -> Integer:
         """Rows of sums: run, slice, group of pixels, row."""
@@ -172,13 +182,18 @@ class SparseArray:
 
     def random(
         self, rng: np.random.Generator, density: float, groups: int, slices: int, steps: int, chunk_steps: int,
-        apart: bool = False,
+        apart: bool = False, lanes_apart: bool = False,
     ) -> Operation:  # fmt: skip
-        """An operation whose activations have a density; ``apart``: each slice has windows of its own."""
+        """An operation whose activations have a density; ``apart``: each slice has windows of its own;
+        ``lanes_apart``: it has one pixel, if it has one group."""
         limit, most = 1 << (self.mantissa_bits - 1), 1 << (self.weight_bits - 1)
         shape = (slices if apart else 1, groups, self.columns, steps, self.lanes)
         extremes = rng.choice([-limit, -1, 1, limit - 1], shape)
         values = np.where(rng.random(shape) < 0.5, extremes, rng.integers(-limit, limit, shape))
         weights = rng.integers(-most, most, (slices, self.rows, steps, self.lanes))
         weights = np.where(rng.random(weights.shape) < 0.3, rng.choice([-most, most - 1], weights.shape), weights)
-        return Operation(values * (rng.random(shape) < density), weights, chunk_steps)
+        values = values * (rng.random(shape) < density)
+        lanes_apart = lanes_apart and groups == 1 and 1 < self.lanes <= self.columns
+        if lanes_apart:
+            values[:, :, 1:] = 0
+        return Operation(values, weights, chunk_steps, lanes_apart)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from bfpga.accelerator.boards import Board
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array.constraints import POSITION_BINS, WIDE_WORDS, findings
+from bfpga.engines.array.counted_resources import estimate_resources
 from bfpga.engines.array.resources import array_dsp
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.kernel_resources import estimate_resources
 
 
 def config_findings(config: SystolicConfig) -> list[Finding]:

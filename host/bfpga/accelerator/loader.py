@@ -219,6 +219,7 @@ def array_config(document: Document, section: ArraySection, board: Board) -> Sys
         position_bins=section.position_bins,
         wide_words=0 if isinstance(section, ClusterArraySection) else section.wide_words,
         count_registers=section.count_registers,
+        compressed_maps=section.compressed_maps,
         ultra_ram=tuple(sorted(set(section.ultra_ram))),
     )
     if isinstance(section, SkipArraySection):
@@ -288,8 +289,9 @@ def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> Syst
         cluster_blocks=section.map_blocks,
         cluster_threshold=section.threshold,
         cluster_moves=section.moves,
-        cluster_variant="E" if section.variant == "A" else section.variant,
+        cluster_variant=section.variant,
         cluster_products=section.products,
+        cluster_form=section.form,
     )
 
 

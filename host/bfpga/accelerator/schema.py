@@ -60,6 +60,9 @@ CountRegisters = Annotated[
     ),
 ]  # fmt: skip
 
+CompressedMaps = Annotated[
+    bool, Field(description="whether tensors may cross the streams without their zeros, those that are shorter so")
+]
 UltraMemories = Annotated[
     list[UltraRam],
     Field(description="memories that are UltraRAM instead of block memories"),
@@ -126,6 +129,7 @@ class SystolicSection(Section):
     )
     hop_columns: int = Field(0, ge=0, le=128, description="columns that share a copy of the weights; 0: all of them")
     count_registers: CountRegisters = 0
+    compressed_maps: CompressedMaps = False
     ultra_ram: UltraMemories = Field([])
 
 
@@ -200,6 +204,7 @@ class SkipArraySection(Section):
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     count_registers: CountRegisters = 0
+    compressed_maps: CompressedMaps = False
     ultra_ram: UltraMemories = Field([])
 
     def refusals(self) -> list[tuple[str, str]]:
@@ -222,15 +227,17 @@ class ClusterArraySection(Section):
     format: FormatSection = Field(description="number format of activations and weights, of 8 mantissa bits at most")
     variant: Literal["A", "B", "C", "D", "E"] = Field(
         "E",
-        description="E: a value meets all weights of a kernel at once; B: several values meet one weight; C, D: half "
-        "as many meet two, and of products for one bank of sums one waits; D first adds those of one cell",
+        description="E: a value meets all weights of a kernel at once; A: all cells of a block meet one weight after "
+        "the other, and sums move below them; B: several values meet one weight; C, D: half as many meet two, and of "
+        "products for one bank of sums one waits; D first adds those of one cell",
     )
     products: int = Field(
         4, ge=1, le=25, description="lanes of a unit of variant B, C or D: values of a block times weights of a round"
     )
     form: Literal["overlap_add", "halo"] = Field(
         "overlap_add",
-        description="whether sums at the border of pieces are added or computed twice; overlap_add is built",
+        description="overlap_add: pieces of a map share no cell, sums at their borders are added; halo: a piece has "
+        "all cells that its outputs need, so several units compute with those at borders",
     )
     grid: GridSize = Field(
         [4, 4], description="rows and columns of pieces of a map: one unit for each piece, at most 32"
@@ -270,20 +277,15 @@ class ClusterArraySection(Section):
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     position_bins: PositionBins = 0
     count_registers: CountRegisters = 0
+    compressed_maps: CompressedMaps = False
     ultra_ram: UltraMemories = Field([])
 
     def refusals(self) -> list[tuple[str, str]]:
         """Values that are possible in models and not in a kernel: keys, and what would be right."""
         found = []
-        if self.variant == "A":
-            text = "is A; must be one of B, C, D, E: A is a model and a C++ unit alone, no kernel has it"
-            found.append(("variant", text))
-        if self.variant == "E" and "products" in self.model_fields_set:
-            text = f"is {self.products}; belongs to variants B to D: a unit of variant E has kernel x kernel products"
+        if self.variant in ("A", "E") and "products" in self.model_fields_set:
+            text = f"is {self.products}; belongs to variants B to D: one of {self.variant} has kernel x kernel products"
             found.append(("products", text))
-        if self.form != "overlap_add":
-            text = f"is {self.form}; must be overlap_add: the partition of a kernel makes pieces that share no cell"
-            found.append(("form", text))
         return found
 
 

@@ -71,7 +71,7 @@ def prune(
     rate: Annotated[
         float,
         typer.Option("--rate", help="Largest step of fine-tuning, as a share of what a layer's weights do."),
-    ] = 0.01,
+    ] = 0.006,
     flip: Annotated[
         bool | None,
         typer.Option(

@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bfpga.cli.output import percent, table
 from bfpga.cli.work import Job
-from bfpga.report.unit_shares import LayerShares, spread, unit_shares
+from bfpga.devices.base import DeviceResult
+from bfpga.report.unit_shares import KERNEL, MODEL, LayerShares, spread, unit_shares
 from bfpga.runtime import input_arrays
 
+EMULATOR = "emulator"
 HEADERS = (
     "layer", "pieces", "slowest / mean, equal pieces", "balanced", "moves", "threshold met", "idlest unit",
     "mean unit",
 )  # fmt: skip
 
 
-def unit_report(job: Job) -> list[dict[str, Any]]:
-    """Print how units share the layers of the first samples, and give it for JSON; nothing without a cluster."""
+def unit_report(job: Job, result: DeviceResult, device: str) -> list[dict[str, Any]]:
+    """Print how units share the layers of the first samples, and give it for JSON; nothing without a cluster.
+
+    What a kernel has told of the run is shown, and what its model says of layers of which none has.
+    """
     if not job.program.config.cuts_maps or job.program.side_by_side > 1:
         return []
-    shares = unit_shares(job.program, input_arrays(job.program, job.samples.inputs))
+    told = result.layers if device != EMULATOR else []
+    shares = unit_shares(job.program, input_arrays(job.program, job.samples.inputs), told)
     if shares:
-        table(f"Units of the cluster, {len(shares[0].moves)} samples", HEADERS, [_row(share) for share in shares])
+        mixed = len({share.source for share in shares}) > 1
+        title = f"Units of the cluster, {len(shares[0].moves)} samples, {_sources(shares, device)}"
+        table(title, HEADERS, [_row(share, mixed and share.source == MODEL) for share in shares])
     return [share.content() for share in shares]
 
 
-def _row(share: LayerShares) -> tuple[str, ...]:
-    """Occupancy is of the time that the slowest unit of each map takes."""
+def _sources(shares: Sequence[LayerShares], device: str) -> str:
+    """Who tells the figures; what equal pieces would have is of the model in any case."""
+    sources = {share.source for share in shares}
+    told = f"told by the kernel of {device}" if KERNEL in sources else "after the model of the kernel"
+    return f"{told}, layers in brackets after its model" if len(sources) > 1 else told
+
+
+def _row(share: LayerShares, brackets: bool) -> tuple[str, ...]:
+    """Occupancy is of the time that the slowest unit of each map takes; brackets: around what others are not."""
     moves, occupancy = share.moves.sum(axis=1).mean(), share.occupancy
+    layer = f"({share.layer})" if brackets else share.layer
     pieces = ", ".join(dict.fromkeys(f"{down} x {across}" for down, across in share.pieces))
     return (
-        share.layer, pieces, f"{spread(share.equal):.2f}", f"{spread(share.balanced):.2f}", f"{moves:.1f}",
-        percent(float(share.reached.mean()), 1), percent(float(occupancy.min()), 1),
+        layer, pieces, f"{spread(share.equal):.2f}", f"{spread(share.balanced):.2f}", f"{moves:.1f}",
+        "-" if share.met is None else percent(share.met, 1), percent(float(occupancy.min()), 1),
         percent(float(occupancy.mean()), 1),
     )  # fmt: skip

@@ -54,7 +54,7 @@ def array_text(config: SystolicConfig) -> str:
         return f"{config.tile_parallel} x {config.tile_columns}"
     if config.has_cluster:
         kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
-        return f"{config.cluster_units} x {config.cluster_products if config.indexes_products else kernel}"
+        return f"{config.cluster_units} x {config.cluster_products if config.lists_taps else kernel}"
     if config.skips_activations and not config.dense_beside:
         return f"{config.skip_groups} x {config.rows}"
     if config.skips_weights:
@@ -273,7 +273,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     content["boards"] = [board.to_dict() for board in result.boards]
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
-    content["units"] = unit_report(job)
+    content["units"] = unit_report(job, result, device)
     print_boards(result)
     if result.measured is not None:
         print_measured(result.measured)
@@ -310,7 +310,8 @@ def comparison_report(job: Job, comparison: Comparison, device: str) -> dict[str
     content["bit_exact"] = comparison.bit_exact
     content["comparison"] = comparison.to_dict()
     if comparison.mismatch is None:
-        counted = f"{comparison.tensors} tensors of {comparison.samples} samples"
+        maps = f", {comparison.maps} maps that were cut" if comparison.maps else ""
+        counted = f"{comparison.tensors} tensors of {comparison.samples} samples{maps}"
         say(f"bit-exact: {device} and {comparison.reference} agree in {counted}, outputs, counters and cycles")
     else:
         say(f"NOT bit-exact: {device} differs from {comparison.reference}: {comparison.mismatch}")

@@ -35,8 +35,9 @@ from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.tensor_factors import fill_mantissas, free_families, takes_factors
 from bfpga.compiler.numbers.weight_formats import check_formats, choose_format
 from bfpga.compiler.options import CompileOptions
-from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.compiler.read.network import Network, read_network
+from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
 from bfpga.compiler.schedule.fitting import misfits
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.schedule.matmul import matmul_reserve, matmul_step
@@ -116,8 +117,10 @@ def compile_network(
     inputs = builder.sampled_inputs()
     fold_inputs(builder.nodes, builder.tensors, graph.inputs, config)
     measure_zeros(builder.array_nodes(), builder.tensors, config, inputs)
+    shares = measured_shares(inputs, builder.tensors, config)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
+    compress([item for step in steps if isinstance(step, LaunchStep) for item in step.operations], shares)
     return Program(
         network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, builder.tensors,
         builder.nodes, setup, steps, {name: graph.shapes[name] for name in graph.inputs},
@@ -166,12 +169,18 @@ def _shared(lowered: Lowered) -> dict[str, str]:
     return {layer.operators[0].name: UNCALIBRATED for layer in lowered.layers if parts[layer.output] > 1}
 
 
+def _has_phases(operator: Operator) -> bool:
+    """Whether an operator is a transposed convolution of several layers, on the array along rows or not."""
+    return operator.type == "ConvTranspose" and max(operator.attributes.get("strides", [1])) > 1
+
+
 def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions) -> Lowered:
     """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
     blocked: dict[str, str] = {}
     if not calibrated:
         joining = [operator for operator in graph.operators if operator.type == "Concat"]
         blocked = {operator.name: UNCALIBRATED for operator in joining if operator.outputs[0] not in graph.grids}
+        blocked.update((operator.name, UNCALIBRATED) for operator in graph.operators if _has_phases(operator))
     while True:
         lowered = lower(graph, config, frozenset(blocked))
         unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}

@@ -40,8 +40,7 @@ COMMANDS = (
         "dilation_x pad_top pad_left input_height input_width channel_words block_step blocks output_rows read_slots "
         "write_slots read_runs write_runs input_pixel_words input_word input_bank input_step_word input_step_bank "
         "input_wrap_word input_wrap_bank tap_x_word tap_x_bank tap_y_word tap_y_bank output_pixel_words output_word "
-        "output_bank output_step_word output_step_bank output_wrap_word output_wrap_bank groups after_loads "
-        "after_results after_stores",
+        "output_bank output_wrap_word output_wrap_bank groups after_loads after_results after_stores",
     ),
     _command(
         "weights",
@@ -78,13 +77,19 @@ _ENTRY_COMMANDS = (
     ),
 )
 #: What processes hear for a sparse cluster: how large the map is that is read; and what the cluster does with it.
-_CLUSTER_COMMANDS = (_with(COMMANDS[0], "map_groups map_cells most_moves"),)
+_CLUSTER_COMMANDS = (
+    _with(
+        COMMANDS[0], "map_groups map_cells most_moves part_words parts_down parts_across read_height read_width"
+    ),
+)
+#: Where maps are cut a STORE brings records of them.
+_TELLING_COMMANDS = (*_CLUSTER_COMMANDS, _with(COMMANDS[3], "told_words"))
 _CLUSTER_COMMAND = _command(
     "array",
     (Operation.GEMM,),
     "flags output_pixels output_width group_columns kernel_height kernel_width stride_y stride_x pad_top pad_left "
     "input_height input_width channel_words blocks map_groups most_moves work_difference map_cells joined_rows "
-    "joined_columns",
+    "joined_columns parts_down parts_across told_words",
 )
 #: The word that a process hears, in the place of a command, of an operation that is skipped: one that it counts.
 SKIPPED = -1
@@ -106,7 +111,7 @@ def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
 def _instead(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
     """What processes hear in the place of those of ``COMMANDS``."""
     if config.has_cluster:
-        return _CLUSTER_COMMANDS
+        return _TELLING_COMMANDS if config.cuts_maps else _CLUSTER_COMMANDS
     return _CHUNK_COMMANDS if config.skips_activations else _ENTRY_COMMANDS if config.skips_weights else ()
 
 

@@ -26,14 +26,18 @@ Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
 #: Which zeros a skip array skips: those of stored weights, or those of activations.
 SkipSource = Literal["weights", "activations"]
 #: How the units of a sparse cluster in the place of the array work.
-ClusterVariant = Literal["B", "C", "D", "E"]
+ClusterVariant = Literal["A", "B", "C", "D", "E"]
+ClusterForm = Literal["overlap_add", "halo"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
 #: Steps from one of a kernel to its next one in a unit of the sparse cluster, at least: what a sum takes; and where a
-#: product may be held back for a clock.
+#: product may be held back for a clock; and where a step takes the clocks in which the window of a kernel leaves, or
+#: more.
 SUM_DISTANCE = 4
 MERGE_DISTANCE = SUM_DISTANCE + 1
+WINDOW_CLOCKS = 4
+WINDOW_DISTANCE = 2
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,10 @@ class SystolicConfig:
     #: ``cluster_lines`` rows and columns at most, and ``cluster_blocks`` blocks of its full grid have room. Pieces are
     #: balanced until they differ by ``cluster_threshold`` percentage points at most, with ``cluster_moves`` moves at
     #: most; 0: they are of equal size. A cluster counts as a skip array of source activations with a group for each
-    #: unit, which reads whole maps as one run. Units of variant E multiply one value by the weights of a kernel; those
-    #: of the others have ``cluster_products`` lanes: B for values of a block of the map and one weight, C and D for
-    #: half as many values and two weights.
+    #: unit, which reads whole maps as one run. Units of variant E multiply one value by the weights of a kernel, those
+    #: of A all cells of a block of the map by one weight; those of the others have ``cluster_products`` lanes: B for
+    #: values of a block and one weight, C and D for half as many values and two weights. Pieces share no cell
+    #: (overlap_add), or each owns outputs and has the cells that these need (halo).
     cluster_rows: int = 0
     cluster_columns: int = 0
     cluster_kernel: int = 3
@@ -107,6 +112,7 @@ class SystolicConfig:
     cluster_threshold: int = 3
     cluster_moves: int = 256
     cluster_variant: ClusterVariant = "E"
+    cluster_form: ClusterForm = "overlap_add"
     cluster_products: int = 4
     #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the
     #: sums of a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose
@@ -118,6 +124,8 @@ class SystolicConfig:
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none.
     count_registers: int = 0
+    #: Whether tensors may cross the streams without their zeros (processes/maps): each as its descriptor says.
+    compressed_maps: bool = False
 
     @cached_property
     def banks(self) -> int:
@@ -191,14 +199,24 @@ class SystolicConfig:
         return self.has_cluster and not self.has_tile
 
     @property
+    def has_halo(self) -> bool:
+        """Whether pieces of the sparse cluster own outputs and share the cells of a halo (SC R29)."""
+        return self.cuts_maps and self.cluster_form == "halo"
+
+    @property
     def indexes_products(self) -> bool:
-        """Whether units of the sparse cluster take values of a block at once: those of variants B, C and D."""
+        """Whether units of the sparse cluster take values of a block at once: those of variants A to D."""
         return self.cuts_maps and self.cluster_variant != "E"
+
+    @property
+    def shifts_window(self) -> bool:
+        """Whether units take all cells of a block, and move their sums below the products: those of variant A."""
+        return self.cuts_maps and self.cluster_variant == "A"
 
     @property
     def lists_taps(self) -> bool:
         """Whether steps of the sparse cluster are weights of single taps, or of two, not all weights of a kernel."""
-        return self.indexes_products or self.has_tile
+        return (self.indexes_products and not self.shifts_window) or self.has_tile
 
     @property
     def merges_products(self) -> bool:
@@ -212,7 +230,9 @@ class SystolicConfig:
 
     @property
     def block_values(self) -> int:
-        """Values of a block that units of variants B, C and D take at once."""
+        """Values of a block that units of variants A to D take at once; of A all cells."""
+        if self.shifts_window:
+            return self.cluster_kernel * self.cluster_kernel
         return self.cluster_products // self.step_weights
 
     @property
@@ -224,14 +244,21 @@ class SystolicConfig:
     @property
     def step_distance(self) -> int:
         """Steps from one of a kernel to its next one, at least."""
+        if self.shifts_window:
+            return WINDOW_DISTANCE
         return MERGE_DISTANCE if self.merges_products else SUM_DISTANCE
+
+    @property
+    def step_clocks(self) -> int:
+        """Clocks of a step at most: units of variant A go through the taps of its kernel."""
+        return max(WINDOW_CLOCKS, self.cluster_kernel * self.cluster_kernel) if self.shifts_window else 1
 
     @property
     def unit_products(self) -> int:
         """Products of a unit of the sparse cluster in a clock."""
         if self.has_tile:
             return self.tile_parallel * self.tile_columns
-        return self.cluster_products if self.indexes_products else self.cluster_kernel * self.cluster_kernel
+        return self.block_values * self.step_weights if self.indexes_products else self.cluster_kernel**2
 
     @property
     def keeps(self) -> bool:
@@ -300,6 +327,11 @@ class SystolicConfig:
         return 1 << (min(self.words_per_beat, self.banks).bit_length() - 1)
 
     @property
+    def map_value_bits(self) -> int:
+        """Bits of what a mask of a compressed map tells of: a mantissa in its container, at least a byte."""
+        return max(8, self.format.container_bits)
+
+    @property
     def packing_shift(self) -> int:
         """Distance of two products that share one DSP (BFP 7): 17 on DSP48E1, 18 on DSP48E2 and DSP58."""
         return 17 if self.dsp == "DSP48E1" else 18
@@ -331,6 +363,6 @@ class SystolicConfig:
         """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""
         return -(-macs * self.rows // self.block_rows(weight_format))
 
-    def terms_limit(self) -> int:
-        """Largest number of products one accumulator holds exactly, one bit kept for the bias (BFP 7)."""
-        return ((1 << (self.accumulator_bits - 2)) - 1) // self.largest_product
+    def terms_limit(self, biased: bool = True) -> int:
+        """Largest number of products one accumulator holds exactly, one bit kept for a bias (BFP 7)."""
+        return ((1 << (self.accumulator_bits - (2 if biased else 1))) - 1) // self.largest_product

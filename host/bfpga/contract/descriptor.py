@@ -56,10 +56,11 @@ class Flag(IntFlag):
     WIDE = 65536  # KEEP, KEPT: accumulators are words of the activation memory, not of the keep buffer
     # Bits 17 to 24 hold two numbers of count registers (contract/predicates.py)
     UNLESS = 33554432  # an operation with a predicate runs where that is false
-    LANES_APART = 67108864  # GEMM on a skip array, channel by channel: a group gets one lane of each word alone
+    LANES_APART = 67108864  # GEMM on a skip array: a group needs one lane of each word, of its kernel or its only pixel
     SLIDES = 134217728  # GEMM of a skip array: a pass reads what its window has beyond that of the pass before
     SKIP_ARRAY = 268435456  # GEMM of a kernel with two arrays: the skip array computes it, not the systolic array
     CLUSTER = 536870912  # GEMM that a sparse cluster in the place of the array computes
+    COMPRESSED = 1073741824  # LOAD, STORE: the tensor crosses the stream without its zeros (docs/compressed-formats.md)
 
 
 class Policy(IntEnum):
@@ -88,7 +89,7 @@ COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
 
 
 def shared(other: str) -> int:
-    """A field of operations on a sparse cluster in the word of one that these do not use: there are no more words."""
+    """A field in the word of one that its operations do not use: there are no more words."""
     number: int = field(default=0, metadata={_SHARES: other})
     return number
 
@@ -139,12 +140,10 @@ class Descriptor:
     tap_x_bank: int = 0
     tap_y_word: int = 0  # next kernel row
     tap_y_bank: int = 0
-    # Output addressing
+    # Output addressing; the pixels of a row follow each other
     output_pixel_words: int = 1
     output_word: int = 0  # address of output pixel 0, channel offset included
     output_bank: int = 0
-    output_step_word: int = 0
-    output_step_bank: int = 0
     output_wrap_word: int = 0
     output_wrap_bank: int = 0
     # Weights and parameters
@@ -179,6 +178,8 @@ class Descriptor:
     map_cells: int = 0  # cells of the map
     joined_rows: int = 0  # pieces of the grid that are one, down
     joined_columns: int = 0  # and across: their units take turns
+    part_words: int = 0  # words of channels that a part of the kernel reads; channel_words are those of all parts
+    told_words: int = 0  # of the record of its map; STORE: of records behind the tensor (engines/skip_array/records.py)
     # What of its start must be finished before the operation may begin (docs/kernel.md)
     groups: int = 0  # groups of output pixels that the columns compute together
     after_loads: int = 0  # LOADs, before it uses the activation memory
@@ -190,6 +191,10 @@ class Descriptor:
     map_groups: int = shared("chunk_steps")  # groups of `columns` cells of the map
     most_moves: int = shared("chunk_buffers")  # of limits of pieces; 0: they are of equal size
     work_difference: int = shared("entry_words")  # of two pieces that is let be, in counts
+    parts_down: int = shared("weight_words")  # parts of a kernel of kernel_height rows each, dilation_y apart
+    parts_across: int = shared("parameter_rows")  # and across
+    read_height: int = shared("second_slot")  # rows of the input from the map's first one on; others are zero
+    read_width: int = shared("wide_word")  # and columns
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""
@@ -204,7 +209,7 @@ class Descriptor:
         return Descriptor(**{name: int(word) for name, word in zip(names, words, strict=False)})
 
 
-#: Fields without a word of their own, which a sparse cluster has -> the field whose word it is.
+#: Fields without a word of their own, which kernels with a sparse cluster have -> the field whose word it is.
 SHARED_WORDS: dict[str, str] = {
     item.name: item.metadata[_SHARES] for item in fields(Descriptor) if _SHARES in item.metadata
 }

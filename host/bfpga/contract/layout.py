@@ -31,7 +31,7 @@ from bfpga.formats.block_format import Status
 
 #: Version of what the mapping does not hold: what a field means, how numbers are packed into words. It rises with every
 #: such change; tests/contract/test_layout.py finds changes of packed bytes.
-VERSION = 4
+VERSION = 5
 #: Numbers of descriptor fields and bits of fields and registers, rendered into C++ under the same names.
 ENUMERATIONS: tuple[type[IntEnum], ...] = (Operation, Function, Policy, LeadRule)
 BITS: tuple[type[IntFlag], ...] = (Flag, Status)

@@ -26,8 +26,14 @@ PARTITION, DISTRIBUTOR, STEP_MAKER, BROADCAST, COLLECTOR, GRID_SUMS = CLUSTER = 
 #: The process of a tile in the place of the array, beside those of a sparse cluster that make steps and keep sums.
 TILE = "tile"
 
+#: The processes of compressed maps, in front of the sequencer and behind the store process.
+MAP_SPLITTER, MAP_EXPANDER, MAP_COMPRESSOR, MAP_JOINER = MAPS = (
+    "map_splitter", "map_expander", "map_compressor", "map_joiner",
+)  # fmt: skip
 #: Streams from and to the host, each with the process that reads or writes it. The registers are the sequencer's.
 HOST_STREAMS = {INPUT_STREAM: SEQUENCER, WEIGHT_STREAM: WEIGHTS, OUTPUT_STREAM: STORE}
+#: The same of a kernel with compressed maps.
+MAP_STREAMS = {**HOST_STREAMS, INPUT_STREAM: MAP_SPLITTER, OUTPUT_STREAM: MAP_JOINER}
 #: Bits of a word of a command, of a report and of an exponent.
 COMMAND_BITS = 32
 #: Operations that may wait in the commands of a process.
@@ -41,9 +47,13 @@ AWAITED_PASSES = 16
 #: come only when all results of windows are back; rows of parameters ahead of their sums, as many as a block of memory
 #: has.
 SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 5, 64, 1024
-#: Of a sparse cluster: bits of a map to cut, of the limits of a piece, of a map to compute, of the outputs of a map;
-#: steps that wait for a unit; words of operands for which there is room before a credit, for each column.
-PARTITION_BITS, LIMITS_BITS, MAP_BITS, OUTPUT_BITS, CLUSTER_AHEAD, COLUMN_OPERANDS = 74, 132, 63, 102, 64, 8
+#: Of a sparse cluster: bits of a map to cut, besides with a halo, of the limits of a piece without the turns of its
+#: units, of a map to compute, of the outputs of a map; steps that wait for a unit; words of operands for which there is
+#: room before a credit, for each column.
+PARTITION_BITS, HALO_BITS, LIMITS_BITS, MAP_BITS, OUTPUT_BITS = 95, 6, 132, 64, 102
+CLUSTER_AHEAD, COLUMN_OPERANDS = 64, 8
+#: Words of records of maps that may wait for a STORE: a block of memory.
+TOLD_WORDS = 1024
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
@@ -88,8 +98,18 @@ def process_function(process: str) -> str:
     return TOP_FUNCTION if process == SEQUENCER else f"bfpga_{process}"
 
 
+def host_streams(config: SystolicConfig) -> dict[str, str]:
+    """The streams from and to the host, each with the process of a kernel that reads or writes it."""
+    return MAP_STREAMS if config.compressed_maps else HOST_STREAMS
+
+
 def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
+    return (*_computing_processes(config), *(MAPS if config.compressed_maps else ()))
+
+
+def _computing_processes(config: SystolicConfig) -> tuple[str, ...]:
+    """Those that a kernel has whether its maps are compressed or not."""
     if config.has_tile:
         return (*PROCESSES, STEP_MAKER, TILE, GRID_SUMS)
     if config.has_cluster:
@@ -105,7 +125,7 @@ def cluster_units(config: SystolicConfig) -> tuple[str, ...]:
 
 
 def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
-    """The processes in front of units of variants B, C and D, which put micro-tiles together."""
+    """The processes in front of units of variants A to D, which put micro-tiles together."""
     return tuple(f"gather_{unit}" for unit in range(config.cluster_units if config.indexes_products else 0))
 
 
@@ -159,6 +179,21 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
         yield ProcessStream("counts", POST, SEQUENCER, COMMAND_BITS, WAITING_COUNTS)
     for process in (SCRATCHPAD, WEIGHTS, POST, STORE):
         yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
+    if config.compressed_maps:
+        yield from _map_streams(config)
+
+
+def _map_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+    """The streams around the processes of compressed maps; bits as in bfpga/processes/maps/beats.hpp."""
+    beat = config.stream_bits
+    chunk = beat + 3
+    yield ProcessStream("map_masks", MAP_SPLITTER, MAP_EXPANDER, chunk, SHALLOW)
+    yield ProcessStream("map_values", MAP_SPLITTER, MAP_EXPANDER, beat, SHALLOW)
+    yield ProcessStream("input_beats", MAP_EXPANDER, SEQUENCER, beat, SHALLOW)
+    yield ProcessStream("output_beats", STORE, MAP_COMPRESSOR, beat + 4, SHALLOW)
+    yield ProcessStream("stored_masks", MAP_COMPRESSOR, MAP_JOINER, chunk, SHALLOW)
+    # All values of a chunk come before its masks, beside the last ones of the chunk before.
+    yield ProcessStream("stored_values", MAP_COMPRESSOR, MAP_JOINER, beat, max(SHALLOW, config.map_value_bits + 1))
 
 
 def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
@@ -202,16 +237,21 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     piece, step = cell + place + 2 * phase + 5, taps * config.weight_bits + (config.rows - 1).bit_length() + 4
     block = taps * config.accumulator_bits
     lane = max(1, (config.lanes - 1).bit_length())
-    tile = config.block_values * (config.format.mantissa_bits + 2 * phase) + lane + place + 6
+    # Of all cells of a block none says where it is.
+    value = config.format.mantissa_bits + (0 if config.shifts_window else 2 * phase)
+    tile = config.block_values * value + lane + place + 6
     yield ProcessStream("kernels", ARRAY, STEP_MAKER, COMMAND_BITS, SHALLOW)
     yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
     if config.has_tile:
         yield from _tile_streams(cell, step, block)
         return
-    yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS, SHALLOW)
+    yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS + HALO_BITS * config.has_halo, SHALLOW)
     yield ProcessStream("counted", ARRAY, PARTITION, cell, SHALLOW)
-    yield ProcessStream("limits", PARTITION, DISTRIBUTOR, LIMITS_BITS, SHALLOW)
-    yield ProcessStream("grid_limits", PARTITION, COLLECTOR, LIMITS_BITS, SHALLOW)
+    limits = LIMITS_BITS + 2 * config.cluster_units.bit_length()
+    yield ProcessStream("limits", PARTITION, DISTRIBUTOR, limits, SHALLOW)
+    yield ProcessStream("grid_limits", PARTITION, COLLECTOR, limits, SHALLOW)
+    yield ProcessStream("cuts", PARTITION, DISTRIBUTOR, COMMAND_BITS, SHALLOW)
+    yield ProcessStream("told", DISTRIBUTOR, STORE, COMMAND_BITS, TOLD_WORDS)
     yield ProcessStream("maps", ARRAY, DISTRIBUTOR, MAP_BITS, SHALLOW)
     yield ProcessStream("grid_maps", ARRAY, COLLECTOR, MAP_BITS, SHALLOW)
     yield ProcessStream("cells", ARRAY, DISTRIBUTOR, cell, SHALLOW)

@@ -109,7 +109,7 @@ class Window:
     """Geometry of convolution and pooling.
 
     A negative padding leaves out the first rows or columns of the input. Output pixel (y, x) is pixel (first_y +
-    spread_y * y, first_x + spread_x * x) of the tensor: layers that share one may interleave their pixels.
+    spread_y * y, first_x + x) of the tensor: layers that share one may interleave their rows.
     """
 
     kernel_height: int = 1
@@ -123,14 +123,13 @@ class Window:
     output_height: int = 1
     output_width: int = 1
     spread_y: int = 1
-    spread_x: int = 1
     first_y: int = 0
     first_x: int = 0
 
     @property
     def spread(self) -> bool:
         """Whether the output pixels are not all neighbours, or not the first ones of their tensor."""
-        return (self.spread_y, self.spread_x, self.first_y, self.first_x) != (1, 1, 0, 0)
+        return (self.spread_y, self.first_y, self.first_x) != (1, 0, 0)
 
     def tensor_rows(self, y0: int, y1: int) -> tuple[int, int]:
         """Rows [first, last) of the tensor that output rows [y0, y1) lie in."""
@@ -147,8 +146,7 @@ class Window:
         """Rows and columns of the tensor that rows y0, y0 + step, ... and columns [x0, x1) of the output are."""
         rows = slice(self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1,
                      step * self.spread_y)  # fmt: skip
-        columns = slice(self.first_x + x0 * self.spread_x, self.first_x + (x1 - 1) * self.spread_x + 1, self.spread_x)
-        return rows, columns
+        return rows, slice(self.first_x + x0, self.first_x + x1)
 
 
 @dataclass
@@ -303,11 +301,15 @@ def own_weights(node: Node) -> bool:
 
 @dataclass
 class Transfer:
-    """Rows [y0, y1) of a tensor that an operation loads from or stores to the host."""
+    """Rows [y0, y1) of a tensor that an operation loads from or stores to the host.
+
+    share: of a tensor that travels without its zeros, its beats by those with them, on calibration samples.
+    """
 
     tensor: str
     y0: int
     y1: int
+    share: float = 1.0
 
 
 @dataclass

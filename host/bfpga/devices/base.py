@@ -13,6 +13,7 @@ from bfpga.contract.program import BlockTensor
 from bfpga.devices.health import BoardHealth
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.array.arithmetic import LayerCounters
+from bfpga.engines.skip_array.records import MapRecords
 
 HostArray = npt.NDArray[Any]
 
@@ -23,6 +24,8 @@ class LayerResult:
 
     choices: of a layer that is computed in one of two ways (contract/predicates.py), for each sample whether there was
     more than the threshold; None of other layers.
+    maps: of a layer that a sparse cluster computes, what became of the maps of its operations, as the kernel tells it;
+    of the emulator what a kernel would tell, in a run with a trace.
     """
 
     name: str
@@ -31,6 +34,7 @@ class LayerResult:
     cycles: int = 0
     counters: LayerCounters | None = None
     choices: tuple[bool, ...] | None = None
+    maps: MapRecords | None = None
 
 
 @dataclass

@@ -10,13 +10,16 @@ import numpy.typing as npt
 
 from bfpga.contract.program import BlockTensor, HostNode, Program
 from bfpga.devices.base import DeviceResult
+from bfpga.engines.skip_array.records import MapRecords
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference. kind: `exponent`, `mantissa`, `output`, `counters`, `cycles` or `choices`.
+    """The first difference. kind: `exponent`, `mantissa`, `output`, `counters`, `cycles`, `choices`
+    or `maps`.
 
-    index: (sample,) for exponents, (sample, row, column, channel) for mantissas, in the value's layout for outputs.
+    index: (sample,) for exponents, (sample, row, column, channel) for mantissas, in the value's layout for outputs,
+    (sample, map) for maps: what the kernel tells of how it has cut one (engines/skip_array/records.py).
     """
 
     kind: str
@@ -45,6 +48,16 @@ class Comparison:
     mismatch: Mismatch | None
 
     @property
+    def maps(self) -> int:
+        """Maps of which both runs tell how they were cut and shared out."""
+        got = {layer.name: layer.maps for layer in self.got.layers}
+        return sum(
+            layer.maps.moves.size
+            for layer in self.expected.layers
+            if layer.maps is not None and got[layer.name] is not None
+        )
+
+    @property
     def bit_exact(self) -> bool:
         return self.mismatch is None
 
@@ -55,6 +68,7 @@ class Comparison:
             "reference": self.reference,
             "samples": self.samples,
             "tensors_compared": self.tensors,
+            "maps_compared": self.maps,
             "bit_exact": self.bit_exact,
             "mismatch": None if self.mismatch is None else {**asdict(self.mismatch), "text": str(self.mismatch)},
             "cycles": {"expected": self.expected.cycles, "got": self.got.cycles},
@@ -104,9 +118,23 @@ def _layers(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
             return Mismatch("cycles", layer.name, "", (), layer.cycles, other.cycles)
         if layer.choices != other.choices:
             return Mismatch("choices", layer.name, "", (), layer.choices, other.choices)
+        if layer.maps is not None and other.maps is not None:
+            found = _maps(layer.name, layer.maps, other.maps)
+            if found is not None:
+                return found
     if expected.cycles != got.cycles:
         return Mismatch("cycles", "", "", (), expected.cycles, got.cycles)
     return None
+
+
+def _maps(layer: str, expected: MapRecords, got: MapRecords) -> Mismatch | None:
+    """The first map that was not cut alike, or not shared out alike."""
+    index = _first_difference(expected.words, got.words)
+    if index is None:
+        return None
+    if not index:
+        return Mismatch("maps", layer, "", (), f"shape {expected.words.shape}", f"shape {got.words.shape}")
+    return Mismatch("maps", layer, "", index[:2], expected.text(*index[:2]), got.text(*index[:2]))
 
 
 def _first_difference(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> tuple[int, ...] | None:

@@ -27,6 +27,7 @@ from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
 from bfpga.devices.library_cache import cached_library
 from bfpga.engines.array import streams
+from bfpga.engines.array.map_streams import MapStreams
 from bfpga.errors import DeviceError, ToolError
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 
@@ -171,6 +172,7 @@ class CSimulation:
     ) -> None:
         self.config = config
         self.integers: Integers = integers
+        self._maps = MapStreams.of(config)
         self._library = load_library(build(config, integers, name, digest, flags))
         self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
         self._kernel: int | None = create_kernel(self._library)
@@ -252,7 +254,7 @@ class CSimulation:
     def run_packet(
         self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
     ) -> KernelResult:
-        """One kernel start on raw streams; ``capacity``: bytes the output may have.
+        """One kernel start on plain streams; ``capacity``: bytes the output may have.
 
         DeviceError with the kernel's sentence if it stops (a stream that is empty, a descriptor that breaks a rule) or
         leaves input unread or its output without an end.
@@ -260,6 +262,9 @@ class CSimulation:
         if self._kernel is None:
             raise DeviceError("the simulated kernel is closed")
         read, weight_words = np.frombuffer(packet, np.uint8), np.frombuffer(weights, np.uint8)
+        if self._maps is not None:
+            capacity = self._maps.most_output(packet, descriptors)
+            read = self._maps.sent(packet, descriptors)
         output = np.zeros(max(capacity, 1), np.uint8)
         cycles = np.zeros(max(descriptors, 1), np.uint32)
         run = RunRecord(
@@ -276,8 +281,9 @@ class CSimulation:
         if self._library.bfpga_run(self._kernel, ctypes.byref(run)):
             raise DeviceError(f"C simulation stopped: {run.error.decode(errors='replace')}")
         self._check_finished(run)
+        stored = output[: run.output_bytes].tobytes()
         return KernelResult(
-            output=output[: run.output_bytes].tobytes(),
+            output=stored if self._maps is None else self._maps.received(stored, packet, descriptors),
             cycles=run.cycles,
             operation_cycles=cycles[:descriptors].tolist(),
             overflow=run.overflows,

@@ -28,6 +28,7 @@ from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.accumulators import Block, activation_products, scaled_products
 from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
+from bfpga.engines.sparse_cluster.partition.map_records import layer_records
 from bfpga.errors import ToolError
 from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import RunTimeChoices
@@ -108,9 +109,12 @@ class Emulator:
         checked = check_inputs(self.program, inputs)
         if self.native is not None and not self._probed:
             self._probe(checked)
-        return self._compute(checked, self.native, trace)
+        return self._compute(checked, self.native, trace, trace and self.program.config.cuts_maps)
 
-    def _compute(self, inputs: Mapping[str, HostArray], native: NativeRoute | None, trace: bool) -> DeviceResult:
+    def _compute(
+        self, inputs: Mapping[str, HostArray], native: NativeRoute | None, trace: bool, cuts: bool = False
+    ) -> DeviceResult:
+        """cuts: whether it is told how a cluster's kernel would cut and share out its maps."""
         values = Values(self.program, inputs)
         result = DeviceResult({}, values.samples)
         measured = {name for name, slot in self._measurable if not self.registers.in_use(slot)}
@@ -133,6 +137,9 @@ class Emulator:
             result.layers.append(self._layer_result(index, node, counters, values, measured))
             if tensors is not None and isinstance(node, ArrayNode):
                 self._choose(node, tensors, told, result.layers[-1])
+                if cuts and node.kind == "gemm":
+                    x = tensors.get(node.inputs[0]) or values.on_array(node.inputs[0])
+                    result.layers[-1].maps = layer_records(node, np.asarray(x.mantissa) != 0, self.program.config)
             for name in self._last_uses[index]:
                 values.drop(name)
         result.cycles = sum(layer.cycles for layer in result.layers)

@@ -6,7 +6,7 @@ keeps weights and policy slots from start to start; tensors cross the streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -43,6 +43,8 @@ from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.engines.array.pitch import split
 from bfpga.engines.array.streams import pack_parameters, pack_weights
 from bfpga.engines.output.exponents import LEARNING
+from bfpga.engines.skip_array.records import MapRecords
+from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import RunTimeChoices
 from bfpga.program.places import place_of
 
@@ -75,6 +77,8 @@ class Tally:
     cycles: dict[str, int] = field(default_factory=dict)
     counters: dict[str, LayerCounters] = field(default_factory=dict)
     measured: MeasuredClocks | None = None
+    #: Of each layer the records of its maps, sample after sample (engines/skip_array/records.py).
+    maps: dict[str, list[Int64Array]] = field(default_factory=dict)
     #: Of each sample what count registers told, a bit each; the last one's while samples are run one by one.
     choices: list[int] = field(default_factory=list)
 
@@ -86,6 +90,11 @@ class Tally:
             self.cycles[operation.layer] = self.cycles.get(operation.layer, 0) + cycles
         for layer in {operation.layer for operation in operations}:
             self.counters.setdefault(layer, LayerCounters())
+
+    def tell(self, records: Iterable[tuple[str, Int64Array]]) -> None:
+        """Note records of maps, each with its layer."""
+        for layer, record in records:
+            self.maps.setdefault(layer, []).append(record)
 
     def count(self, layer: str, result: KernelResult) -> None:
         counters = self.counters[layer]
@@ -207,7 +216,10 @@ class KernelDevice:
         if isinstance(node, HostNode):
             return LayerResult(node.name, "host")
         counters = tally.counters.get(node.name) if trace else None
-        return LayerResult(node.name, place_of(node), samples * node.macs, tally.cycles.get(node.name, 0), counters)
+        cycles = tally.cycles.get(node.name, 0)
+        layer = LayerResult(node.name, place_of(node), samples * node.macs, cycles, counters)
+        layer.maps = _maps(node, tally, samples)
+        return layer
 
     def _run_sample(self, values: Values, tally: Tally, trace: _Trace | None, seconds: dict[str, float]) -> None:
         if trace is not None:
@@ -243,6 +255,7 @@ class KernelDevice:
         if trace is None:
             result = self.kernel.run_operations(operations, values.array)
             tally.add(operations, result)
+            tally.tell(result.records)
             _told(tally, result)
         else:
             self._traced(operations, values, tally, trace)
@@ -255,6 +268,7 @@ class KernelDevice:
         for start in _starts(operations):
             result = self.kernel.run_operations([_packet(operation) for operation in start], values.array)
             tally.add(start, result)
+            tally.tell(result.records)
             if start[0].descriptor.operation in ARRAY_OPERATIONS:
                 tally.count(start[0].layer, result)
             for operation, cycles in zip(start, result.operation_cycles or [], strict=True):
@@ -270,8 +284,7 @@ class KernelDevice:
     def _read_back(self, operation: KernelOperation, node: ArrayNode, tile: Tile, trace: _Trace) -> KernelResult:
         """What an operation has computed goes to the traced tensor."""
         x0, x1 = tile.columns(node.window.output_width)
-        width = _reach(node, x1 - x0)
-        scratch = {node.output: _empty(self.program, node.output, tile.rows, width)}
+        scratch = {node.output: _empty(self.program, node.output, tile.rows, x1 - x0)}
         result = self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
         _copy(scratch[node.output], trace.of_sample(node.output), node, tile)
         return result
@@ -315,6 +328,14 @@ class KernelDevice:
         return result
 
 
+def _maps(node: ArrayNode | MatMulNode, tally: Tally, samples: int) -> MapRecords | None:
+    """The records of a layer; None unless there is one for each operation and sample."""
+    records, operations = tally.maps.get(node.name, []), len(node.tiles) if isinstance(node, ArrayNode) else 0
+    if not records or len(records) != samples * operations:
+        return None
+    return MapRecords(np.array(records, np.int64).reshape(samples, operations, -1))
+
+
 def _told(tally: Tally, result: KernelResult) -> None:
     """Note what count registers told of the sample that is run."""
     tally.choices[-1:] = result.choices[-1:] or tally.choices[-1:]
@@ -347,13 +368,8 @@ def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, tile: Tile)
     channels = slice(node.channel_offset + tile.m0, node.channel_offset + tile.m1)
     x0, x1 = tile.columns(node.window.output_width)
     rows, columns = node.window.pixels_of(tile.y0, tile.y1, tile.step, x0, x1)
-    target.mantissa[-1, rows, columns, channels] = source.mantissa[0, :, :: node.window.spread_x, channels]
+    target.mantissa[-1, rows, columns, channels] = source.mantissa[0, :, :, channels]
     target.exponent[-1] = source.exponent[0]
-
-
-def _reach(node: ArrayNode, columns: int) -> int:
-    """Columns of the tensor from the first to the last one of a layer's output columns."""
-    return (columns - 1) * node.window.spread_x + 1
 
 
 def _starts(operations: Sequence[KernelOperation]) -> list[list[KernelOperation]]:
@@ -379,26 +395,19 @@ def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Pr
     """The STORE that reads back what an operation has written, with the channels and the pixels beside it."""
     done = operation.descriptor
     before = (node.channel_offset + tile.m0) // program.config.lanes
-    wrap = done.output_wrap_word, done.output_wrap_bank
-    step, width = (done.output_step_word, done.output_step_bank), _reach(node, done.output_width)
-    if node.window.spread_x > 1:
-        # A STORE moves neighbours.
-        banks, words = program.config.banks, done.output_pixel_words
-        between = done.output_width * node.window.spread_x - width
-        wrap = split(program.config, wrap[0] // words * banks + wrap[1] + between, words)
-        step = split(program.config, 1, words)
+    step = split(program.config, 1, done.output_pixel_words)
     store = Descriptor(
         operation=Operation.STORE,
         flags=int(Flag.END_PACKET),
         input_slot=done.output_slot,
-        output_pixels=done.output_pixels // done.output_width * width,
-        output_width=width,
+        output_pixels=done.output_pixels,
+        output_width=done.output_width,
         input_pixel_words=done.output_pixel_words,
         input_word=done.output_word - before,
         input_bank=done.output_bank,
         input_step_word=step[0],
         input_step_bank=step[1],
-        input_wrap_word=wrap[0],
-        input_wrap_bank=wrap[1],
+        input_wrap_word=done.output_wrap_word,
+        input_wrap_bank=done.output_wrap_bank,
     )
     return KernelOperation(operation.layer, store, Transfer(node.output, 0, tile.rows))

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.engines.array.map_streams import MapStreams
+from bfpga.formats.arrays import Int64Array
 
 #: Bytes of a stream; an array is contiguous.
 Octets = bytes | npt.NDArray[np.uint8]
@@ -20,7 +22,8 @@ class KernelStart:
 
     The weight stream is ``weights``, sent ``weight_repeats`` times; starts that give the same object let a board keep
     it in its memory. ``output_bytes``: length of the output stream, one packet. ``predicted_cycles``: the most
-    that the cycle model says, 0 if unknown.
+    that the cycle model says, 0 if unknown. ``maps``: what turns these plain streams into those that a kernel with
+    compressed maps reads and writes; checksums and ``output_bytes`` are of the plain ones.
     """
 
     descriptors: int
@@ -30,6 +33,7 @@ class KernelStart:
     output_bytes: int = 0
     clear_policies: bool = False
     predicted_cycles: int = 0
+    maps: MapStreams | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class KernelResult:
     checksums: tuple[int, int, int] = (0, 0, 0)
     #: What count registers told with each stored tensor, a bit each; empty where nobody has looked.
     choices: tuple[int, ...] = ()
+    #: Records of maps that operations told, each with its layer; empty of most kernels, and where nobody looked.
+    records: tuple[tuple[str, Int64Array], ...] = ()
     #: What a clock counter measured; None where there is none.
     measured: MeasuredClocks | None = None
 

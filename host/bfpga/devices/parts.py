@@ -10,6 +10,7 @@ from bfpga.contract.program import BlockTensor, HostNode, Program
 from bfpga.devices.base import DeviceResult, LayerResult
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.output.exponents import LEARNING
+from bfpga.engines.skip_array.records import MapRecords
 
 
 def learns(program: Program) -> bool:
@@ -64,4 +65,6 @@ def _joined_layer(parts: list[LayerResult]) -> LayerResult:
             if result.counters is None:
                 result.counters = type(part.counters)()
             result.counters.include(part.counters)
+    maps = [part.maps.words for part in parts if part.maps is not None]
+    result.maps = MapRecords(np.concatenate(maps)) if len(maps) == len(parts) else None
     return result

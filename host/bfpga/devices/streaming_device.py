@@ -16,14 +16,26 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.predicates import predicate_of
-from bfpga.contract.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program, own_weights
+from bfpga.contract.program import (
+    BlockTensor,
+    HostNode,
+    HostStep,
+    KernelOperation,
+    LaunchStep,
+    Program,
+    Transfer,
+    own_weights,
+)
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array import streams
+from bfpga.engines.array.map_streams import MapStreams
+from bfpga.engines.skip_array.records import waits_for_store
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
@@ -36,6 +48,13 @@ START_BYTES = 1 << 18
 START_SAMPLES = 32
 #: Weight streams that are kept joined, one for each start of a sample.
 KEPT_STREAMS = 256
+#: The STORE of a start that would have none: of one word, for the records behind it.
+ASKED = "records of maps"
+ASKING = KernelOperation(
+    ASKED,
+    Descriptor(operation=int(Operation.STORE), flags=int(Flag.END_PACKET), output_pixels=1),
+    Transfer(ASKED, 0, 1),
+)
 
 
 class OperationStarts:
@@ -46,6 +65,7 @@ class OperationStarts:
         self.config = config
         self._weights: OrderedDict[tuple[int, ...], _JoinedWeights] = OrderedDict()
         self._schedules: Schedules = {}
+        self._maps = MapStreams.of(config)
         #: What count registers told last.
         self._told: tuple[int, ...] = (0,)
 
@@ -57,6 +77,8 @@ class OperationStarts:
         clear_policies: bool = False,
     ) -> KernelResult:
         """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``)."""
+        if waits_for_store(operations, self.config):
+            return self._run_asked(operations, tensors, sample, clear_policies)
         self.kernel.begin(
             KernelStart(
                 descriptors=len(operations),
@@ -65,12 +87,14 @@ class OperationStarts:
                 output_bytes=streams.output_bytes(operations, self.config),
                 clear_policies=clear_policies,
                 predicted_cycles=sum(longest_clocks(self.config, operation) for operation in operations),
+                maps=self._maps,
             )
         )
         result = self.kernel.finish()
         stored = streams.decode_output(operations, self.config, result.output)
         streams.write_rows(stored, tensors, sample)
-        result = replace(result, choices=tuple(part.choices for part in stored))
+        records = streams.told_records(operations, self.config, stored)
+        result = replace(result, choices=tuple(part.choices for part in stored), records=records)
         told = (result.choices or self._told)[-1:]
         result = with_schedule(result, operations, self.config, self._schedules, choices=told)
         self._told = told
@@ -78,6 +102,21 @@ class OperationStarts:
         known = [work_of(self.config, item.descriptor, one, told[0])
                  for item, one in zip(operations, clocks, strict=True)]  # fmt: skip
         return shared_cycles(result, known)
+
+    def _run_asked(
+        self,
+        operations: Sequence[KernelOperation],
+        tensors: Mapping[str, BlockTensor],
+        sample: int,
+        clear_policies: bool,
+    ) -> KernelResult:
+        """A start that stores nothing, with a STORE that brings the records of its maps; that counts no clocks."""
+        scratch = BlockTensor(np.zeros((sample + 1, 1, 1, self.config.lanes), np.int32), np.zeros(sample + 1, np.int32))
+        asked = [*operations, ASKING]
+        result = self.run_operations(asked, {**tensors, ASKED: scratch}, sample, clear_policies)
+        assert result.operation_cycles is not None
+        *cycles, own = result.operation_cycles
+        return replace(result, cycles=result.cycles - own, operation_cycles=cycles, choices=())
 
     def close(self) -> None:
         """Release the kernel."""
@@ -203,6 +242,7 @@ class StreamingDevice(KernelDevice):
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
             predicted_cycles=count * packets.longest,
+            maps=packets.maps,
         )
 
     def _finish(self, group: _Group, values: Values, tally: Tally) -> None:
@@ -216,6 +256,9 @@ class StreamingDevice(KernelDevice):
         operations = [packets.operations[index] for index in packets.sent(count)]
         tally.add(operations, shared_cycles(result, packets.sent_clocks(told)))
         tally.choices += told
+        layers = [operation.layer for operation in packets.telling]
+        for records in packets.records(result.output, count) if layers else ():
+            tally.tell(zip(layers, records, strict=True))
 
 
 #: Clocks of starts by the identities of their descriptors, samples and place of loads ahead; with what they are of.

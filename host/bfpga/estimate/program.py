@@ -112,7 +112,7 @@ def add_operation(
     """Add what an operation moves, how long it lasts (its cycles or its bytes) and what limits it."""
     config = accelerator.systolic
     limits = operation_limits(config, operation.descriptor, occupied_clocks(config, operation))
-    layer.bytes += times * stream_bytes(config, operation.descriptor)
+    layer.bytes += times * moved_bytes(config, operation)
     layer.seconds += times * operation_seconds(accelerator, operation)
     for limit, share in limits.items():
         layer.limits[limit] = layer.limits.get(limit, 0) + times * share
@@ -121,7 +121,7 @@ def add_operation(
 def operation_seconds(accelerator: Accelerator, operation: KernelOperation) -> float:
     """Seconds of one operation by itself: its cycles, or its bytes where the memory's assumed rate takes longer."""
     cycles = occupied_clocks(accelerator.systolic, operation)
-    moved = stream_bytes(accelerator.systolic, operation.descriptor)
+    moved = moved_bytes(accelerator.systolic, operation)
     return max(cycles / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
 
 
@@ -137,6 +137,15 @@ def node_layers(program: Program) -> Iterator[LayerEstimate]:
     """One empty estimate per node, in order."""
     for node in program.nodes:
         yield LayerEstimate(node.name, place_of(node), 0 if isinstance(node, HostNode) else node.macs)
+
+
+def moved_bytes(config: SystolicConfig, operation: KernelOperation) -> int:
+    """Bytes an operation moves; those of a tensor without its zeros as samples have it."""
+    moved, descriptor = stream_bytes(config, operation.descriptor), operation.descriptor
+    if operation.transfer is None:
+        return moved
+    saved = 1 - operation.transfer.share
+    return moved - round(saved * (config.stream_bits // 8) * tensor_beats(config, descriptor))
 
 
 def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:

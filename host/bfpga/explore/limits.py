@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 
 from bfpga.accelerator.boards import Board
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array.counted_resources import estimate_resources
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.estimate.hardware import FULL
 
 #: Share of each resource that an explored accelerator may take. Tables above 80 % do not route reliably; blocks are

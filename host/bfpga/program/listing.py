@@ -18,8 +18,11 @@ from bfpga.contract.program import (
     Program,
     Window,
 )
+from bfpga.engines.array.cycles import tensor_beats
+from bfpga.engines.array.map_streams import travels_compressed
+from bfpga.engines.skip_array.kernel_parts import kernel_parts
 from bfpga.engines.skip_array.pieces import piece_of, plain_bytes
-from bfpga.program.cycles import CycleCount, program_cycles
+from bfpga.program.cycles import CycleCount, always, program_cycles
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
 from bfpga.program.places import ARRAY_TITLE
@@ -58,7 +61,7 @@ def _shape_text(config: SystolicConfig) -> str:
         return f"tile of {config.tile_parallel} x {config.tile_columns} sums at once"
     if config.has_cluster:
         kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
-        products = config.cluster_products if config.indexes_products else kernel
+        products = config.cluster_products if config.lists_taps else kernel
         return f"{config.cluster_units} units x {products} products"
     if config.skips_activations:
         return f"{config.skip_groups} groups x {config.rows} channels"
@@ -114,7 +117,23 @@ def _totals(program: Program) -> list[str]:
         f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC per cycle",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
         *([_entries_text(program)] if program.config.skips_weights else []),
+        *([_maps_text(program)] if program.config.compressed_maps else []),
     ]
+
+
+def _maps_text(program: Program) -> str:
+    """What tensors take on the streams without their zeros, on the samples of the calibration."""
+    octets, plain, packed, shorter = program.config.stream_bits // 8, 0, 0.0, set()
+    launches = [step for step in program.steps if isinstance(step, LaunchStep)]
+    for operation in (operation for step in launches for operation in always(program, step.operations)):
+        if operation.transfer is not None:
+            size = octets * tensor_beats(program.config, operation.descriptor)
+            plain, packed = plain + size, packed + size * operation.transfer.share
+            shorter |= {operation.transfer.tensor} if travels_compressed(operation.descriptor) else set()
+    return (
+        f"maps on the streams: {round(packed):,} bytes a sample, {plain:,} with their zeros; "
+        f"without them travel {', '.join(sorted(shorter)) or 'none'}"
+    )
 
 
 def _entries_text(program: Program) -> str:
@@ -169,7 +188,7 @@ def _row(
     window = node.window
     if window.spread:
         size = f"{window.output_height}x{window.output_width}x{node.channels} of {size} from row {window.first_y}, "
-        size += f"column {window.first_x} on, by {window.spread_y}x{window.spread_x}"
+        size += f"column {window.first_x} on, rows {window.spread_y} apart"
     weights = ""
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
@@ -179,10 +198,11 @@ def _row(
     if node.factors:
         weights = f"{node.channels:,} from {node.factors}"
     place = memory.get(node.name, "")
-    return (node.name, ARRAY_TITLE, _work(node), size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
+    work = _work(node, program.config)
+    return (node.name, ARRAY_TITLE, work, size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
 
 
-def _work(node: ArrayNode) -> str:
+def _work(node: ArrayNode, config: SystolicConfig) -> str:
     window, name = node.window, node.kind
     if node.kind == "gemm":
         name = _product(node)
@@ -194,6 +214,9 @@ def _work(node: ArrayNode) -> str:
         name += f"/{window.stride_y}" + (f"x{window.stride_x}" if window.stride_x != window.stride_y else "")
     if node.groups > 1 and not node.uniform_weights and not node.factors:
         name += f" {node.groups} groups"
+    parts = kernel_parts(window, config)
+    if node.kind == "gemm" and parts.number > 1:
+        name += f" in {parts}"
     return name + ("" if node.function == Function.NONE else f" + {node.function.name.lower()}")
 
 
@@ -209,7 +232,7 @@ def _point(window: Window) -> Window:
     """A 1x1 window of the same output."""
     return replace(
         Window(output_height=window.output_height, output_width=window.output_width), spread_y=window.spread_y,
-        spread_x=window.spread_x, first_y=window.first_y, first_x=window.first_x,
+        first_y=window.first_y, first_x=window.first_x,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import FIELDS, Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import TENSOR_HEADER
+from bfpga.engines.array.map_streams import MapStreams
 from bfpga.engines.array.order import COUNT_WORDS, SampleRow, descriptor_words, start_counts, wrapped
 from bfpga.engines.array.streams import (
     descriptor_bytes,
@@ -27,7 +28,9 @@ from bfpga.engines.array.streams import (
     unpack_rows,
     weight_stream,
 )
+from bfpga.engines.skip_array.records import record_bytes, tells, told_words, unpacked_records
 from bfpga.errors import DataError
+from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
 
@@ -38,13 +41,17 @@ _WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a tensor's rows lie in the stream of one sample; ``behind``: in the row of the next sample."""
+    """Where a tensor's rows lie in the stream of one sample; ``behind``: in the row of the next sample.
+
+    told: words of records of maps that follow it, in whole beats up to ``end``.
+    """
 
     operation: KernelOperation
     transfer: Transfer
     start: int
     end: int
     behind: bool = False
+    told: int = 0
 
 
 class SamplePackets:
@@ -52,7 +59,8 @@ class SamplePackets:
 
     input_bytes, output_bytes: of one sample. The stores of a start make one packet: only the last sample's last store
     ends it. weights: stream of one sample. cycles: of one sample by operation, after the cycle model; longest: of all
-    operations, whatever the data. ahead: as for ``SampleRow``.
+    operations, whatever the data. ahead: as for ``SampleRow``. maps: of a kernel with compressed maps, what the plain
+    streams are on their way.
     """
 
     def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig, ahead: int = 0) -> None:
@@ -60,7 +68,9 @@ class SamplePackets:
         self.operations = list(operations)
         self.ahead = ahead
         self._row = SampleRow.of(self.operations, ahead)
+        self._told = told_words(self.operations, config)
         self.weights = weight_stream(operations)
+        self.maps = MapStreams.of(config)
         self.cycles = [operation_clocks(config, operation) for operation in operations]
         self.longest = sum(longest_clocks(config, operation) for operation in operations)
         self._loads: list[_Place] = []
@@ -84,8 +94,9 @@ class SamplePackets:
         self._loads, self._starts, parts, size = [], [], [], 0
         operations = [self.operations[index] for index in self._row.order]
         behind = range(len(operations))[self._row.behind]
+        told = [self._told[index] for index in self._row.order]
         for place, (operation, words) in enumerate(
-            zip(operations, descriptor_words(operations, self.config), strict=True)
+            zip(operations, descriptor_words(operations, self.config, told), strict=True)
         ):
             kind = operation.descriptor.operation
             if not ends and kind == Operation.STORE:
@@ -104,11 +115,13 @@ class SamplePackets:
 
     def _place_stores(self) -> None:
         size = 0
-        for operation in self.operations:
+        for operation, told in zip(self.operations, self._told, strict=True):
             if operation.descriptor.operation == Operation.STORE:
-                length = stored_bytes(operation, self.config)
-                self._stores.append(_Place(operation, transfer_of(operation), size, size + length))
-                size += length
+                end = size + stored_bytes(operation, self.config, told)
+                self._stores.append(
+                    _Place(operation, transfer_of(operation), size, end, told=told)
+                )
+                size = end
 
     def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
         """Input stream of samples [first, last); DataError if a tensor has no data."""
@@ -156,6 +169,20 @@ class SamplePackets:
         start, beat = self._stores[-1].start, self.config.stream_bits // 8
         data = np.frombuffer(output, np.uint8).reshape(samples, -1)
         return [int(bits) for bits in told_choices(data[:, start : start + beat], self.config)]
+
+    @property
+    def telling(self) -> list[KernelOperation]:
+        """The operations whose maps are told of, in the order of a sample's records."""
+        return [item for item, words in zip(self.operations, self._told, strict=True) if tells(item, words)]
+
+    def records(self, output: bytes | Bytes, samples: int) -> Int64Array:
+        """Records of the maps of ``telling``: (samples, maps, words)."""
+        data = np.frombuffer(output, np.uint8).reshape(samples, -1)
+        parts = [np.zeros((samples, 0), np.uint8)]
+        for place in self._stores:
+            start = place.end - record_bytes(place.told, self.config)
+            parts.append(data[:, start : start + _WORD_BYTES * place.told])
+        return unpacked_records(np.concatenate(parts, axis=1), self.config)
 
     def _loaded(self, place: _Place, tensor: BlockTensor, first: int, last: int) -> Bytes:
         """Header and elements of every sample: (samples, bytes)."""

@@ -97,11 +97,10 @@ def written_words(config: SystolicConfig, descriptor: Descriptor) -> tuple[int, 
     if kind not in (*ARRAY_OPERATIONS, Operation.LOAD) or descriptor.flags & Flag.MEASURE:
         return None
     words = descriptor.output_pixel_words
-    step = _pixels(config, descriptor.output_step_word, descriptor.output_step_bank, words)
     wrap = _pixels(config, descriptor.output_wrap_word, descriptor.output_wrap_bank, words)
     columns = min(descriptor.output_width, descriptor.output_pixels)
     rows = -(-descriptor.output_pixels // descriptor.output_width)
-    down, across = (rows - 1) * (descriptor.output_width * step + wrap), (columns - 1) * step
+    down, across = (rows - 1) * (descriptor.output_width + wrap), columns - 1
     corners = [descriptor.output_bank + pixels for pixels in (0, across, down, down + across)]  # rows may run backwards
     lowest, highest = (descriptor.output_word + pixel // config.banks * words for pixel in (min(corners), max(corners)))
     return lowest, highest + -(-descriptor.output_rows // config.lanes)

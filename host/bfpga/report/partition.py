@@ -9,14 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.dispatch.input_zeros import words_read
+from bfpga.compiler.dispatch.input_zeros import channels_read, words_read
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.skip_array.unit_clocks import cluster_clocks, joined_of, unit_cells
-from bfpga.engines.skip_array.unit_maps import APART, joined_pieces
+from bfpga.engines.skip_array.unit_maps import APART, joined_pieces, kernel_of
 from bfpga.engines.sparse_cluster.partition.exchange import Partition
-from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
+from bfpga.engines.sparse_cluster.partition.in_kernel import (
+    kernel_partition,
+    layer_partition,
+    piece_cells,
+    unit_values,
+)
 from bfpga.formats.arrays import BoolArray
 from bfpga.report.unit_shares import layer_input, maps_of
 
@@ -73,7 +78,7 @@ def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[An
         equal, balanced = (
             _shares(program, node, partition, cells, measured)
             for partition, measured in (
-                (kernel_partition(cells, program.config, 0).partition, apart),
+                (kernel_partition(cells, kernel_of(node.window, program.config), program.config, 0).partition, apart),
                 (layer_partition(node, cells, program.config).partition, operation),
             )
         )
@@ -95,10 +100,13 @@ def _shares(
     program: Program, node: ArrayNode, partition: Partition, cells: BoolArray, operation: Descriptor
 ) -> UnitShares:
     """What each unit has of a map (rows, columns, channels), and the clocks of the operation with these units."""
-    loads = unit_values(partition, cells, words_read(node, program.config), program.config).tolist()
-    pieces = [(piece.row0, piece.row1, piece.column0, piece.column1) for piece in partition.rectangles()]
+    kernel, config = kernel_of(node.window, program.config), program.config
+    loads = unit_values(partition, cells, words_read(node, config), kernel, config).tolist()
+    read = piece_cells(partition, cells.shape, kernel, config)
+    pieces = [(piece.row0, piece.row1, piece.column0, piece.column1) for piece in read]
     sharers = len(loads) // len(pieces)
-    full = unit_cells(cells.shape[0], cells.shape[1], program.config, joined_of(operation)) * cells.shape[2]
+    full = unit_cells(cells.shape[0], cells.shape[1], kernel, config, joined_of(operation))
+    full *= channels_read(node, config)
     met = replace(node, input_share=max(loads) / full)
-    clocks = cluster_clocks(program.config, met, node.tiles[0].m0, operation)
+    clocks = cluster_clocks(config, met, node.tiles[0].m0, operation)
     return UnitShares([piece for piece in pieces for _ in range(sharers)], loads, clocks)

@@ -192,7 +192,7 @@ def _dma(accelerator: Accelerator, system: ProcessingSystem, bits: int, both: bo
 def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ...]:
     config = accelerator.systolic
     tensors, weights = config.stream_bits, config.weight_stream_bits
-    ports = {name: f"{host_stream_cell(name)}/{name}" for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)}
+    ports = {name: f"{host_stream_cell(config, name)}/{name}" for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)}
     return (
         _watched("tensor_dma/M_AXIS_MM2S", ports[INPUT_STREAM], "axis", tensors, INPUT_STREAM),
         _watched("weight_dma/M_AXIS_MM2S", ports[WEIGHT_STREAM], "axis", weights, WEIGHT_STREAM),

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import (
-    HOST_STREAMS,
     SEQUENCER,
     ProcessStream,
+    host_streams,
     kernel_processes,
     process_function,
     process_streams,
@@ -82,9 +82,9 @@ def kernel_ips(config: SystolicConfig) -> tuple[KernelIp, ...]:
     return tuple(_process_ip(config, process) for process in kernel_processes(config))
 
 
-def host_stream_cell(stream: str) -> str:
+def host_stream_cell(config: SystolicConfig, stream: str) -> str:
     """The cell that reads or writes a stream from or to the host."""
-    return process_cell(HOST_STREAMS[stream])
+    return process_cell(host_streams(config)[stream])
 
 
 def process_cell(process: str) -> str:
@@ -108,7 +108,7 @@ def fifo_parameters(stream: ProcessStream) -> dict[str, str]:
 
 
 def _process_ip(config: SystolicConfig, process: str) -> KernelIp:
-    outer = tuple(_host_port(config, name) for name, owner in HOST_STREAMS.items() if owner == process)
+    outer = tuple(_host_port(config, name) for name, owner in host_streams(config).items() if owner == process)
     inner = tuple(
         StreamPort(stream.name, stream.source == process, 8 * stream.octets, packets=False)
         for stream in process_streams(config)

@@ -30,7 +30,7 @@ from bfpga.contract.processes import (
     CLUSTER,
     CLUSTER_AHEAD,
     GRID_SUMS,
-    HOST_STREAMS,
+    MAPS,
     PROCESSES,
     SEQUENCER,
     SKIP_ARRAY,
@@ -42,6 +42,7 @@ from bfpga.contract.processes import (
     cluster_gathers,
     cluster_merges,
     cluster_units,
+    host_streams,
     kernel_processes,
     process_function,
     process_streams,
@@ -79,6 +80,15 @@ _WIRE_TYPES = {
     "skip_operands": "bfpga::wire_t<bfpga::OperandBeat<Config>>",
     "skip_words": "bfpga::wire_t<bfpga::WeightBeat<Config>>",
     "skip_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
+}
+#: The same around the processes of compressed maps.
+_MAP_TYPES = {
+    "map_masks": "bfpga::wire_t<bfpga::ChunkBeat<Config>>",
+    "map_values": "bfpga::wire_t<bfpga::PlainBeat<Config>>",
+    "input_beats": "bfpga::wire_t<bfpga::PlainBeat<Config>>",
+    "output_beats": "bfpga::wire_t<bfpga::StoredBeat<Config>>",
+    "stored_masks": "bfpga::wire_t<bfpga::ChunkBeat<Config>>",
+    "stored_values": "bfpga::wire_t<bfpga::PlainBeat<Config>>",
 }
 _ENTRY_TYPE = "bfpga::wire_t<bfpga::Entry<Config>>"
 #: The same of a sparse cluster in the place of the array; of streams for each unit the name before its number.
@@ -224,6 +234,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             transfer_pixels=config.transfer_pixels,
             weight_stream_bits=config.weight_stream_bits,
             beats_per_weight_word=config.beats_per_weight_word,
+            compressed_maps=config.compressed_maps,
         ),
         _depths(config),
         _group(
@@ -242,8 +253,9 @@ def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
             "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
             "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
             "full grid; whether steps are listed by taps, lanes of units that take values of a block at once, weights "
-            "of a kernel, whether products of a cell are added to each other; whether a tile takes the place of the "
-            "units, rows and columns of its sums, rows at once",
+            "of a kernel, whether products of a cell are added to each other; whether sums are shifted below products "
+            "of all values of a block; whether pieces own outputs and share cells; whether a tile takes the place of "
+            "the units, rows and columns of its sums, rows at once",
             cluster_rows=config.cluster_rows,
             cluster_columns=config.cluster_columns,
             cluster_kernel=config.cluster_kernel,
@@ -257,6 +269,8 @@ def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
             cluster_products=config.cluster_products,
             cluster_weights=config.step_weights,
             cluster_adds_pairs=config.cluster_variant == "D",
+            cluster_shifts=config.shifts_window,
+            cluster_halo=config.has_halo,
             has_tile=config.has_tile,
             tile_rows=config.tile_rows,
             tile_columns=config.tile_columns,
@@ -361,14 +375,15 @@ def _command_kinds(config: SystolicConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
     yield f"layout_{layout_digest(config.functions)[:8]}"
     if config.skip_groups:
-        yield "cluster" if config.has_cluster else "skip_array" if config.skips_weights else "sparse_array"
+        cluster = "tile" if config.has_tile else "cluster"
+        yield cluster if config.has_cluster else "skip_array" if config.skips_weights else "sparse_array"
     if config.count_registers:
         yield "counting"
 
 
 def _wires(config: SystolicConfig) -> list[dict[str, str]]:
     """The streams between the processes of a kernel, with the C++ types of their words."""
-    types = _WIRE_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE) | _cluster_types(config)
+    types = _WIRE_TYPES | _MAP_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE) | _cluster_types(config)
     return [{"name": wire.name, "type": types.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
 
 
@@ -380,7 +395,7 @@ def _cluster_types(config: SystolicConfig) -> dict[str, str]:
     for unit in range(0 if config.has_tile else config.cluster_units):
         beats |= {f"pieces_{unit}": "PieceBeat", f"steps_{unit}": "StepBeat", f"sums_{unit}": "BlockBeat"}
         if config.indexes_products:
-            beats[f"tiles_{unit}"] = "TileBeat"
+            beats[f"tiles_{unit}"] = "WholeTileBeat" if config.shifts_window else "TileBeat"
         if config.merges_products:
             beats[f"rounds_{unit}"] = "RoundBeat"
     return {name: f"bfpga::wire_t<bfpga::{beat}<{CLUSTER_CONFIG}>>" for name, beat in beats.items()}
@@ -407,7 +422,7 @@ def _processes(config: SystolicConfig) -> list[dict[str, Any]]:
     ends = {item.name: (item.source, item.target) for item in process_streams(config)}
     result = []
     for process in kernel_processes(config):
-        outer = [port for port in _host_ports() if HOST_STREAMS.get(port["name"], SEQUENCER) == process]
+        outer = [port for port in _host_ports() if host_streams(config).get(port["name"], SEQUENCER) == process]
         own = [port for port in inner if process in ends[port["name"]]]
         ports = [port for port in outer if not port["offset"]] + own + [port for port in outer if port["offset"]]
         started = process == SEQUENCER
@@ -452,9 +467,12 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "skip_array": config.skips_weights,
         "sparse_array": config.skips_activations and not config.dense_beside and not config.has_cluster,
         "cluster": config.has_cluster,
+        "cuts_maps": config.cuts_maps,
+        "maps": config.compressed_maps,
         "tile": config.has_tile,
         "indexed": config.lists_taps,
         "merges": config.merges_products,
+        "shifts": config.shifts_window,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
         "both_arrays": config.dense_beside,
         "counts": config.count_registers > 0,
@@ -508,7 +526,8 @@ def top_files(config: SystolicConfig) -> tuple[str, ...]:
 
 def _tops(config: SystolicConfig) -> dict[str, str]:
     """The top functions of a kernel."""
-    return _TOPS | (_SKIP_TOP if config.dense_beside else {}) | _cluster_tops(config)
+    maps = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in MAPS if config.compressed_maps}
+    return _TOPS | (_SKIP_TOP if config.dense_beside else {}) | _cluster_tops(config) | maps
 
 
 def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
@@ -518,6 +537,7 @@ def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
     around = (STEP_MAKER, TILE, GRID_SUMS) if config.has_tile else CLUSTER
     tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in around}
     kind = "packed_unit" if config.merges_products else "indexed_unit" if config.indexes_products else "unit"
+    kind = "shift_window_unit" if config.shifts_window else kind
     tops |= {f"src/{gather}.cpp": "processes/gather.cpp.j2" for gather in cluster_gathers(config)}
     tops |= {f"src/{merge}.cpp": "processes/merge.cpp.j2" for merge in cluster_merges(config)}
     return tops | {f"src/{name}.cpp": f"processes/{kind}.cpp.j2" for name in cluster_units(config)}

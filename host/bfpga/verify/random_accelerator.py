@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.accelerator.constraints import config_findings
-from bfpga.contract.configuration import ULTRA_MEMORIES, ClusterVariant, SystolicConfig, UltraRam
+from bfpga.contract.configuration import ULTRA_MEMORIES, ClusterForm, ClusterVariant, SystolicConfig, UltraRam
 from bfpga.contract.functions import Function
 from bfpga.engines.array.constraints import WIDE_WORDS
 from bfpga.engines.array.shift_words import with_zero
@@ -51,7 +51,7 @@ def random_config(rng: Generator) -> SystolicConfig:
     config = with_kept_words(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
     config = with_skip_array(rng, config) if multiplies else config
-    return with_ultra_ram(rng, with_count_registers(rng, config))
+    return with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config)))
 
 
 def with_kept_words(rng: Generator, config: SystolicConfig) -> SystolicConfig:
@@ -103,7 +103,8 @@ def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     """With a sparse cluster of few units in the place of the array."""
     down, across, columns = int(rng.integers(1, 3)), int(rng.integers(2, 4)), int(rng.integers(1, 7))
     kernel, lines = int(rng.choice([2, 3, 3])), int(rng.choice([8, 16]))
-    variants: tuple[ClusterVariant, ...] = ("B", "C", "D", "E")
+    variants: tuple[ClusterVariant, ...] = ("A", "B", "C", "D", "E")
+    forms: tuple[ClusterForm, ...] = ("overlap_add", "halo")
     variant = variants[int(rng.integers(len(variants)))]
     weights = 2 if variant in ("C", "D") else 1
     return replace(
@@ -114,6 +115,7 @@ def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
         cluster_lines=lines, cluster_blocks=int(rng.choice([32, 64])),
         cluster_threshold=int(rng.choice([0, 3, 20])), cluster_moves=int(rng.choice([0, 2, 256])),
         cluster_variant=variant, cluster_products=int(rng.integers(1, kernel * kernel // weights + 1)) * weights,
+        cluster_form=forms[int(rng.integers(len(forms)))],
     )  # fmt: skip
 
 
@@ -138,6 +140,14 @@ def with_ultra_ram(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     """Memories of UltraRAM, each in one of four kernels that may have them."""
     drawn: tuple[UltraRam, ...] = tuple(name for name in ULTRA_MEMORIES if rng.random() < 0.25)
     return replace(config, ultra_ram=drawn)
+
+
+def with_compressed_maps(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """Tensors may travel without their zeros in one of three kernels that can."""
+    if rng.random() > 1 / 3:
+        return config
+    packing = replace(config, compressed_maps=True)
+    return config if config_findings(packing) else packing
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:

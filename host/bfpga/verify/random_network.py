@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bfpga.compiler.numbers.shift_weights import representable_integers
+from bfpga.compiler.schedule.compressed_maps import compress
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
@@ -27,6 +28,8 @@ from bfpga.verify.random_zeros import pruned
 Generator = np.random.Generator
 #: Networks drawn for one case until one fits the array's memories.
 ATTEMPTS = 50
+#: Rows and columns of the largest kernels of a sparse cluster.
+IN_PARTS = 11
 
 
 @dataclass
@@ -73,13 +76,15 @@ class NetworkBuilder:
         return kind, argument, exponent
 
     def product_window(self, spec: TensorSpec, largest: int) -> Window:
-        """A window of products: of a sparse cluster one that its units have memories for."""
+        """A window of products: of a sparse cluster of its units' kernels, or a larger one, which comes in parts."""
         if not self.config.has_cluster:
             return random_window(self.rng, spec, largest)
-        window = random_window(self.rng, spec, self.config.cluster_kernel)
-        while refusal(window, spec.height, spec.width, self.config):
-            window = random_window(self.rng, spec, self.config.cluster_kernel)
-        return window
+        while True:
+            whole = self.rng.random() < 0.5
+            window = random_window(self.rng, spec, self.config.cluster_kernel if whole else IN_PARTS)
+            words = -(-spec.channels // self.config.lanes)
+            if not refusal(window, spec.height, spec.width, words, self.config):
+                return window
 
     def convolution(self, source: str) -> str:
         """A convolution with any groups, or two that write side by side into one tensor (concatenation)."""
@@ -256,6 +261,10 @@ def schedule(builder: NetworkBuilder, last: str) -> Program:
     read = {name for node in nodes for name in node.inputs}
     leaving = {node.output for node in nodes if node.output not in read} | {last}
     steps = Scheduler(config, tensors, nodes, plans, leaving).run()
+    if config.compressed_maps:
+        # Any of them, whether it has zeros or not: who reads and who writes a tensor need not agree.
+        for operation in (operation for step in steps for operation in step.operations):
+            compress([operation], {name: float(builder.rng.choice([0.5, 1])) for name in tensors})
     return Program(
         "random", "random", "0" * 64, config, 100.0, tensors, list(nodes), setup_launch(nodes, plans, config),
         list(steps), {"t0": tensors["t0"].onnx_shape}, {name: tensors[name].onnx_shape for name in sorted(leaving)},

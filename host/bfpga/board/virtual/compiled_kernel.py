@@ -19,6 +19,7 @@ from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.processes import ProcessStream, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build, create_kernel, disturb_kernel, load_library
+from bfpga.engines.array.map_streams import MapStreams
 from bfpga.engines.configurations import config_from_dict
 from bfpga.errors import DeviceError
 
@@ -40,6 +41,7 @@ class CompiledKernel:
 
     def __init__(self, config: SystolicConfig, name: str, digest: str) -> None:
         self.config = config
+        self._maps = MapStreams.of(config)
         library = load_library(build(config, "native", name, digest))
         library.bfpga_start.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
         library.bfpga_resume.argtypes = [ctypes.c_void_p, ctypes.POINTER(PieceRecord)]
@@ -158,7 +160,8 @@ class CompiledKernel:
     def received(self) -> list[Descriptor]:
         """Operations of the start that finished last."""
         # Of a copy: what an exception keeps of it does not bar the next start from clearing the original.
-        return list(read_descriptors(bytes(self._input), self.config))
+        plain = bytes(self._input) if self._maps is None else self._maps.plain_input(self._input)
+        return list(read_descriptors(plain, self.config))
 
     def reset(self) -> None:
         """As after programming: no start, empty memories, nothing learned."""

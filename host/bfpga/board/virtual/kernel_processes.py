@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from bfpga.board.virtual.hardware_description import HardwareDescription, Instance, StreamLink
-from bfpga.contract.processes import HOST_STREAMS, PROCESSES, SEQUENCER, SKIP_ARRAY, ProcessStream, process_function
+from bfpga.contract.processes import (
+    HOST_STREAMS,
+    MAP_STREAMS,
+    MAPS,
+    PROCESSES,
+    SEQUENCER,
+    SKIP_ARRAY,
+    ProcessStream,
+    process_function,
+)
 from bfpga.contract.registers import OUTPUT_STREAM
 from bfpga.errors import DeviceError
 
@@ -34,7 +43,7 @@ def process_cells(hardware: HardwareDescription, kernel: str) -> dict[str, str]:
     Empty where the design has no process beside it. DeviceError for two cells of one process.
     """
     cells = {SEQUENCER: kernel}
-    for process in (*PROCESSES, SKIP_ARRAY):
+    for process in (*PROCESSES, SKIP_ARRAY, *MAPS):
         found = [cell.name for cell in hardware.instances.values() if process != SEQUENCER and _is(cell, process)]
         if len(found) > 1:
             raise DeviceError(f"two cells are the {process} of a kernel: {', '.join(found)}")
@@ -51,7 +60,7 @@ def check_processes(hardware: HardwareDescription, kernel: str, model: object) -
     if not isinstance(model, KernelOfProcesses):
         return
     cells = process_cells(hardware, kernel)
-    problems = [*_missing(cells, kernel, model.between), *_host_problems(hardware, cells)]
+    problems = [*_missing(cells, kernel, model.between), *_host_problems(hardware, cells, model.between)]
     for stream in model.between:
         problems += _problems(hardware, cells, stream)
     if problems:
@@ -61,14 +70,17 @@ def check_processes(hardware: HardwareDescription, kernel: str, model: object) -
 
 def _missing(cells: Mapping[str, str], kernel: str, between: Sequence[ProcessStream]) -> Iterator[str]:
     ends = {end for stream in between for end in (stream.source, stream.target)}
-    for process in (process for process in (*PROCESSES, SKIP_ARRAY) if process in ends):
+    for process in (process for process in (*PROCESSES, SKIP_ARRAY, *MAPS) if process in ends):
         if process not in {SEQUENCER, *cells}:
             yield f"no cell is {process_function(process)}, the {process} of `{kernel}`"
 
 
-def _host_problems(hardware: HardwareDescription, cells: Mapping[str, str]) -> Iterator[str]:
+def _host_problems(
+    hardware: HardwareDescription, cells: Mapping[str, str], between: Sequence[ProcessStream]
+) -> Iterator[str]:
     """Streams from and to the DMA engines belong to the process that reads or writes them."""
-    for name, process in HOST_STREAMS.items():
+    compressed = any(stream.source in MAPS for stream in between)
+    for name, process in (MAP_STREAMS if compressed else HOST_STREAMS).items():
         if process not in cells:
             continue
         ends = [

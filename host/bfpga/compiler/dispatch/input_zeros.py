@@ -10,12 +10,15 @@ from bfpga.contract.program import ArrayNode, TensorSpec, Tile
 from bfpga.engines.array.descriptors import blocks_of
 from bfpga.engines.array.streams import input_window
 from bfpga.engines.skip_array.input_share import MOST_SAMPLES, input_share
+from bfpga.engines.skip_array.kernel_parts import kernel_parts
 from bfpga.engines.skip_array.unit_clocks import MOVE_CLOCKS, block_steps, unit_cells
 from bfpga.engines.skip_array.unit_maps import (
     Joined,
     MapPart,
     allowed_moves,
+    cells_of_map,
     fitting_parts,
+    kernel_of,
     map_part,
     pieces_fit,
     possible_joins,
@@ -60,20 +63,17 @@ def join_pieces(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> Non
     used: as of ``input_share``. The share: values of the unit with most of them, over those of a unit with the largest
     of equal pieces without a zero.
     """
-    parts = _map_parts(node, used, config)
-    maps = [
-        sample[part.row : part.row + part.rows, part.column : part.column + part.columns]
-        for part in parts
-        for sample in used[:MOST_SAMPLES]
-    ]
+    parts, kernel = _map_parts(node, used, config), kernel_of(node.window, config)
+    of_kernel = kernel_parts(node.window, config)
+    maps = [cells for part in parts for cells in cells_of_map(part, used[:MOST_SAMPLES], of_kernel, config)]
     found: dict[Joined, tuple[float, int]] = {}
     for joined in possible_joins(config):
-        if all(pieces_fit(part.rows, part.columns, config, joined) for part in parts):
+        if all(pieces_fit(part.rows, part.columns, kernel, config, joined) for part in parts):
             node.joined_pieces = joined
             found[joined] = _clocks(node, maps, config)
     joined = node.joined_pieces = min(found, key=lambda join: found[join])
-    cells = sum(unit_cells(part.rows, part.columns, config, joined) for part in parts)
-    node.input_share = found[joined][1] / (cells * used.shape[3] * len(used[:MOST_SAMPLES]))
+    cells = sum(unit_cells(part.rows, part.columns, kernel, config, joined) for part in parts)
+    node.input_share = found[joined][1] / (cells * channels_read(node, config) * len(used[:MOST_SAMPLES]))
 
 
 def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list[MapPart]:
@@ -81,13 +81,13 @@ def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list
     height, width, channels = used.shape[1:]
     spec = TensorSpec(node.inputs[0], height, width, channels)
     whole = Tile(0, node.window.output_height, 0, node.channels)
-    return [map_part(node.window, tile, height, width) for tile in fitting_parts(node, spec, whole, config)]
+    return [map_part(node.window, tile, height, width, config) for tile in fitting_parts(node, spec, whole, config)]
 
 
 def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: SystolicConfig) -> tuple[float, int]:
     """Clocks of a layer's maps (rows, columns, channels), about, and values of their slowest units."""
     blocks = words_read(node, config)
-    steps = sum(block_steps(node, 0, node.channels, config)) / maps[0].shape[2]
+    steps = sum(block_steps(node, 0, node.channels, config)) / channels_read(node, config)
     fed = sum(map(len, blocks)) * blocks_of(node, config, node.channels) // len(blocks)
     loads = [_slowest(node, cells, blocks, config) for cells in maps]
     clocks = sum(
@@ -97,10 +97,10 @@ def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: SystolicConfig) 
     return clocks, sum(loads)
 
 
-def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[range], config: SystolicConfig) -> int:
+def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[Sequence[int]], config: SystolicConfig) -> int:
     """Values of the unit with most of them."""
     partition = layer_partition(node, cells, config).partition
-    return int(unit_values(partition, cells, blocks, config).max())
+    return int(unit_values(partition, cells, blocks, kernel_of(node.window, config), config).max())
 
 
 def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
@@ -111,9 +111,25 @@ def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
     return rows * columns * -(-channels // config.lanes) + MOVE_CLOCKS
 
 
-def words_read(node: ArrayNode, config: SystolicConfig) -> list[range]:
-    """Words of channels that each block of output channels reads at a tap; one range if all read the same."""
+def channels_read(node: ArrayNode, config: SystolicConfig) -> int:
+    """Channels of a layer's maps, of which each part of its kernel has all."""
+    assert node.weights is not None
+    return int(node.weights.shape[3]) * node.groups * kernel_parts(node.window, config).number
+
+
+def words_read(node: ArrayNode, config: SystolicConfig) -> list[list[int]]:
+    """Words of channels that each block of output channels reads at a tap; one list if all read the same.
+
+    Of a kernel in parts the words of all its parts, of which each has all words of the input. What the last block of a
+    layer of groups reads beyond a pixel's words is left out: its weights are zero, and no map shows it.
+    """
     window = input_window(node, config, 0, node.channels)
+    assert node.weights is not None
+    words = -(-node.weights.shape[3] * node.groups // config.lanes)
     blocks = blocks_of(node, config, node.channels) if window.block_step else 1
     firsts = [window.first_word + block * window.block_step for block in range(blocks)]
-    return [range(first, first + window.channel_words) for first in firsts]
+    parts = range(kernel_parts(node.window, config).number)
+    return [
+        [part * words + word for part in parts for word in range(first, min(first + window.channel_words, words))]
+        for first in firsts
+    ]

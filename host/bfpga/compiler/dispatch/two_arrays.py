@@ -21,6 +21,7 @@ from bfpga.contract.predicates import Predicate, count, run_by
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
 from bfpga.engines.array.cycles import occupied_cycles
 from bfpga.engines.array.two_arrays import may_choose, on_skip_array
+from bfpga.errors import ConfigurationError
 
 #: Shares that are equal differ by less, from rounding.
 SAME_SHARE = 1e-12
@@ -120,7 +121,7 @@ def deal_arrays(
     choices = 0
     for name in [*counted, *(name for name in found if name not in counted)]:
         clocks = found[name]
-        threshold = clocks.threshold(asked[clocks.layers[0][0].name])
+        threshold = clocks.threshold(_common_rule(name, [(node.name, asked[node.name]) for node, _ in clocks.layers]))
         more = any(_expected(node) - threshold / clocks.size > SAME_SHARE for node, _ in clocks.layers)
         if name in counted and -1 < threshold < clocks.size and len(split) < config.count_registers:
             split.append(clocks)
@@ -133,6 +134,28 @@ def deal_arrays(
     for index, clocks in enumerate(split):
         _split(starts, clocks, register=1 + index)
     return choices
+
+
+def _common_rule(tensor: str, asked: Sequence[tuple[str, LayerOptions]]) -> LayerOptions:
+    """The options of layers that read one tensor, whose values are counted once; asked: of each by its name.
+
+    Raises:
+        ConfigurationError: their rules differ.
+    """
+    (first, common), *others = asked
+    for layer, options in others:
+        if _rule(options) != _rule(common):
+            raise ConfigurationError(
+                f"layers {first} and {layer} read {tensor}, whose values are counted once, and have different rules: "
+                f"{_rule(common)} and {_rule(options)}; give both the same dispatch, or one of them an engine"
+            )
+    return common
+
+
+def _rule(options: LayerOptions) -> str:
+    """A rule with the limits that it heeds."""
+    bands = f" (band_dense {options.band_dense:g}, band_sparse {options.band_sparse:g})"
+    return options.dispatch + (bands if options.dispatch == "band" else "")
 
 
 def _expected(node: ArrayNode) -> float:

@@ -2,7 +2,7 @@
 
 A transposed convolution is one convolution for each phase of its stride: output pixels ``phase + stride * q`` read
 neighbouring input pixels through every stride-th tap of the kernel. Interpolation by a ratio of integers is the same
-with weights that the operator itself tells. The layers write their pixels between each other's, so nothing is moved.
+with weights that the operator itself tells. The layers write their rows between each other's, so nothing is moved.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ class Piece:
 
 
 def window_of_pieces(y: Piece, x: Piece) -> Window:
-    """The window of the layer that gives the pixels of two pieces."""
+    """The window of the layer that gives the pixels of two pieces; NotOnArrayError where they lie apart in a row."""
+    if x.spread > 1:
+        raise NotOnArrayError("its results are not beside each other, and a kernel writes whole runs of pixels")
     return Window(
         len(y.coefficients), len(x.coefficients), y.stride, x.stride, -y.start, -x.start, y.dilation, x.dilation,
-        y.count, x.count, y.spread, x.spread, y.first, x.first,
+        y.count, x.count, y.spread, y.first, x.first,
     )  # fmt: skip
 
 
@@ -175,11 +177,10 @@ class Interleaving(LoweringState):
         self._emit(tuple(layers), operator.outputs[0], layout)
 
     def _check_slots(self, window: Window) -> None:
-        """Whether the columns of the array read and write different banks."""
-        banks = self.config.banks
-        for step, what in ((window.stride_x, "read"), (window.spread_x, "write")):
-            if self.config.columns > 1 and window.output_width > 1 and step % banks == 0:
-                raise NotOnArrayError(f"with a step of {step} all columns {what} one of the {banks} banks")
+        """Whether the columns of the array read different banks."""
+        banks, step = self.config.banks, window.stride_x
+        if self.config.columns > 1 and window.output_width > 1 and step % banks == 0:
+            raise NotOnArrayError(f"with a step of {step} all columns read one of the {banks} banks")
 
     def _resize(self, operator: Operator) -> None:
         """Interpolation by a ratio of integers, whatever its rules: the operator tells its coefficients."""

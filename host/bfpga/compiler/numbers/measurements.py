@@ -70,8 +70,10 @@ def measure(
     if options.bias_correction:
         found.means = InputMeans(tensors, products, count)
         reductions.append(found.means)
-    if options.count_zeros and config.skips_activations:
-        found.inputs = SampledInputs(tensors, [layer.inputs[0] for layer in gemm])
+    if options.count_zeros and (config.skips_activations or config.compressed_maps):
+        read = [layer.inputs[0] for layer in gemm]
+        # Any tensor may have to leave the chip.
+        found.inputs = SampledInputs(tensors, tensors if config.compressed_maps else read)
         reductions.append(found.inputs)
     capture(graph, samples, reductions, tensors)
     return found

@@ -85,7 +85,7 @@ def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFo
     groups, rows = -(-layer.pixels // working_columns(node, config)), block_rows(node, config)
     total = 0
     for m0, m1 in channel_runs(node, config):
-        steps = taps(node) * input_window(node, config, m0, m1).channel_words
+        steps = taps(node, config) * input_window(node, config, m0, m1).channel_words
         total += groups * -(-(m1 - m0) // rows) * max(steps, rows)
     return total
 

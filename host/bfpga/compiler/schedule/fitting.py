@@ -5,6 +5,7 @@ from __future__ import annotations
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array.regions import region_words
+from bfpga.engines.skip_array.kernel_parts import words_of_block
 from bfpga.engines.skip_array.unit_maps import refusal
 
 #: Layers whose weights are made at run time.
@@ -35,12 +36,9 @@ def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
         elif layer.kind == "matmul" and _matmul_block(layer, config) > config.weight_words:
             reason = f"one row block of its operand needs {_matmul_block(layer, config)} weight words, there are "
             result[layer.operators[0].name] = reason + str(config.weight_words)
-        elif layer.kind == "matmul" and layer.product[2] > _summed_products(config):
+        elif layer.kind == "matmul" and layer.product[2] > config.terms_limit(biased=False):
             reason = f"sums of {layer.product[2]} products do not fit accumulators of {config.accumulator_bits} bits"
-            result[layer.operators[0].name] = f"{reason}; {_summed_products(config)} do"
-        elif layer.window.spread_x > 1:
-            reason = "its results are not beside each other, and a kernel writes whole runs of pixels"
-            result[layer.operators[0].name] = reason
+            result[layer.operators[0].name] = f"{reason}; {config.terms_limit(biased=False)} do"
     return result
 
 
@@ -50,7 +48,8 @@ def _refused(layer: Layer, lowered: Lowered, config: SystolicConfig) -> str:
         return NO_ENTRIES if config.skips_weights else NO_STEPS if config.has_cluster else ""
     if config.has_cluster and layer.kind == "gemm":
         source = lowered.tensors[layer.inputs[0]]
-        reason = refusal(layer.window, source.height, source.width, config)
+        words = words_of_block(source.channels, layer.channels, layer.groups, config)
+        reason = refusal(layer.window, source.height, source.width, words, config)
         return f"{reason}; {ELSEWHERE}" if reason else ""
     return ""
 
@@ -79,8 +78,3 @@ def _smallest_matmul(layer: Layer, config: SystolicConfig) -> int:
 
 def _matmul_block(layer: Layer, config: SystolicConfig) -> int:
     return -(-layer.product[2] // config.lanes)
-
-
-def _summed_products(config: SystolicConfig) -> int:
-    """Largest products of two activations that an accumulator holds; no bias is added to them."""
-    return ((1 << (config.accumulator_bits - 1)) - 1) // config.largest_product

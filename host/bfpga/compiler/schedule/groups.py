@@ -22,10 +22,10 @@ def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: 
         return sum(_skipping_clocks(config, node, run, reads, writes) for run in channel_runs(node, config))
     size = block_rows(node, config)
     words = reduction(node, config, 0, min(size, node.channels), pixel_words(config, channels)).channel_words
-    steps = taps(node) * words * reads
+    steps = taps(node, config) * words * reads
     if config.skips_activations and node.kind == "gemm":
         # Passes of several groups multiply as long as the fullest pixel has activations.
-        products = taps(node) * words * config.lanes * node.input_share / config.skip_halves
+        products = taps(node, config) * words * config.lanes * node.input_share / config.skip_halves
         steps = max(steps, math.ceil(products))
     drain = size // config.lanes * max(config.lanes, writes)
     return blocks_of(node, config, node.channels) * max(steps, drain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bfpga.compiler.schedule.groups import group_clocks
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
-from bfpga.engines.array.pitch import read_slots, write_slots
+from bfpga.engines.array.pitch import read_slots, write_steps
 from bfpga.engines.array.regions import Region
 from bfpga.engines.array.streams import working_columns
 
@@ -63,8 +63,6 @@ class PitchChoice:
                 columns, banks, window.output_width, pixels, window.stride_x, window.stride_y, read_pitch
             )
         if write_pitch is not None:
-            writes, _ = write_slots(
-                columns, banks, window.output_width, pixels, write_pitch, window.spread_x, window.spread_y
-            )
+            writes, _ = write_steps(columns, window.output_width, pixels, write_pitch * window.spread_y)
         channels = self.tensors[node.inputs[0]].channels
         return -(-pixels // columns) * group_clocks(config, node, channels, reads, writes)

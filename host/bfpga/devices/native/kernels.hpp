@@ -507,8 +507,7 @@ static bool sums_of_rows(const Prepared& p, const Element* a, const Element* b, 
     const int count = l.output_width * l.channels;
     const auto gapless = [&](const Buffer& buffer) { return buffer.pitch == l.channels; };
     if (sizeof(Element) > 1 || sink.raw || !sink.epilogue->simple || sink.epilogue->add || l.row_exponents || l.bias ||
-        !b || count % (2 * V) || count / (2 * V) > INT16_MAX || !gapless(p.in) || !gapless(p.second) ||
-        !gapless(p.out) || l.spread_x > 1)
+        !b || count % (2 * V) || count / (2 * V) > INT16_MAX || !gapless(p.in) || !gapless(p.second) || !gapless(p.out))
         return false;
     const Finish<s32>& f = *sink.epilogue;
     // Sums have 9 bits: what is shifted farther is 0.

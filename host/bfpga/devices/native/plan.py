@@ -267,7 +267,7 @@ class Description:
             self.numbers[node.output], node.channels, node.channel_offset, node.groups,
             window.kernel_height, window.kernel_width, window.stride_y, window.stride_x, window.pad_top,
             window.pad_left, window.dilation_y, window.dilation_x, window.output_height, window.output_width,
-            window.spread_y, window.spread_x, window.first_y, window.first_x, node.negate_second,
+            window.spread_y, window.first_y, window.first_x, node.negate_second,
             node.function, node.function_argument, node.function_exponent, node.function_first,
             UNITS[row.unit], table.limit if table else 0, bool(table and table.below_relu),
             (width // TABLE_STEPS).bit_length() - 1 if table else 0,

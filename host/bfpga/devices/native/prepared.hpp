@@ -167,7 +167,7 @@ Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
 
 /// Where an output pixel lies: layers may write theirs between those of others.
 int Prepared::place(int y, int x) const {
-    const int row = l.first_y + y * l.spread_y, column = l.first_x + x * l.spread_x;
+    const int row = l.first_y + y * l.spread_y, column = l.first_x + x;
     return out.first + row * out.row + column * out.pitch + l.channel_offset;
 }
 
@@ -438,7 +438,7 @@ bool Prepared::pack_columns() {
         return false;
     if (l.channels < V && l.channels * 2 <= V) {
         const int count = V / l.channels;
-        const bool whole = V % l.channels == 0 && l.output_width % count == 0 && l.stride_x == 1 && l.spread_x == 1;
+        const bool whole = V % l.channels == 0 && l.output_width % count == 0 && l.stride_x == 1;
         if (!whole || out.pitch != l.channels || in.pitch != l.channels)
             return false;
         join = count;

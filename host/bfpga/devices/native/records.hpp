@@ -40,7 +40,7 @@ struct Tensor {
 struct Layer {
     int32_t kind, first, second, output, channels, channel_offset, groups;
     int32_t kernel_height, kernel_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
-    int32_t output_height, output_width, spread_y, spread_x, first_y, first_x, negate_second;
+    int32_t output_height, output_width, spread_y, first_y, first_x, negate_second;
     int32_t function, argument, function_exponent, function_first, unit, limit, below_relu, fraction_bits;
     int32_t policy, exponent, rule, rate, margin, base, row_step, row_offset, block_count, tile_count, columns;
     int32_t bias_exponent;

@@ -26,6 +26,8 @@ SKIP_HALVES = 2
 LEAST_UNITS, MOST_UNITS, LEAST_KERNELS, MOST_KERNEL = 2, 32, 4, 5
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
 POSITION_BINS = (8, 64)
+#: Widest values of maps that travel compressed, and fewest and most of them in a beat.
+MOST_MAP_BITS, MAP_VALUES = 16, (4, 8)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
 WIDE_WORDS = 64
 
@@ -39,6 +41,7 @@ def findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from wide_memory_findings(config)
     yield from hop_findings(config)
     yield from count_findings(config)
+    yield from map_findings(config)
 
 
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -118,7 +121,8 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from unit_findings(config)
     if not 1 <= config.cluster_kernel <= MOST_KERNEL:
         return
-    if not 1 <= config.cluster_products <= config.cluster_kernel**2 and config.indexes_products:
+    takes_lanes = config.indexes_products and not config.shifts_window
+    if not 1 <= config.cluster_products <= config.cluster_kernel**2 and takes_lanes:
         text = f"is {config.cluster_products}; must be 1..{config.cluster_kernel**2}: values of a block of the map"
         yield Finding("products", text)
     if config.merges_products and config.cluster_products % 2:
@@ -132,7 +136,7 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
             yield Finding(key, f"is {number}; must be a power of two")
     kernel = config.cluster_kernel
     yield from run_findings(config, "map_lines", config.cluster_lines)
-    if not map_fits(kernel, kernel, config):
+    if not map_fits(kernel, kernel, (kernel, kernel), config):
         text = f"is {config.cluster_words}; sums of a map of {kernel} x {kernel} cells must have room in a unit"
         yield Finding("unit_words", text)
 
@@ -249,6 +253,19 @@ def count_findings(config: SystolicConfig) -> Iterator[Finding]:
         yield Finding("count_registers", f"is {count}; must be at most {MOST_REGISTERS}")
     if config.stream_bits < choices.first + choices.bits:
         yield Finding("stream_bits", f"is {config.stream_bits}; must be 64 or more to tell what count registers tell")
+
+
+def map_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Maps that travel compressed: a beat holds the masks of a chunk and tells how many beats follow."""
+    if not config.compressed_maps:
+        return
+    if config.map_value_bits > MOST_MAP_BITS:
+        yield Finding("compressed_maps", f"is true; mantissas must have {MOST_MAP_BITS} bits at most")
+        return
+    least, most = (number * config.map_value_bits for number in MAP_VALUES)
+    if not least <= config.stream_bits <= most:
+        text = f"is {config.stream_bits}; must be {least}..{most} for compressed_maps: 4 to 8 values a beat"
+        yield Finding("stream_bits", text)
 
 
 def hop_findings(config: SystolicConfig) -> Iterator[Finding]:

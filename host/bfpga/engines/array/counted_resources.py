@@ -22,7 +22,17 @@ from numpy.typing import NDArray
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
-from bfpga.contract.processes import ARRAY, PROCESSES, SCRATCHPAD, SKIP_ARRAY, WEIGHTS
+from bfpga.contract.processes import (
+    ARRAY,
+    MAP_COMPRESSOR,
+    MAP_EXPANDER,
+    MAP_JOINER,
+    MAP_SPLITTER,
+    PROCESSES,
+    SCRATCHPAD,
+    SKIP_ARRAY,
+    WEIGHTS,
+)
 from bfpga.engines.array.resources import (
     DOT_TILES,
     ROW_EXPONENT_BITS,
@@ -34,7 +44,7 @@ from bfpga.engines.array.resources import (
 )
 from bfpga.engines.interface.beside_kernel import BESIDE
 from bfpga.engines.interface.fifos import stream_cells
-from bfpga.engines.interface.resource_units import Resources, address_bits, lut_memory_tables
+from bfpga.engines.interface.resource_units import ArrayResources, Resources, address_bits, lut_memory_tables
 from bfpga.engines.output.resources import keep_buffer
 from bfpga.engines.skip_array.resources import skip_logic, skip_memories
 from bfpga.engines.skip_array.unit_resources import cells_logic, cluster_resources
@@ -45,6 +55,11 @@ Numbers = Mapping[str, int]
 STREAMS, BESIDE_KERNEL = "FIFOs between the IPs", "interconnect, DMAs, clock counter (assumed)"
 #: DSP blocks beside those of the products: one counts what the statistics saw.
 OTHER_DSP = 1
+#: Processes of compressed maps, counted at 8 values of a byte in a beat: look-up tables and flip-flops.
+MAP_CELLS = {
+    MAP_SPLITTER: (125, 45), MAP_EXPANDER: (512, 356), MAP_COMPRESSOR: (567, 383), MAP_JOINER: (52, 7),
+}  # fmt: skip
+COUNTED_MAP_BITS = 64
 
 
 def _one(_: Numbers) -> float:
@@ -93,7 +108,7 @@ class Fit:
     ff: tuple[float, ...]
 
 
-def resources(config: SystolicConfig) -> dict[str, Resources]:
+def estimate_resources(config: SystolicConfig) -> ArrayResources:
     """Resources of every IP, of the streams between them and of what stands beside the kernel."""
     cells = logic(numbers(config))
     if config.has_cluster:
@@ -105,10 +120,13 @@ def resources(config: SystolicConfig) -> dict[str, Resources]:
         parts |= cluster_resources(config)
     if config.dense_beside:
         parts[SKIP_ARRAY] = skip_logic(config) + skip_memories(config)
+    if config.compressed_maps:
+        wide = config.stream_bits / COUNTED_MAP_BITS
+        parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
     lut, stored, ff, halves = stream_cells(config)
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
     parts[BESIDE_KERNEL] = BESIDE
-    return parts
+    return ArrayResources(parts)
 
 
 def numbers(config: SystolicConfig) -> dict[str, int]:

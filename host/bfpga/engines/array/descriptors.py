@@ -18,10 +18,11 @@ from bfpga.engines.array.pitch import read_slots, split, write_steps
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, repeats_words, working_columns
 from bfpga.engines.array.tap_reuse import read_window
-from bfpga.engines.skip_array.activation_cycles import SparseOperation
+from bfpga.engines.skip_array.activation_cycles import SparseOperation, lanes_apart
 from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.engines.skip_array.dealing import even_runs
 from bfpga.engines.skip_array.input_share import channels_at_step
+from bfpga.engines.skip_array.kernel_parts import KernelParts, kernel_parts
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.engines.skip_array.unit_clocks import cluster_clocks
@@ -63,10 +64,9 @@ def _even(node: ArrayNode, config: SystolicConfig, run: tuple[int, int]) -> bool
     return True
 
 
-def taps(node: ArrayNode) -> int:
-    """Taps at which a pass reads operands."""
-    window = read_window(node)
-    return window.kernel_height * window.kernel_width
+def taps(node: ArrayNode, config: SystolicConfig) -> int:
+    """Taps at which a pass reads operands; of a sparse cluster those of all parts of the kernel."""
+    return kernel_parts(read_window(node), config).taps
 
 
 def reduction(node: ArrayNode, config: SystolicConfig, m0: int, m1: int, input_words: int) -> InputWindow:
@@ -82,7 +82,7 @@ def weight_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> i
     if config.skips_weights:
         return piece_of(node, config, m0, m1).words
     words = input_window(node, config, m0, m1).channel_words
-    return words if repeats_words(node, config) else blocks_of(node, config, m1 - m0) * taps(node) * words
+    return words if repeats_words(node, config) else blocks_of(node, config, m1 - m0) * taps(node, config) * words
 
 
 def blocks_of(node: ArrayNode, config: SystolicConfig, channels: int) -> int:
@@ -112,12 +112,10 @@ def load_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
     """LOAD of all rows of a region."""
     pixels, width = _transfer_walk(region)
     wrap = split(config, region.pitch - region.width, region.pixel_words)
-    step = split(config, 1, region.pixel_words)
     return Descriptor(
         operation=int(Operation.LOAD), output_slot=region.slot, output_pixels=pixels,
         output_width=width, output_rows=region.channels, output_pixel_words=region.pixel_words,
-        output_word=region.base, output_step_word=step[0], output_step_bank=step[1],
-        output_wrap_word=wrap[0], output_wrap_bank=wrap[1],
+        output_word=region.base, output_wrap_word=wrap[0], output_wrap_bank=wrap[1],
     )
 
 
@@ -266,14 +264,18 @@ def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, fir
 def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
     """The map that a sparse cluster reads cell by cell; what outputs take of its sums, window and padding say."""
     node, tile, region, window = place.node, place.tile, place.inputs[0], place.node.window
-    part = map_part(window, tile, place.spec.height, place.spec.width)
+    down, across = part = map_part(window, tile, place.spec.height, place.spec.width, config)
     result.flags |= int(Flag.CLUSTER)
-    result.kernel_height, result.kernel_width = window.kernel_height, window.kernel_width
     result.stride_y, result.stride_x = window.stride_y * tile.step, window.stride_x
-    result.pad_top, result.pad_left = part.pad_top, part.pad_left
+    result.pad_top, result.pad_left = down.pad, across.pad
     result.input_height, result.input_width = part.rows, part.columns
+    result.read_height, result.read_width = down.read, across.read
     words = result.input_pixel_words = region.pixel_words
-    word, result.input_bank = split(config, region.pixel(part.row) + part.column, words)
+    parts = _read_parts(config, place, result)
+    # A map with zeros around it begins with them.
+    top = down.first - (down.pad if parts.down.number > 1 else 0)
+    left = across.first - (across.pad if parts.across.number > 1 else 0)
+    word, result.input_bank = split(config, region.pixel(top) + left, words)
     result.input_word = region.base + word + first_word
     result.input_step_word, result.input_step_bank = split(config, 1, words)
     result.input_wrap_word, result.input_wrap_bank = split(config, region.pitch - part.columns, words)
@@ -284,6 +286,19 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     if result.most_moves:
         channels = result.channel_words * config.lanes
         result.work_difference = work_difference(part.rows, part.columns, channels, config, joined)
+
+
+def _read_parts(config: SystolicConfig, place: Placement, result: Descriptor) -> KernelParts:
+    """The parts of a kernel, which a sparse cluster reads as words of channels; whole kernels are one."""
+    parts, words = kernel_parts(place.node.window, config), result.input_pixel_words
+    result.kernel_height, result.kernel_width = parts.down.size, parts.across.size
+    result.parts_down, result.parts_across = parts.down.number, parts.across.number
+    result.dilation_y, result.dilation_x = parts.down.step, parts.across.step
+    result.tap_x_word, result.tap_x_bank = split(config, parts.across.step, words)
+    result.tap_y_word, result.tap_y_bank = split(config, parts.down.step * place.inputs[0].pitch, words)
+    result.part_words = result.channel_words
+    result.channel_words *= parts.number
+    return parts
 
 
 def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
@@ -302,12 +317,11 @@ def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) ->
     words, channel = region.pixel_words, (place.node.channel_offset + place.tile.m0) // config.lanes
     first_row, _ = window.tensor_rows(place.tile.y0, place.tile.y1)
     x0, _ = place.tile.columns(window.output_width)
-    word, bank = split(config, region.pixel(first_row) + window.first_x + x0 * window.spread_x, words)
+    word, bank = split(config, region.pixel(first_row) + window.first_x + x0, words)
     result.output_pixel_words = words
     result.output_word, result.output_bank = region.base + word + channel, bank
-    result.output_step_word, result.output_step_bank = split(config, window.spread_x, words)
     pitch = region.pitch * place.tile.step * window.spread_y
-    result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width * window.spread_x, words)
+    result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width, words)
 
 
 def _accumulators(config: SystolicConfig, place: Placement, region: Region, result: Descriptor) -> None:
@@ -316,7 +330,6 @@ def _accumulators(config: SystolicConfig, place: Placement, region: Region, resu
     if place.flags & Flag.KEEP:
         result.output_pixel_words = words
         result.output_word, result.output_bank = region.base, 0
-        result.output_step_word, result.output_step_bank = step
         result.output_wrap_word = result.output_wrap_bank = 0
         return
     result.channel_words = block_rows(place.node, config)
@@ -381,6 +394,8 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
 
 def set_chunks(config: SystolicConfig, node: ArrayNode, result: Descriptor) -> None:
     """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
+    apart = lanes_apart(config, node.window.output_height * node.window.output_width)
+    result.flags = result.flags & ~int(Flag.LANES_APART) | (int(Flag.LANES_APART) if apart else 0)
     channels = channels_at_step(node, result.channel_words, config)
     operation = SparseOperation.of(config, result, channels, node.input_share)
     chunks = operation.chunks

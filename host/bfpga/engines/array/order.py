@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation, word_of
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.engines.skip_array.records import told_words
 from bfpga.formats.arrays import IntArray
 
 #: Fields that tell the order, in the order of the counts here.
@@ -27,6 +28,7 @@ COUNT_BITS = 16
 #: A count lies at most this far behind the operations before it, so that the comparison of counts that wrap around is
 #: right. So many operations of a kind are never on their way at once: nothing waits for it.
 RECENT = 1 << 14
+_TOLD = word_of("told_words")
 
 #: Flags as numbers: the compiler asks for them ten thousand times, and enumerations are slow.
 _KEPT, _STREAM, _NO_WEIGHTS = int(Flag.KEPT), int(Flag.STREAM_WEIGHTS), int(Flag.STREAM_WEIGHTS | Flag.KEPT)
@@ -238,11 +240,18 @@ def wrapped(counts: IntArray) -> IntArray:
     return counts & ((1 << COUNT_BITS) - 1)
 
 
-def descriptor_words(operations: Sequence[KernelOperation], config: SystolicConfig) -> IntArray:
-    """(operations, DESCRIPTOR_WORDS) words of the descriptors of one start, with what each waits for."""
+def descriptor_words(
+    operations: Sequence[KernelOperation], config: SystolicConfig, told: Sequence[int] | None = None
+) -> IntArray:
+    """(operations, DESCRIPTOR_WORDS) words of the descriptors of one start, with what each waits for and tells.
+
+    told: of every operation, where it is not that of ``told_words``.
+    """
     words = np.zeros((len(operations), DESCRIPTOR_WORDS), np.int32)
-    for row, operation in zip(words, operations, strict=True):
+    told = told_words(operations, config) if told is None else told
+    for row, operation, records in zip(words, operations, told, strict=True):
         row[:] = operation.descriptor.to_words()
+        row[_TOLD] = records
     if operations:
         words[:, COUNT_WORDS] = wrapped(start_counts(operations, config)[0])
     return words

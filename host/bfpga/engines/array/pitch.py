@@ -50,13 +50,6 @@ def read_slots(
     return rows_of_a_group(columns, width, pixels), 1
 
 
-def write_slots(
-    columns: int, banks: int, width: int, pixels: int, pitch: int, spread_x: int = 1, spread_y: int = 1
-) -> tuple[int, int]:
-    """(slots, runs) that writing results takes. spread: pixels of the tensor from one result to the next."""
-    return read_slots(columns, banks, width, pixels, spread_x, spread_y, pitch)
-
-
 def write_steps(columns: int, width: int, pixels: int, pitch: int) -> tuple[int, int]:
     """(slots, runs) that writing results takes where a write reaches pixels that follow each other in memory."""
     rows = 1 if pitch == width else rows_of_a_group(columns, width, pixels)

@@ -28,11 +28,13 @@ from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.engines.array.order import descriptor_words
 from bfpga.engines.array.tap_reuse import tap_words
+from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights
 from bfpga.engines.skip_array.pieces import piece_of
+from bfpga.engines.skip_array.records import record_bytes, record_words, tells, told_words, unpacked_records
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import piece_window
 from bfpga.errors import DataError, ProgramError
-from bfpga.formats.arrays import IntArray
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.containers import pack_elements, unpack_elements
 
 #: Axes of a row of pixels in memory.
@@ -151,7 +153,7 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
         taps, m1 = taps[:, :1], min(m1, m0 + size)
     blocks = -(-(m1 - m0) // size)
     width = window.channel_words * config.lanes
-    words = np.zeros((blocks * size, taps.shape[1], width), np.int32)
+    words: IntArray = np.zeros((blocks * size, taps.shape[1], width), np.int32)
     channel = np.arange(m0, m1)
     row = channel - m0
     block_start = (window.first_word + row // size * window.block_step) * config.lanes
@@ -160,7 +162,11 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
         words[: m1 - m0, :, :inputs] = taps[m0:m1]
     else:
         words[row[:, None], :, first[:, None] + np.arange(inputs)] = taps[m0:m1].transpose(0, 2, 1)
-    shaped = words.reshape(blocks, size, taps.shape[1], window.channel_words, config.lanes)
+    if config.has_cluster:
+        shape = (len(words), node.window.kernel_height, node.window.kernel_width, width)
+        cut = part_weights(words.reshape(shape), kernel_parts(node.window, config))
+        words = cut.reshape(len(words), -1, cut.shape[3])
+    shaped = words.reshape(blocks, size, words.shape[1], -1, config.lanes)
     order = CLUSTER_WEIGHT_ORDER if config.has_cluster else WEIGHT_ORDER
     ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), order)
     return pack_weight_words(_encoded(ordered, node, config), config)
@@ -271,47 +277,72 @@ def transfer_of(operation: KernelOperation) -> Transfer:
 class StoredRows:
     """Rows [y0, y1) of a tensor as a STORE sent them; mantissa: (rows, width, channels padded to whole words).
 
-    choices: what count registers told, a bit each (contract/predicates.py).
+    choices: what count registers told, a bit each (contract/predicates.py). records: of maps before it, (maps, words).
     """
 
     transfer: Transfer
     exponent: int
     mantissa: IntArray
     choices: int = 0
+    records: Int64Array | None = None
 
 
-def stored_bytes(operation: KernelOperation, config: SystolicConfig) -> int:
-    """Bytes that a STORE sends: one header beat and its elements in whole beats."""
-    return config.stream_bits // 8 * (1 + tensor_beats(config, operation.descriptor))
+def stored_bytes(operation: KernelOperation, config: SystolicConfig, told: int = 0) -> int:
+    """Bytes that a STORE sends: one header beat, its elements in whole beats, and so many words of records."""
+    return config.stream_bits // 8 * (1 + tensor_beats(config, operation.descriptor)) + record_bytes(told, config)
 
 
-def output_bytes(operations: Iterable[KernelOperation], config: SystolicConfig) -> int:
+def output_bytes(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
     """Length of the output stream of one kernel start."""
-    return sum(stored_bytes(operation, config) for operation in stores(operations))
+    return sum(stored_bytes(operation, config, told) for operation, told in stores(operations, config))
 
 
-def stores(operations: Iterable[KernelOperation]) -> list[KernelOperation]:
-    """The operations that send a tensor to the host, in order."""
-    return [operation for operation in operations if operation.descriptor.operation == Operation.STORE]
+def stores(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[tuple[KernelOperation, int]]:
+    """The operations that send a tensor to the host, in order, each with the words of records behind it."""
+    told = told_words(operations, config)
+    return [
+        (operation, words)
+        for operation, words in zip(operations, told, strict=True)
+        if operation.descriptor.operation == Operation.STORE
+    ]
 
 
 def decode_output(
-    operations: Iterable[KernelOperation], config: SystolicConfig, packet: bytes | memoryview
+    operations: Sequence[KernelOperation], config: SystolicConfig, packet: bytes | memoryview
 ) -> list[StoredRows]:
     """The tensors' rows in an output stream, one entry for each STORE; DataError if the length does not fit."""
-    operations = stores(operations)
     expected = output_bytes(operations, config)
     if len(packet) != expected:
         raise DataError(f"the kernel sent {len(packet)} bytes; its stores send {expected}")
     view, result, beat = memoryview(packet), [], config.stream_bits // 8
-    for operation in operations:
+    for operation, told in stores(operations, config):
         size = stored_bytes(operation, config)
         head = np.frombuffer(view[:beat], np.uint8)[None]
         exponent = int(TENSOR_HEADER["exponent"].unpacked(head)[0])
         rows = _decode_rows(operation, config, view[beat:size])
-        result.append(StoredRows(transfer_of(operation), exponent, rows, int(told_choices(head, config)[0])))
-        view = view[size:]
+        end = size + record_bytes(told, config)
+        choices, records = int(told_choices(head, config)[0]), _records(view[size:end], told, config)
+        result.append(StoredRows(transfer_of(operation), exponent, rows, choices, records))
+        view = view[end:]
     return result
+
+
+def told_records(
+    operations: Sequence[KernelOperation], config: SystolicConfig, stored: Iterable[StoredRows]
+) -> tuple[tuple[str, Int64Array], ...]:
+    """The records of a start's maps, each with the layer of its operation."""
+    records = [record for part in stored if part.records is not None for record in part.records]
+    told = told_words(operations, config)
+    layers = [item.layer for item, words in zip(operations, told, strict=True) if tells(item, words)]
+    return tuple(zip(layers, records, strict=True))
+
+
+def _records(data: memoryview, words: int, config: SystolicConfig) -> Int64Array | None:
+    """Records of so many words; None of a kernel that tells none."""
+    if not record_words(config):
+        return None
+    records: Int64Array = unpacked_records(np.frombuffer(data, np.uint8)[None, : 4 * words], config)[0]
+    return records
 
 
 def told_choices(heads: npt.NDArray[np.uint8], config: SystolicConfig) -> npt.NDArray[np.int64]:

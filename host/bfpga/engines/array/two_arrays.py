@@ -15,6 +15,7 @@ from bfpga.engines.array.cycles import pass_steps
 from bfpga.engines.array.descriptors import set_chunks
 
 _SKIP_ARRAY = int(Flag.SKIP_ARRAY)
+_OF_SKIP_ARRAY = int(Flag.SKIP_ARRAY | Flag.LANES_APART)
 #: Flags of operations that stay on the systolic array: those that measure or keep, those whose weights come as often as
 #: it multiplies by them.
 _TIED = int(Flag.MEASURE | Flag.KEEP | Flag.KEPT | Flag.STREAM_WEIGHTS)
@@ -34,7 +35,7 @@ def on_skip_array(config: SystolicConfig, node: ArrayNode, descriptor: Descripto
 
 def on_systolic_array(config: SystolicConfig, descriptor: Descriptor) -> Descriptor:
     """The other way round."""
-    result = replace(descriptor, flags=descriptor.flags & ~_SKIP_ARRAY, chunk_steps=0, chunk_buffers=0)
+    result = replace(descriptor, flags=descriptor.flags & ~_OF_SKIP_ARRAY, chunk_steps=0, chunk_buffers=0)
     result.steps = pass_steps(config, result)
     return result
 

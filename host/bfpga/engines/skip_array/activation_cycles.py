@@ -4,6 +4,9 @@ A pass computes ``SkipShape.pixels`` output pixels for the channels of a block. 
 weights of a block's chunk, which are a UNIT: while they are used those of the next unit come, a wide word of ``rows``
 weights a clock. Each pass takes the longest of three: the feed, a word of channels for every column and half; the
 products, the activations of the fullest group that are not zero; the sums that leave, a row of each half a clock.
+
+An operation of one pixel has a group for each lane of its words: a weight word comes in a clock then, and no group has
+more than one activation of a step.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Descriptor
+from bfpga.contract.descriptor import Descriptor, Flag
 from bfpga.engines.skip_array.shape import SkipShape
 
 #: Segments that a pass comes in at a time: the queues have room for so many (skip/activation_words.hpp).
@@ -21,6 +24,14 @@ GUARD = 8
 #: Clocks around the last sums of an operation: from the last product to the first row that is added, and until one that
 #: was added may be read.
 AROUND = 15
+#: Clocks of a group for a word of which it needs one lane: two words leave its queue in three (skip/sparse_group.hpp).
+ONE_LANE = 1.5
+_LANES_APART = int(Flag.LANES_APART)
+
+
+def lanes_apart(config: SystolicConfig, pixels: int) -> bool:
+    """Whether the lanes of an operation's only pixel have a group each, of a column (skip/activation_words.hpp)."""
+    return pixels == 1 and 1 < config.lanes <= config.columns
 
 
 def half_clocks(config: SystolicConfig) -> int:
@@ -38,7 +49,8 @@ class SparseOperation:
     """A GEMM on an array that skips activations. groups: of pixels; steps: of the window of a block.
 
     slots: clocks in which the words of a step reach all columns. channels: that a pixel has at a step, on average,
-    where none is zero. share: of these, as the slowest group meets them (``input_share``).
+    where none is zero. share: of these, as the slowest group meets them (``input_share``). apart: each lane of the only
+    pixel has a group, whose clocks of a step ``channels`` is.
     """
 
     config: SystolicConfig
@@ -48,6 +60,7 @@ class SparseOperation:
     slots: int = 1
     channels: float = 4.0
     share: float = 1.0
+    apart: bool = False
 
     @staticmethod
     def of(
@@ -56,7 +69,9 @@ class SparseOperation:
         """The operation of a descriptor. channels: 0 where words are full."""
         steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
         groups, slots = descriptor.groups, max(1, descriptor.read_slots)
-        return SparseOperation(config, groups, descriptor.blocks, steps, slots, channels or config.lanes, share)
+        apart = bool(descriptor.flags & _LANES_APART)
+        channels = channels or (ONE_LANE if apart else config.lanes)
+        return SparseOperation(config, groups, descriptor.blocks, steps, slots, channels, share, apart)
 
     @property
     def chunks(self) -> list[int]:
@@ -76,7 +91,7 @@ class SparseOperation:
 
     def load(self, steps: int) -> int:
         """Clocks in which the weights of a unit come."""
-        return steps * self.config.lanes
+        return steps if self.apart else steps * self.config.lanes
 
     def feed(self, groups: int, steps: int) -> int:
         """Clocks in which the words of a unit come for so many groups of pixels."""
@@ -117,7 +132,7 @@ class SparseOperation:
 
 def first_weights(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks in which the first weights of an operation come, while nothing of it is multiplied."""
-    return descriptor.chunk_steps * config.lanes + GUARD
+    return descriptor.chunk_steps * (1 if descriptor.flags & _LANES_APART else config.lanes) + GUARD
 
 
 def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:

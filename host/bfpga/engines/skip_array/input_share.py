@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, Window
-from bfpga.engines.skip_array.activation_cycles import SEGMENTS, half_clocks, segment_steps
+from bfpga.engines.skip_array.activation_cycles import ONE_LANE, SEGMENTS, half_clocks, lanes_apart, segment_steps
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.formats.arrays import BoolArray, Int64Array
 
@@ -32,24 +32,30 @@ MOST_SAMPLES, MOST_BLOCKS = 8, 4
 
 @dataclass(frozen=True)
 class Segment:
-    """Clocks of all groups for the words of a segment (passes, samples, groups), its steps, whether it ends a chunk."""
+    """Clocks of all groups for the words of a segment (passes, samples, groups), its steps, whether it ends a chunk.
+
+    halves: of a pass that have words.
+    """
 
     clocks: Clocks
     steps: int
     last: bool
+    halves: int
 
 
 def channels_at_step(node: ArrayNode, channel_words: int, config: SystolicConfig) -> float:
     """Channels of a pixel at a step of the window, on average, that may be other than zero.
 
-    channel_words: that a block reads at a tap.
+    channel_words: that a block reads at a tap. Of one pixel whose lanes have a group each, the clocks of a group.
     """
     assert node.weights is not None
+    if lanes_apart(config, node.window.output_height * node.window.output_width):
+        return ONE_LANE
     inputs = int(node.weights.shape[3])
     return inputs / channel_words if node.groups == 1 else float(config.lanes)
 
 
-def input_share(node: ArrayNode, blocks: Sequence[range], used: BoolArray, config: SystolicConfig) -> float:
+def input_share(node: ArrayNode, blocks: Sequence[Sequence[int]], used: BoolArray, config: SystolicConfig) -> float:
     """Clocks of a layer's passes over its products with an input without a zero, a mean of samples.
 
     blocks: words of channels that each block of output channels reads, one where all read the same. used: (samples,
@@ -66,14 +72,22 @@ def input_share(node: ArrayNode, blocks: Sequence[range], used: BoolArray, confi
 
 
 def window_segments(
-    used: BoolArray, window: Window, words: range, config: SystolicConfig
+    used: BoolArray, window: Window, words: Sequence[int], config: SystolicConfig
 ) -> Iterator[Segment]:
-    """The segments of a window in their order. used: as for ``input_share``; words: that a block reads at every tap."""
+    """The segments of a window in their order. used: as for ``input_share``; words: that a block reads at every tap.
+
+    Of one pixel whose lanes have a group each, its lanes stand for pixels.
+    """
     shape, lanes = SkipShape.of(config), config.lanes
-    padded = np.pad(used, ((0, 0), (0, 0), (0, 0), (0, -used.shape[3] % lanes)))
-    counts = padded.reshape(*used.shape[:3], -1, lanes).sum(axis=4, dtype=np.int32)
-    pixels = window.output_height * window.output_width
+    padded = np.pad(used, ((0, 0), (0, 0), (0, 0), (0, -used.shape[3] % lanes))).reshape(*used.shape[:3], -1, lanes)
+    pixels, of_word = window.output_height * window.output_width, 1.0
     passes = -(-pixels // shape.pixels)
+    halves = config.skip_halves if pixels > config.columns else 1
+    if lanes_apart(config, pixels):
+        counts = np.moveaxis(padded, 4, 1).reshape(-1, *padded.shape[1:4]).astype(np.int32)
+        pixels, of_word = lanes, ONE_LANE
+    else:
+        counts = padded.sum(axis=4, dtype=np.int32)
     steps = window.kernel_height * window.kernel_width * len(words)
     chunk = shape.chunk_steps(steps)
     found, begin = np.zeros((len(used), pixels), np.int32), 0
@@ -83,13 +97,13 @@ def window_segments(
         last = (step + 1) % chunk == 0 or step + 1 == steps
         if last or (step + 1) % chunk % segment_steps(config) == 0:
             # A word of zeros with which a segment ends takes a clock.
-            clocks = np.pad(found + (own == 0), ((0, 0), (0, passes * shape.pixels - pixels)))
+            clocks = np.pad(of_word * found + (own == 0), ((0, 0), (0, passes * shape.pixels - pixels)))
             by_pass = clocks.reshape(len(used), passes, -1).transpose(1, 0, 2).astype(np.float64)
-            yield Segment(by_pass, step + 1 - begin, last)
+            yield Segment(by_pass, step + 1 - begin, last, halves)
             found, begin = np.zeros_like(found), step + 1
 
 
-def _steps(counts: Counts, window: Window, words: range) -> Iterator[Counts]:
+def _steps(counts: Counts, window: Window, words: Sequence[int]) -> Iterator[Counts]:
     """Channels that are not zero at each step of the window, of every output pixel: (samples, height, width)."""
     rows, inside_rows = _reached(
         window.output_height, window.stride_y, window.pad_top, window.dilation_y, window.kernel_height, counts.shape[1]
@@ -122,14 +136,15 @@ def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
     sent: Clocks = np.zeros(samples)
     for number, segment in _in_turn(segments, passes, config.skip_passes):
         begin = np.maximum(sent, ended[-SEGMENTS] + CREDIT)
-        sent = begin + float(segment.steps * halves)
+        sent = begin + float(segment.steps * segment.halves)
         free = np.maximum(free, (begin + ARRIVAL)[:, None]) + segment.clocks[number]
         free = np.maximum(free, (sent + ARRIVAL)[:, None])
         if segment.last:
             # The sums of the pass before have left, then those of a half when all of its groups have finished.
             free = np.maximum(free, np.repeat(left, groups // halves, axis=1))
-            complete, before = free.reshape(samples, halves, -1).max(axis=2), left[:, -1]
-            for half in range(halves):
+            complete, before = free.reshape(samples, halves, -1).max(axis=2), left[:, segment.halves - 1]
+            before = before + float(halves - segment.halves)  # a half without pixels takes a clock
+            for half in range(segment.halves):
                 before = np.maximum(before, complete[:, half]) + leaves
                 left[:, half] = before
         ended = [*ended[1:], free.max(axis=1)]

@@ -14,7 +14,9 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.skip_array.unit_maps import Joined, equal_piece, grid_blocks, piece_blocks
+from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights
+from bfpga.engines.skip_array.unit_maps import Joined, Kernel, equal_piece, grid_blocks, piece_blocks
+from bfpga.engines.skip_array.window_walk import walked_steps
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 #: Clocks of a value of a channel without weights.
@@ -36,8 +38,11 @@ def steps_of_channels(weights: IntArray, config: SystolicConfig) -> Int64Array:
 
     weights: (kernels, rows, columns, channels). A list has the kernels in flight with a weight, but the first ones keep
     their places: no sum is met again too early. A channel has one list, or one for each tap that has weights, or for
-    two of them. Rounds that wait because products meet are left out: one in a hundred, with 8 lanes up to ten.
+    two of them. Rounds that wait because products meet are left out: one in a hundred, with 8 lanes up to ten. Units of
+    variant A take several clocks for a kernel.
     """
+    if config.shifts_window:
+        return walked_steps(_placed(weights != 0, config))[1]
     used, least = _listed(weights, config), config.step_distance
     lists = np.maximum(least, used[least - 1 :].sum(axis=0) + least - 1)
     fewest = EMPTY_STEPS + 1 if config.lists_taps else EMPTY_STEPS
@@ -58,17 +63,23 @@ def _listed(weights: IntArray, config: SystolicConfig) -> BoolArray:
     if not config.lists_taps:
         whole: BoolArray = used.any(axis=(1, 2))[:, None]
         return whole
-    kernel = config.cluster_kernel
-    placed = np.zeros((kernels, kernel, kernel, channels), np.bool_)
-    placed[:, kernel - rows :, kernel - columns :] = used
-    taps: BoolArray = placed.reshape(kernels, -1, channels)
+    taps: BoolArray = _placed(used, config).reshape(kernels, -1, channels)
     if not config.merges_products:
         return taps
     even = np.pad(taps, ((0, 0), (0, taps.shape[1] % 2), (0, 0)))
     pairs: BoolArray = even.reshape(kernels, -1, 2, channels).any(axis=2)
-    if rows == columns == kernel:
+    if rows == columns == config.cluster_kernel:
         pairs = np.stack([np.roll(each, -number, axis=0) for number, each in enumerate(pairs)])
     return pairs
+
+
+def _placed(used: BoolArray, config: SystolicConfig) -> BoolArray:
+    """Kernels in the largest one, behind taps without a weight: (kernels, rows, columns, channels)."""
+    kernels, rows, columns, channels = used.shape
+    kernel = config.cluster_kernel
+    placed = np.zeros((kernels, kernel, kernel, channels), np.bool_)
+    placed[:, kernel - rows :, kernel - columns :] = used
+    return placed
 
 
 def piece_groups(area: float, share: float, config: SystolicConfig) -> float:
@@ -86,11 +97,12 @@ def piece_groups(area: float, share: float, config: SystolicConfig) -> float:
 
 
 def gather_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which a unit of variants B to D gathers its micro-tiles, all words of channels of a block."""
+    """Clocks in which a unit of variants A to D gathers its micro-tiles, all words of channels of a block."""
     if not config.indexes_products:
         return 0
     rows, columns = descriptor.input_height, descriptor.input_width
-    tiles = piece_blocks(*equal_piece(rows, columns, config, joined_of(descriptor)), config)
+    kernel = descriptor.kernel_height, descriptor.kernel_width
+    tiles = piece_blocks(*equal_piece(rows, columns, kernel, config, joined_of(descriptor)), config)
     groups = -(-config.cluster_kernel * config.cluster_kernel // config.block_values)
     return descriptor.channel_words * (tiles * config.lanes * groups + GATHER_PAUSE)
 
@@ -103,6 +115,16 @@ def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> li
     ]
 
 
+def _made_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
+    """Steps that are listed for each block of output channels [m0, m1): a clock of a unit each, but of variant A."""
+    if not config.shifts_window:
+        return block_steps(node, m0, m1, config)
+    return [
+        sum(int(walked_steps(_placed(kernels != 0, config))[0].sum()) for kernels in groups)
+        for groups in _blocks(node, m0, m1, config)
+    ]
+
+
 def block_weights(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
     """Weights that are not zero in each block of output channels [m0, m1)."""
     return [
@@ -111,9 +133,12 @@ def block_weights(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> 
 
 
 def _blocks(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[list[IntArray]]:
-    """Weights (kernels, rows, columns, channels) of each block of output channels, by groups of the layer."""
+    """Weights (kernels, rows, columns, channels) of each block of output channels, by groups of the layer.
+
+    Parts of a kernel are channels of their own.
+    """
     assert node.weights is not None
-    weights = node.weights.reshape(node.channels, *node.weights.shape[1:])
+    weights = part_weights(node.weights, kernel_parts(node.window, config))
     outputs, found = node.channels // node.groups, []
     for first in range(m0, m1, config.rows):
         last = min(first + config.rows, m1)
@@ -150,9 +175,9 @@ def joined_of(descriptor: Descriptor) -> Joined:
     return max(1, descriptor.joined_rows), max(1, descriptor.joined_columns)
 
 
-def unit_cells(rows: int, columns: int, config: SystolicConfig, joined: Joined) -> float:
+def unit_cells(rows: int, columns: int, kernel: Kernel, config: SystolicConfig, joined: Joined) -> float:
     """Cells of a unit, of the largest of equal pieces without a zero."""
-    down, across = equal_piece(rows, columns, config, joined)
+    down, across = equal_piece(rows, columns, kernel, config, joined)
     return down * across / (joined[0] * joined[1])
 
 
@@ -177,11 +202,12 @@ def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor:
         met = _tile_clocks(config, descriptor, steps, weights)
     else:
         met = _unit_clocks(config, descriptor, steps, node.input_share)
+    made = _made_steps(node, m0, m0 + descriptor.output_rows, config)
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
     computed = [
         max(feed, made_clocks(config, descriptor, step), clocks) + sums * config.rows + BLOCK_LATENCY
-        for step, clocks in zip(steps, met, strict=True)
+        for step, clocks in zip(made, met, strict=True)
     ]
     counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
     counted *= descriptor.most_moves > 0
@@ -194,7 +220,8 @@ def _unit_clocks(
     config: SystolicConfig, descriptor: Descriptor, steps: Sequence[int], share: float
 ) -> list[int]:
     """Clocks in which the slowest unit computes each block, whose cells take ``steps``; share: of cells not zero."""
-    cells = unit_cells(descriptor.input_height, descriptor.input_width, config, joined_of(descriptor))
+    kernel = descriptor.kernel_height, descriptor.kernel_width
+    cells = unit_cells(descriptor.input_height, descriptor.input_width, kernel, config, joined_of(descriptor))
     groups = piece_groups(cells, share, config)
     gathered = gather_clocks(config, descriptor)
     return [max(gathered, round(groups * step)) for step in steps]
@@ -213,4 +240,5 @@ def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     cells = descriptor.map_cells * descriptor.channel_words * config.lanes
     taps = config.cluster_kernel * config.cluster_kernel if config.lists_taps else 1
     moves = descriptor.most_moves * (2 * config.cluster_units + 2) * config.cluster_lines
-    return descriptor.blocks * cells * max(config.rows, config.step_distance) * taps + moves + 2 * descriptor.steps
+    steps = max(config.rows, config.step_distance) * taps * config.step_clocks
+    return descriptor.blocks * cells * steps + moves + 2 * descriptor.steps

@@ -1,6 +1,7 @@
 """Maps of a sparse cluster in the place of the array: what of its input an operation reads, and what units hold of it.
 
-An operation reads the cells that its outputs need as one map, cut into pieces for the units. Pieces of the grid may be
+An operation reads the cells that its outputs need as one map, cut into pieces for the units; with halo a piece has the
+cells that its outputs need besides. Pieces of the grid may be
 joined: there are fewer then, and the units of each take its values in turn. Sums of the whole map, its full grid, lie
 in blocks of kernel rows x kernel columns cells (SC E3, E4).
 """
@@ -8,38 +9,97 @@ in blocks of kernel rows x kernel columns cells (SC E3, E4).
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile, Window
+from bfpga.engines.skip_array.kernel_parts import MOST_WORDS, AxisParts, KernelParts, kernel_parts
+from bfpga.formats.arrays import BoolArray
 
 #: Steps of a map that await credits.
 MAP_QUEUE = 16
 #: Pieces of the grid, down and across, that are one.
 Joined = tuple[int, int]
+#: Rows and columns of a kernel.
+Kernel = tuple[int, int]
 #: Every unit has a piece of its own.
 APART: Joined = (1, 1)
 
 
+class MapLines(NamedTuple):
+    """Lines of the input that outputs need along an axis: the first one, how many; zeros before them.
+
+    size: lines of the map: those that are read or, of a kernel in parts, all that one part meets, with zeros.
+    """
+
+    first: int
+    read: int
+    pad: int
+    size: int
+
+
 class MapPart(NamedTuple):
-    """Cells of the input that outputs need: the first one, rows, columns; zeros above and left of them."""
+    """Cells of the input that outputs need, by rows and columns."""
 
-    row: int
-    column: int
-    rows: int
-    columns: int
-    pad_top: int
-    pad_left: int
+    down: MapLines
+    across: MapLines
+
+    @property
+    def rows(self) -> int:
+        """Rows of the map."""
+        return self.down.size
+
+    @property
+    def columns(self) -> int:
+        """Columns of the map."""
+        return self.across.size
 
 
-def map_part(window: Window, tile: Tile, height: int, width: int) -> MapPart:
+def map_part(window: Window, tile: Tile, height: int, width: int, config: SystolicConfig) -> MapPart:
     """The map of a tile; height, width: of the input."""
+    parts = kernel_parts(window, config)
     x0, x1 = tile.columns(window.output_width)
     top, left = tile.y0 * window.stride_y - window.pad_top, x0 * window.stride_x - window.pad_left
-    bottom = top + (tile.rows - 1) * tile.step * window.stride_y + window.kernel_height
-    right = left + (x1 - x0 - 1) * window.stride_x + window.kernel_width
-    row, column = max(top, 0), max(left, 0)
-    return MapPart(row, column, min(bottom, height) - row, min(right, width) - column, row - top, column - left)
+    down, across = (tile.rows - 1) * tile.step * window.stride_y, (x1 - x0 - 1) * window.stride_x
+    reach_y = (window.kernel_height - 1) * window.dilation_y + 1
+    reach_x = (window.kernel_width - 1) * window.dilation_x + 1
+    return MapPart(
+        _lines(top, down, reach_y, height, parts.down), _lines(left, across, reach_x, width, parts.across)
+    )
+
+
+def _lines(start: int, apart: int, reach: int, lines: int, parts: AxisParts) -> MapLines:
+    """Lines of windows of ``reach`` lines, the first one at ``start``, the last one so far ``apart`` from it."""
+    first = max(start, 0)
+    read = max(0, min(start + apart + reach, lines) - first)
+    return MapLines(first, read, first - start, apart + parts.size if parts.number > 1 else read)
+
+
+def cells_of_map(part: MapPart, image: BoolArray, parts: KernelParts, config: SystolicConfig) -> BoolArray:
+    """The map (..., rows, columns, channels) of an image (..., height, width, channels).
+
+    Of a kernel in parts channels in whole words, part for part.
+    """
+    (row, read_rows, top, _), (column, read_columns, left, _) = part
+    read = image[..., row : row + read_rows, column : column + read_columns, :]
+    if parts.number == 1:
+        return read
+    top, left = top * (parts.down.number > 1), left * (parts.across.number > 1)
+    last = (parts.down.number - 1) * parts.down.step, (parts.across.number - 1) * parts.across.step
+    words = -(-image.shape[-1] // config.lanes) * config.lanes
+    lines = top + read_rows + last[0] + part.rows, left + read_columns + last[1] + part.columns
+    whole = np.zeros((*image.shape[:-3], *lines, words), np.bool_)
+    whole[..., top : top + read_rows, left : left + read_columns, : image.shape[-1]] = read
+    views = [
+        whole[..., y : y + part.rows, x : x + part.columns, :]
+        for y in range(0, last[0] + 1, parts.down.step)
+        for x in range(0, last[1] + 1, parts.across.step)
+    ]
+    cells: BoolArray = np.concatenate(views, axis=-1)
+    return cells
 
 
 def grid_blocks(rows: int, columns: int, config: SystolicConfig) -> int:
@@ -59,19 +119,39 @@ def joined_grid(joined: Joined, config: SystolicConfig) -> tuple[int, int]:
     return config.cluster_rows // joined[0], config.cluster_columns // joined[1]
 
 
-def equal_piece(rows: int, columns: int, config: SystolicConfig, joined: Joined = APART) -> tuple[int, int]:
-    """Rows and columns of the largest piece of a map that is cut into equal ones."""
+def kernel_of(window: Window, config: SystolicConfig) -> Kernel:
+    """Rows and columns of a window's kernel, of each of its parts if it comes in parts."""
+    down, across = kernel_parts(window, config)
+    return down.size, across.size
+
+
+def equal_piece(
+    rows: int, columns: int, kernel: Kernel, config: SystolicConfig, joined: Joined = APART
+) -> tuple[int, int]:
+    """Rows and columns of the largest piece of a map that is cut into equal ones, with its halo if it has one."""
     bands, across = joined_grid(joined, config)
-    return -(-rows // bands), -(-columns // across)
+    return _largest_part(rows, bands, kernel[0], config), _largest_part(columns, across, kernel[1], config)
 
 
-def pieces_fit(rows: int, columns: int, config: SystolicConfig, joined: Joined = APART) -> bool:
+def _largest_part(lines: int, parts: int, kernel: int, config: SystolicConfig) -> int:
+    """Most lines of a piece along one axis."""
+    if not config.has_halo:
+        return -(-lines // parts)
+    limits = [part * lines // parts for part in range(parts + 1)]
+    return max(
+        min(last + (kernel - 1) // 2, lines) - max(first - kernel // 2, 0)
+        for first, last in pairwise(limits)
+        if first < last
+    )
+
+
+def pieces_fit(rows: int, columns: int, kernel: Kernel, config: SystolicConfig, joined: Joined = APART) -> bool:
     """Whether a unit holds the sums of the largest piece of a map that is cut into equal ones."""
-    return piece_blocks(*equal_piece(rows, columns, config, joined), config) <= config.cluster_words
+    return piece_blocks(*equal_piece(rows, columns, kernel, config, joined), config) <= config.cluster_words
 
 
 def possible_joins(config: SystolicConfig) -> list[Joined]:
-    """How many pieces of the grid may be one, none first. Units of variant B need all values of a micro-tile."""
+    """How many pieces of the grid may be one, none first. Units of A to D need all values of a micro-tile."""
     if config.indexes_products:
         return [APART]
     down, across = _divisors(config.cluster_rows), _divisors(config.cluster_columns)
@@ -84,17 +164,18 @@ def _divisors(number: int) -> list[int]:
 
 def joined_pieces(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> Joined:
     """Pieces of the grid that are one of a layer's map: those of the layer, if units hold the sums of such pieces."""
-    return node.joined_pieces if pieces_fit(rows, columns, config, node.joined_pieces) else APART
+    fits = pieces_fit(rows, columns, kernel_of(node.window, config), config, node.joined_pieces)
+    return node.joined_pieces if fits else APART
 
 
-def map_fits(rows: int, columns: int, config: SystolicConfig) -> bool:
+def map_fits(rows: int, columns: int, kernel: Kernel, config: SystolicConfig) -> bool:
     """Whether a map has room: its lines, the sums of equal pieces in their units, those of its full grid."""
     if config.has_tile:
         halo = config.cluster_kernel - 1
         return rows + halo <= config.tile_rows and columns + halo <= config.tile_columns
     if max(rows, columns) > config.cluster_lines or grid_blocks(rows, columns, config) > config.cluster_blocks:
         return False
-    return pieces_fit(rows, columns, config)
+    return pieces_fit(rows, columns, kernel, config)
 
 
 def run_passes(columns: int, lines: int, kernel: int) -> int:
@@ -179,29 +260,28 @@ def _part(tile: Tile, rows: tuple[int, int], columns: tuple[int, int], whole: tu
 
 
 def _fits(window: Window, tile: Tile, spec: TensorSpec, config: SystolicConfig) -> bool:
-    part = map_part(window, tile, spec.height, spec.width)
-    return map_fits(part.rows, part.columns, config)
+    part = map_part(window, tile, spec.height, spec.width, config)
+    return map_fits(part.rows, part.columns, kernel_of(window, config), config)
 
 
-def refusal(window: Window, height: int, width: int, config: SystolicConfig) -> str:
-    """Why a cluster does not compute products over windows of such an input; nothing if it does."""
-    most = config.cluster_kernel
-    if max(window.kernel_height, window.kernel_width) > most:
-        size = f"{window.kernel_height} x {window.kernel_width}"
-        return f"its kernel has {size} weights, and a unit has memories for {most} x {most}"
-    dilation = max(window.dilation_y * (window.kernel_height > 1), window.dilation_x * (window.kernel_width > 1))
-    if dilation > 1:
-        return f"its kernel has a dilation of {dilation}, and the products of a value are for sums beside each other"
+def refusal(window: Window, height: int, width: int, words: int, config: SystolicConfig) -> str:
+    """Why a cluster does not compute products over windows of such an input; nothing if it does.
+
+    words: of channels that a block of output channels reads.
+    """
+    most, parts = config.cluster_kernel, kernel_parts(window, config)
+    if words * parts.number > MOST_WORDS:
+        many = f"{words} words of channels" + (f" in {parts}" if parts.number > 1 else "")
+        return f"each of its results is of {many}, and a cluster counts {MOST_WORDS} words"
     stride = max(window.stride_y, window.stride_x)
     if stride > most:
         return f"its stride is {stride}, and results are taken from sums that are {most} apart at most"
-    if _outside(window.pad_top, window.kernel_height, window.stride_y, window.output_height, height) or _outside(
-        window.pad_left, window.kernel_width, window.stride_x, window.output_width, width
-    ):
+    down = _outside(window.pad_top, parts.down, window.stride_y, window.output_height, height)
+    if down or _outside(window.pad_left, parts.across, window.stride_x, window.output_width, width):
         return "some of its results read nothing but padding, of which a map has no sums"
     return ""
 
 
-def _outside(pad: int, kernel: int, stride: int, outputs: int, size: int) -> bool:
-    """Whether the first or the last output along an axis lies beside the input."""
-    return pad >= kernel or (outputs - 1) * stride - pad >= size
+def _outside(pad: int, parts: AxisParts, stride: int, outputs: int, lines: int) -> bool:
+    """Whether the first or the last output along an axis lies beside a map without zeros around it."""
+    return parts.number == 1 and (pad >= parts.size or (outputs - 1) * stride - pad >= lines)

@@ -23,6 +23,8 @@ from bfpga.engines.interface.resource_units import Resources, half_blocks
 
 #: Tables, flip-flops of each cell of a kernel in a unit whose products share DSP blocks.
 UNIT_CELL = 107, 135
+#: The same of a unit of variant A, of each cell of a kernel; of what gathers its micro-tiles.
+SHIFT_CELL, WHOLE_TILE_CELL = (246, 264), (138, 42)
 #: The same of a unit of variant B, of each of its lanes; of what gathers micro-tiles, of each value of a group.
 INDEXED_UNIT, INDEXED_LANE = (625, 581), (139, 102)
 GATHER_UNIT, GATHER_LANE = (1173, 377), (71, 41)
@@ -34,7 +36,9 @@ TAP_STEPS_CELLS, PAIR_STEPS_CELLS, TABLE_WORDS = (3980, 2520), (3475, 1965), 102
 #: Of each lane of a tile, and of each memory of its cells: of a bank of rows and a column.
 TILE_LANE, TILE_CELLS = (78, 30), (40, 10)
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
-DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (907, 808)
+DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (733, 749)
+#: More of that where pieces own outputs; and of the process that cuts maps.
+COLLECTOR_HALO, PARTITION_HALO = (192, 71), (265, 277)
 #: Of the others, and DSP blocks: of the squares of work, of a walk over cells.
 PARTITION_CELLS, STEP_MAKER_CELLS, GRID_SUMS_CELLS = (2190, 1620), (2215, 1386), (2260, 2223)
 PARTITION_DSP, FEEDER_DSP = 10, 2
@@ -55,20 +59,25 @@ def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
     sums = cells * half_blocks(config.cluster_words * config.rows, bits)
     grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, bits)
     table = WORK_COPIES * half_blocks(config.cluster_lines * config.cluster_lines, WORK_BITS)
-    maker = TAP_STEPS_CELLS if config.indexes_products else STEP_MAKER_CELLS
+    maker = TAP_STEPS_CELLS if config.lists_taps else STEP_MAKER_CELLS
     maker = PAIR_STEPS_CELLS if config.merges_products else maker
-    unit = _indexed_unit(config, sums) if config.indexes_products else _unit(cells, sums)
+    each = SHIFT_CELL if config.shifts_window else UNIT_CELL
+    unit = _indexed_unit(config, sums) if config.lists_taps else _unit(cells, sums, each)
+    gather = _of_lanes(GATHER_UNIT, GATHER_LANE, config.block_values)
+    gather = _of_lanes((0, 0), WHOLE_TILE_CELL, cells) if config.shifts_window else gather
     merge = _of_lanes(MERGE_UNIT, MERGE_LANE, config.cluster_products) + Resources(0, -(-sums // 2))
     adders = Resources(0, 0, *PAIR_ADDERS) if config.cluster_variant == "D" else Resources()
+    cut = Resources(0, 0, *PARTITION_HALO) if config.has_halo else Resources()
+    owned = _shared(COLLECTOR_HALO, units) if config.has_halo else Resources()
     return {
-        PARTITION: Resources(PARTITION_DSP, -(-table // 2), *PARTITION_CELLS),
+        PARTITION: Resources(PARTITION_DSP, -(-table // 2), *PARTITION_CELLS) + cut,
         DISTRIBUTOR: _shared(DISTRIBUTOR_UNIT, units),
         STEP_MAKER: Resources(lut=maker[0], ff=maker[1]),
         BROADCAST: _shared(BROADCAST_UNIT, units),
-        COLLECTOR: _shared(COLLECTOR_UNIT, units),
+        COLLECTOR: _shared(COLLECTOR_UNIT, units) + owned,
         GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
         **dict.fromkeys(cluster_units(config), unit),
-        **dict.fromkeys(cluster_gathers(config), _of_lanes(GATHER_UNIT, GATHER_LANE, config.block_values)),
+        **dict.fromkeys(cluster_gathers(config), gather),
         **dict.fromkeys(cluster_merges(config), merge + adders),
     }
 
@@ -88,9 +97,9 @@ def _tile_resources(config: SystolicConfig) -> dict[str, Resources]:
     }
 
 
-def _unit(cells: int, sums: int) -> Resources:
-    """A unit of variant E; sums: halves of block memories."""
-    return Resources((cells + 1) // 2, -(-sums // 2), UNIT_CELL[0] * cells, UNIT_CELL[1] * cells)
+def _unit(cells: int, sums: int, each: tuple[int, int]) -> Resources:
+    """A unit of variant A or E; sums: halves of block memories; each: tables and flip-flops of a cell."""
+    return Resources((cells + 1) // 2, -(-sums // 2), each[0] * cells, each[1] * cells)
 
 
 def _indexed_unit(config: SystolicConfig, sums: int) -> Resources:

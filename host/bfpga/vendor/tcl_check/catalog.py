@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.processes import HOST_STREAMS, SEQUENCER, kernel_processes, process_function, process_streams
+from bfpga.contract.processes import SEQUENCER, host_streams, kernel_processes, process_function, process_streams
 from bfpga.contract.registers import (
     CLOCK_COUNTER,
     CONTROL_PORT,
@@ -261,7 +261,7 @@ def kernel(config: SystolicConfig) -> dict[str, Ip]:
     """The IPs of a kernel by vendor, library and name, as C synthesis makes them (UG1399)."""
     streams: dict[str, dict[str, Interface]] = {process: {} for process in kernel_processes(config)}
     for name, interface in _host_streams(config).items():
-        streams[HOST_STREAMS[name]][name] = interface
+        streams[host_streams(config)[name]][name] = interface
     for stream in process_streams(config):
         # C synthesis widens a word to whole bytes, as AXI4-Stream has them.
         bits = -(-stream.bits // 8) * 8

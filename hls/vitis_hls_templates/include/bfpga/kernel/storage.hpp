@@ -4,10 +4,6 @@
 
 namespace bfpga {
 
-// How the zero-skip engine shifts a row (zero_skip/tile.hpp).
-struct StagedColumns;
-struct DirectColumns;
-
 // How a scratchpad reaches its banks (processes/scratchpad/banks.hpp).
 struct SwitchedPorts;
 struct IndexedPorts;
@@ -16,21 +12,18 @@ struct IndexedPorts;
 struct VitisStorage {
     using ScratchpadPorts = SwitchedPorts;
     using RegisterSets = ArrayRegisters;
-    using RowShifter = StagedColumns;
 };
 
 // Compilers that ignore ARRAY_PARTITION: registers as scalars.
 struct ScalarStorage {
     using ScratchpadPorts = SwitchedPorts;
     using RegisterSets = ScalarRegisters;
-    using RowShifter = StagedColumns;
 };
 
-// Simulation: the ports index the banks directly, rows are shifted in one move. Same values and clocks.
+// Simulation: the ports index the banks directly. Same values and clocks.
 struct SimulationStorage {
     using ScratchpadPorts = IndexedPorts;
     using RegisterSets = ArrayRegisters;
-    using RowShifter = DirectColumns;
 };
 
 }  // namespace bfpga

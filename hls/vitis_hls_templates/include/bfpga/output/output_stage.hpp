@@ -1,6 +1,6 @@
 // The output stage: accumulator -> bias -> function -> leading position -> mantissa (BFP R7-R17, R22).
 //
-// Steps and names are those of section 5 of docs/systolic-array.md; the numpy side is engines/output_stage.py. What all
+// Steps and names are those of section 5 of docs/systolic-array.md; the numpy side is engines/output/stage.py. What all
 // values of a row share is made once a row: the exponent, the aligned bias, clip's bound. A column then needs an adder,
 // the function unit and the requantizer.
 //

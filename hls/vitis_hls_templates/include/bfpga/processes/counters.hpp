@@ -137,8 +137,8 @@ class AheadTurns {
     bool single_, double_, last_, before_last_;
 };
 
-// The groups of a tensor as a transfer moves them (kernel/transfers.hpp): row by row, in a row `transfer_pixels` pixels
-// after the other, word by word of these pixels together.
+// The groups of a tensor as a transfer moves them (scratchpad/transfer.hpp): row by row, in a row `transfer_pixels`
+// pixels after the other, word by word of these pixels together.
 template <class Config>
 class GroupCount {
     static constexpr int coordinate_bits = Geometry<Config>::coordinate_bits;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bfpga/kernel/status.hpp"
+#include "bfpga/processes/maps/paths.hpp"
 #include "bfpga/processes/multiplying.hpp"
 #include "bfpga/processes/post.hpp"
 #include "bfpga/processes/scratchpad.hpp"
@@ -167,11 +168,14 @@ class DescriptorTrace {
 // `Multiplying`: the array with its weights.
 template <class Config, class Storage, class Multiplying = SystolicMultiplying<Config, Storage>>
 class ProcessKernel {
+    using Paths = MapPaths<Config, Config::compressed_maps>;
+
    public:
     ProcessKernel() {
         std::vector<std::string> names = {"sequencer", "scratchpad", "weights"};
         Multiplying::name_arrays(names);
         names.insert(names.end(), {"post", "store"});
+        maps_.name_processes(names);
         for (const std::string& name : names) {
             scheduler_.add(name);
         }
@@ -182,19 +186,22 @@ class ProcessKernel {
     template <class Source, class WeightSource, class Sink, class Trace>
     KernelStatus run(int descriptors, bool clear, Source& source, WeightSource& weight_source, Sink& sink,
                      Trace& trace) {
-        OutsideSource<Config::stream_bits, Source> input("input", source, scheduler_);
+        using Input = OutsideSource<Config::stream_bits, Source>;
+        using Output = OutsideSink<Config::stream_bits, Sink>;
+        Input input("input", source, scheduler_);
         OutsideSource<Config::weight_stream_bits, WeightSource> weights("weights", weight_source, scheduler_);
-        OutsideSink<Config::stream_bits, Sink> output("output", sink, scheduler_);
+        Output output("output", sink, scheduler_);
         DescriptorTrace<Trace> descriptor_trace(trace, scheduler_);
         KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         join_streams();
         scheduler_.outside({&output, &weights, &input});
         std::vector<ProcessScheduler::Body> bodies = {
             [&] {
-                status =
-                    sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_, post_commands_,
-                                   store_commands_, loads_, scratchpad_reports_, weights_reports_, post_reports_,
-                                   store_reports_, counts_, multiplying_.commands(), descriptor_trace);
+                typename Paths::template Read<Input> beats = maps_.read(input);
+                status = sequencer_.run(descriptors, clear, beats, scratchpad_commands_, weights_commands_,
+                                        post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
+                                        post_reports_, store_reports_, counts_, multiplying_.commands(),
+                                        descriptor_trace);
             },
             [&] {
                 multiplying_.run_scratchpad(scratchpad_, scratchpad_reports_, descriptor_trace, scratchpad_commands_,
@@ -209,7 +216,11 @@ class ProcessKernel {
             multiplying_.run_post(post_, post_commands_, sums_, vectors_, parameters_, results_, exponents_, counts_,
                                   post_reports_);
         });
-        bodies.push_back([&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); });
+        bodies.push_back([&] {
+            typename Paths::template Written<Output> beats = maps_.written(output);
+            multiplying_.run_store(store_, store_commands_, exponents_, stored_, credits_, beats, store_reports_);
+        });
+        maps_.add_processes(bodies, input, output, descriptors);
         try {
             scheduler_.run(bodies);
         } catch (...) {
@@ -256,6 +267,7 @@ class ProcessKernel {
         join(operands_, Config::operands_depth);
         join(vectors_, Config::vectors_depth);
         multiplying_.join(Join{*this});
+        maps_.join(Join{*this});
         join(parameters_, Config::parameters_depth);
         join(sums_, Config::sums_depth);
         join(results_, Config::results_depth);
@@ -292,6 +304,7 @@ class ProcessKernel {
     Multiplying multiplying_;
     PostProcess<Config, Storage> post_;
     StoreProcess<Config> store_;
+    Paths maps_;
     stream<command_t> scratchpad_commands_{"scratchpad_commands"}, weights_commands_{"weights_commands"};
     stream<command_t> post_commands_{"post_commands"}, store_commands_{"store_commands"};
     stream<wire_t<GroupBeat<Config>>> loads_{"loads"}, stored_{"stored"};

@@ -47,6 +47,11 @@ class SystolicMultiplying {
         post.run(commands, sums, streams...);
     }
 
+    template <class Store, class... Streams>
+    void run_store(Store& store, Streams&... streams) {
+        store.run(streams...);
+    }
+
     // As after the reset that a board needs when a start has failed: no sum is left in the pipeline.
     void reset() { array_ = ArrayProcess<Config, Storage>(); }
 

@@ -48,8 +48,9 @@ inline bool reads_chunks(const Descriptor& d) {
     return on_skip_array<Config>(d) && !d.has(Flag::Kept);
 }
 
-// The operation as its reading side has it. A sparse cluster gets its map cell by cell: as a kernel of one tap would,
-// once for each block, and once more if it is to be counted.
+// The operation as its reading side has it. A sparse cluster gets its map cell by cell: as a kernel with a tap for each
+// part of its own would, once for each block, and once more if it is to be counted. Zeros around the input are read
+// along an axis with parts alone.
 template <class Config>
 inline Descriptor reading_of(const Descriptor& d) {
 #pragma HLS INLINE
@@ -58,18 +59,15 @@ inline Descriptor reading_of(const Descriptor& d) {
         reading.output_pixels = d.map_cells;
         reading.output_width = d.input_width;
         reading.groups = d.map_groups;
-        reading.kernel_height = 1;
-        reading.kernel_width = 1;
+        reading.input_height = d.read_height;
+        reading.input_width = d.read_width;
+        reading.kernel_height = d.parts_down;
+        reading.kernel_width = d.parts_across;
+        reading.channel_words = d.part_words;
         reading.stride_y = 1;
         reading.stride_x = 1;
-        reading.dilation_y = 1;
-        reading.dilation_x = 1;
-        reading.pad_top = 0;
-        reading.pad_left = 0;
-        reading.tap_x_word = 0;
-        reading.tap_x_bank = 0;
-        reading.tap_y_word = 0;
-        reading.tap_y_bank = 0;
+        reading.pad_top = d.parts_down > 1 ? d.pad_top : 0;
+        reading.pad_left = d.parts_across > 1 ? d.pad_left : 0;
         reading.chunk_steps = 1;
         reading.chunk_buffers = d.channel_words;
         reading.blocks = d.blocks + (d.most_moves != 0 ? 1 : 0);

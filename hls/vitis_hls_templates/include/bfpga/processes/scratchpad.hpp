@@ -237,6 +237,8 @@ class ScratchpadProcess {
         beat.opens = false;
         beat.closes = false;
         beat.single = false;
+        beat.slides = false;
+        beat.apart = false;
         beat.leaves = false;
         beat.stop = true;
         return beat;

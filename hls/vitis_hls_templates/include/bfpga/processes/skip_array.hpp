@@ -72,7 +72,7 @@ class SkipArrayProcess {
             forwarder_.step(moves, finishes, ends);
             write(takes);
             give_back(windows);
-            const ChunkMarks marks = {beat.opens, beat.closes, beat.single, false};
+            const ChunkMarks marks = {beat.opens, beat.closes, beat.single, false, false};
             chunks_.step(left_, ends_chunk, marks);
             left_ = moves.closes;
             if (takes || !held_.there()) {

@@ -5,9 +5,10 @@
 // The weights of a chunk of a slice come once for all passes of a run and are held by every group
 // (skip/wide_weights.hpp); the activations of a pass come step by step, half by half, and those that are not zero wait
 // in a queue for each group (skip/activation_words.hpp). The sums buffer adds the chunks of a slice, which leaves when
-// all of it is there. A segment of steps that all groups are done with gives a credit back: the scratchpad sends one
-// only with a credit, so the process takes every operand without waiting for anybody, be it that nobody takes its sums
-// or that weights are late.
+// all of it is there. An operation of one pixel has a group for each lane of its words instead, and a weight word comes
+// in one clock: the sums of these groups add up where they leave them. A segment of steps that all groups are done with
+// gives a credit back: the scratchpad sends one only with a credit, so the process takes every operand without waiting
+// for anybody, be it that nobody takes its sums or that weights are late.
 #pragma once
 #include "bfpga/processes/skip/slice_sums.hpp"
 #include "bfpga/processes/skip/sparse_group.hpp"
@@ -79,7 +80,7 @@ class SparseArrayProcess {
             give_back(windows);
             take(takes);
             const bool ends_pass = takes && beat.fires && beat.last && last_half();
-            const ChunkMarks marks = {beat.opens, beat.closes, beat.single, beat.leaves};
+            const ChunkMarks marks = {beat.opens, beat.closes, beat.single, beat.leaves, beat.apart};
             passes_.step(moves.ends_pass, ends_pass, marks);
             if (takes || !held_.there()) {
                 held_.next(operands);
@@ -122,6 +123,9 @@ class SparseArrayProcess {
     // Whether the beat that is held is for the last half that its pass has.
     bool last_half() const { return held_.beat().single || turn_ == halves - 1; }
 
+    // Whether a column has the word of the first one, of an operation whose lanes are apart.
+    bool shares(int column) const { return T::may_be_apart && column < lanes && held_.beat().apart; }
+
     // The words of the beat that is held; with the last slot of a step all of them are there. A column that no beat
     // has a word for has zeros.
     void take(bool takes) {
@@ -131,7 +135,10 @@ class SparseArrayProcess {
         Columns_Take:
             for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-                if (beat.mine[i]) {
+                const bool shared = shares(i);
+                if (shared && beat.mine[0]) {
+                    word_[i] = beat.word[0];
+                } else if (!shared && beat.mine[i]) {
                     word_[i] = beat.word[i];
                 } else if (fired_) {
                     word_[i] = Word<Config>::zero();
@@ -148,6 +155,7 @@ class SparseArrayProcess {
         single_ = beat.single;
         last_ = beat.last;
         leaves_ = beat.leaves;
+        apart_ = T::may_be_apart && beat.apart;
         if (fires) {
             turn_ = last_half_ ? static_cast<half_t>(0) : static_cast<half_t>(turn_ + 1);
             step_taken_ = !last_half_ ? step_taken_ : last_ ? 0 : step_taken_ + 1;
@@ -184,7 +192,9 @@ class SparseArrayProcess {
             for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
                 word.lane[l] = word_[i].lane[l];
-                word.mask[l] = word.lane[l] != 0;
+                // Of lanes that are apart a group has its own.
+                const bool serves = !apart_ || l == i;
+                word.mask[l] = serves && word.lane[l] != 0;
                 three = three || (two && word.mask[l]);
                 two = two || (any && word.mask[l]);
                 any = any || word.mask[l];
@@ -254,7 +264,7 @@ class SparseArrayProcess {
     half_t turn_;         // the half whose word comes next
     int step_taken_ = 0;  // for checks alone
     // The word that was complete in the clock before: what it is, its step, the segment that comes
-    bool complete_, last_half_, single_, last_, leaves_;
+    bool complete_, last_half_, single_, last_, leaves_, apart_;
     half_t half_;
     typename T::step_t step_;
     typename T::segment_t comes_;

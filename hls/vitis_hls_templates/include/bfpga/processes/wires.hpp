@@ -161,8 +161,8 @@ using ResultBeat = WordsBeat<Config, Config::columns>;
 // `neighbours`: columns multiply the words of those beside them too, but across the begin of a row.
 // A skip array gets its windows in chunks: `first` and `last` are said of a step of a chunk then, and `opens`,
 // `closes`, `single` and `slides` of a chunk (scratchpad/chunks.hpp); `apart` of an operation. Where it skips
-// activations, `first` and `last` are said of what a pass reads of a chunk, as is `leaves`, which has the place of
-// `apart` (scratchpad/run_chunks.hpp).
+// activations, `first` and `last` are said of what a pass reads of a chunk, as is `leaves`, and no window slides: then
+// `apart` has the place of `slides`, and `leaves` that of `apart` (scratchpad/run_chunks.hpp).
 template <class Config>
 struct OperandBeat {
     using Words = PackedWords<Config, Config::columns>;
@@ -184,7 +184,7 @@ struct OperandBeat {
     bool closes;  // with `last`: it is the last one of its pass
     bool single;  // the pass has no second half
     bool slides;  // the window is that of the chunk before, further by the words that come
-    bool apart;   // each group needs one lane of the words
+    bool apart;   // each group needs one lane of the words; of activations: of the words of the only pixel
     bool leaves;  // with `last`: the pass is the last one of its run, and the weights of the chunk may go
 
     template <class Bits>
@@ -199,7 +199,9 @@ struct OperandBeat {
             set_signed<1>(to, beside_bits + Config::columns, neighbours ? 1 : 0);
         }
         if (chunked) {
-            const bool chunk[5] = {opens, closes, single, slides, apart || leaves};
+            const bool of_chunk = Config::skip_activations ? apart : slides;
+            const bool of_operation = Config::skip_activations ? leaves : apart;
+            const bool chunk[5] = {opens, closes, single, of_chunk, of_operation};
             PackedFlags<5>::pack(to, chunk_bits, chunk);
         }
     }
@@ -224,9 +226,11 @@ struct OperandBeat {
         opens = chunked && flag_at(from, chunked ? chunk_bits : 0);
         closes = chunked && flag_at(from, chunked ? chunk_bits + 1 : 0);
         single = chunked && flag_at(from, chunked ? chunk_bits + 2 : 0);
-        slides = chunked && flag_at(from, chunked ? chunk_bits + 3 : 0);
-        apart = chunked && flag_at(from, chunked ? chunk_bits + 4 : 0);
-        leaves = apart;
+        const bool of_chunk = chunked && flag_at(from, chunked ? chunk_bits + 3 : 0);
+        const bool of_operation = chunked && flag_at(from, chunked ? chunk_bits + 4 : 0);
+        slides = of_chunk && !Config::skip_activations;
+        apart = Config::skip_activations ? of_chunk : of_operation;
+        leaves = Config::skip_activations && of_operation;
     }
 };
 
@@ -261,7 +265,7 @@ struct VectorBeat {
 };
 
 // The weights of a step, and how they are held. Of an array that skips activations `two_hot` says that the step is the
-// last one of its chunk.
+// last one of its chunk, `power_of_two` that each group needs one lane of the word.
 template <class Config>
 struct WeightBeat {
     static constexpr int weights = Config::rows * Config::lanes;

@@ -137,6 +137,22 @@ def halo_geometry(
     )
 
 
+def shared_halo_geometry(height: int, width: int, kernel: tuple[int, int]) -> CutGeometry:
+    """Pieces own outputs, and limits are lines of the map: the form of a kernel with halo (processes/cluster/halo.hpp).
+
+    Line l of the map stands for line l + (kernel - 1) // 2 of the full grid, which needs kernel // 2 cells before l and
+    (kernel - 1) // 2 behind it. So it is known without padding and stride which cells a piece reads, and pieces at the
+    border of the map have half of a halo.
+    """
+    return CutGeometry(_shared_lines(height, kernel[0]), _shared_lines(width, kernel[1]))
+
+
+def _shared_lines(cells: int, kernel: int) -> LineMap:
+    limits = np.arange(cells + 1)
+    start, end = np.maximum(limits - kernel // 2, 0), np.minimum(limits + (kernel - 1) // 2, cells)
+    return LineMap(start, end, limits, cells)
+
+
 def _halo_lines(cells: int, before: int, after: int, kernel: int, stride: int) -> LineMap:
     lines = output_size(cells, before + after, kernel, stride)
     if lines < 1:

@@ -16,13 +16,20 @@ from bfpga.contract.program import ArrayNode
 from bfpga.engines.skip_array.unit_maps import (
     APART,
     Joined,
+    Kernel,
     allowed_moves,
     joined_grid,
     joined_pieces,
+    kernel_of,
     work_difference,
 )
 from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, Partition, work_table
-from bfpga.engines.sparse_cluster.partition.geometry import overlap_add_geometry
+from bfpga.engines.sparse_cluster.partition.geometry import (
+    CutGeometry,
+    Rectangle,
+    overlap_add_geometry,
+    shared_halo_geometry,
+)
 from bfpga.engines.sparse_cluster.partition.moves import Capacity, Limits, Search
 from bfpga.formats.arrays import BoolArray, Int64Array
 
@@ -31,25 +38,27 @@ def layer_partition(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig)
     """How a map (rows, columns, channels) of a layer is cut."""
     rows, columns, _ = nonzero.shape
     joined = joined_pieces(rows, columns, node, config)
-    return kernel_partition(nonzero, config, allowed_moves(rows, columns, node, config), joined)
+    moves = allowed_moves(rows, columns, node, config)
+    return kernel_partition(nonzero, kernel_of(node.window, config), config, moves, joined)
 
 
 def kernel_partition(
-    nonzero: BoolArray, config: SystolicConfig, moves: int, joined: Joined = APART
+    nonzero: BoolArray, kernel: Kernel, config: SystolicConfig, moves: int, joined: Joined = APART
 ) -> BalancedPartition:
     """How a map (rows, columns, channels) is cut with so many moves at most; a map with few lines has empty pieces.
 
-    joined: pieces of the grid that are one.
+    kernel: that meets the map; joined: pieces of the grid that are one.
     """
     rows, columns, channels = nonzero.shape
     bands, across = joined_grid(joined, config)
-    geometry = overlap_add_geometry(rows, columns)
+    geometry = piece_geometry(rows, columns, kernel, config)
     table = work_table(np.count_nonzero(nonzero, axis=2).astype(np.int64), geometry)
-    worst, kernel = 2 * config.cluster_kernel - 1, config.cluster_kernel
-    capacity = Capacity(config.cluster_words, (worst, worst), (kernel, kernel))
+    worst, banks = 2 * config.cluster_kernel - 1, config.cluster_kernel
+    capacity = Capacity(config.cluster_words, (worst, worst), (banks, banks))
     search = Search(table, geometry, Limits.of(_equal(rows, bands), [_equal(columns, across)] * bands), capacity)
     threshold = work_difference(rows, columns, channels, config, joined)
-    start = loads = search.loads()
+    there = np.array([piece.area > 0 for piece in _partition(search.limits).rectangles()]).reshape(bands, across)
+    start = loads = search.loads() * there
     begun = _partition(search.limits)
     history = [float(np.ptp(loads))]
     while history[-1] > threshold and len(history) <= moves and search.improve(loads):
@@ -61,22 +70,36 @@ def kernel_partition(
     )  # fmt: skip
 
 
+def piece_geometry(rows: int, columns: int, kernel: Kernel, config: SystolicConfig) -> CutGeometry:
+    """Which cells of a map pieces have between their limits, of the form of a kernel (SC R29, R30, R31)."""
+    return shared_halo_geometry(rows, columns, kernel) if config.has_halo else overlap_add_geometry(rows, columns)
+
+
+def piece_cells(
+    partition: Partition, shape: tuple[int, ...], kernel: Kernel, config: SystolicConfig
+) -> list[Rectangle]:
+    """The cells of each piece of a map of ``shape``, halo included; a piece without a line has none."""
+    geometry = piece_geometry(shape[0], shape[1], kernel, config)
+    return [geometry.stored(piece) if piece.area else piece for piece in partition.rectangles()]
+
+
 def unit_values(
-    partition: Partition, nonzero: BoolArray, blocks: Sequence[range], config: SystolicConfig
+    partition: Partition, nonzero: BoolArray, blocks: Sequence[Sequence[int]], kernel: Kernel, config: SystolicConfig
 ) -> Int64Array:
     """Values that are not zero of each unit (units,), of a map (rows, columns, channels).
 
-    blocks: words of channels that each block of output channels reads, one where all read the same. Units of a piece
-    take its cells that have a value, word of channels by word in raster order, in turn, for each block anew.
+    kernel: that meets the map. blocks: words of channels that each block of output channels reads, one where all read
+    the same. Units of a piece take its cells that have a value, word of channels by word in raster order, in turn, for
+    each block anew; a value that several pieces need counts in each of them.
     """
     words = values_of_words(nonzero, config.lanes)
-    pieces = partition.rectangles()
+    pieces = piece_cells(partition, nonzero.shape, kernel, config)
     sharers = config.cluster_units // len(pieces)
     found = np.zeros((len(pieces), sharers), np.int64)
     for own, piece in zip(found, pieces, strict=True):
         inside = words[:, piece.row0 : piece.row1, piece.column0 : piece.column1]
         for block in blocks:
-            values = inside[block.start : block.stop].ravel()
+            values = inside[list(block)].ravel()
             values = values[values > 0]
             own += np.bincount(np.arange(len(values)) % sharers, values, sharers).astype(np.int64)
     return found.ravel()

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bfpga.engines.sparse_cluster.partition.geometry import NO_PADDING, CutGeometry, Padding, Rectangle
+from bfpga.engines.sparse_cluster.partition.geometry import (
+    NO_PADDING,
+    CutGeometry,
+    Padding,
+    Rectangle,
+    shared_halo_geometry,
+)
 from bfpga.engines.sparse_cluster.partition.moves import Capacity
 from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers, blocks_of
 from bfpga.formats.arrays import Int64Array, IntArray
@@ -83,6 +89,35 @@ def halo_limits(
         for owned in outputs
     ]
     return _limits(pieces, taken, numbers, units)
+
+
+def shared_halo_limits(
+    pieces: Sequence[Rectangle],
+    shape: tuple[int, int],
+    kernel: tuple[int, int],
+    numbers: UnitNumbers,
+    units: int,
+    sharers: int = 1,
+) -> IntArray:
+    """Limits (units, 16) of pieces of a map of ``shape`` that own outputs, as the partition of a kernel has them (R29).
+
+    pieces: between limits, which are lines of the map. sharers: units of a piece, which take its cells in turn.
+    """
+    geometry = shared_halo_geometry(*shape, kernel)
+    below = (kernel[0] - 1) // 2, (kernel[1] - 1) // 2
+    ends = shape[0] + numbers.kernel[0] - 1, shape[1] + numbers.kernel[1] - 1
+    pieces = [piece for piece in pieces for _ in range(sharers)]
+    taken = [
+        Rectangle(
+            piece.row0 + below[0] * (piece.row0 > 0),
+            piece.column0 + below[1] * (piece.column0 > 0),
+            piece.row1 + below[0] if piece.row1 < shape[0] else ends[0],
+            piece.column1 + below[1] if piece.column1 < shape[1] else ends[1],
+        )
+        for piece in pieces
+    ]
+    stored = [geometry.stored(piece) if piece.area else piece for piece in pieces]
+    return _limits(stored, taken, numbers, units, sharers)
 
 
 def _limits(

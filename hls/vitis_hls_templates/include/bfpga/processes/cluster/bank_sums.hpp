@@ -14,6 +14,9 @@ constexpr int sum_distance = 4;
 // Clocks that a product waits at most where two of them meet in a bank (merge.hpp).
 constexpr int merge_delay = 1;
 
+// Steps from one of a kernel to its next one at least where a step takes as long as a sum or longer (shift_window.hpp).
+constexpr int window_distance = 2;
+
 // What a unit sends that has the banks itself: a block where one leaves.
 template <class Config>
 struct SentBlocks {
@@ -43,7 +46,8 @@ struct BlocksAround {
     }
 };
 
-template <class Config>
+// `Distance`: clocks from an access of a sum to its next one at least.
+template <class Config, int Distance = sum_distance>
 class BankSums {
     using T = ClusterUnitTypes<Config>;
     using place_t = typename T::place_t;
@@ -55,7 +59,7 @@ class BankSums {
     BankSums() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A sum is read again `sum_distance` clocks later at the earliest; its write has left the pipeline then.
+// A sum is read again `Distance` clocks later at the earliest; its write has left the pipeline then.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -126,7 +130,7 @@ class BankSums {
     }
 
     accumulator_t cell_[T::cells][memory_words];
-    mutable Waiver<InterFalseBefore<sum_distance>, T::cells * memory_words> cell_waiver_;
+    mutable Waiver<InterFalseBefore<Distance>, T::cells * memory_words> cell_waiver_;
 };
 
 }  // namespace bfpga

@@ -168,7 +168,10 @@ class CellFeeder {
         beat.joined_rows = line(d.joined_rows);
         beat.joined_columns = line(d.joined_columns);
         beat.work_difference = static_cast<int_t<32>>(d.work_difference);
+        beat.halo_rows = line(d.kernel_height - 1);
+        beat.halo_columns = line(d.kernel_width - 1);
         beat.stop = ends;
+        beat.tells = !ends && d.told_words != 0;
         return beat;
     }
 
@@ -185,6 +188,7 @@ class CellFeeder {
         beat.block_columns = blocks_of<T::columns>(d.input_width);
         beat.keeps = !first_block_;
         beat.stop = ends;
+        beat.tells = !ends && blocks_left_ == 1 && d.told_words != 0;
         return beat;
     }
 
@@ -209,13 +213,16 @@ class CellFeeder {
         beat.group = line(d.group_columns);
         beat.stride_row = line(d.stride_y);
         beat.stride_column = line(d.stride_x);
-        beat.first_row = line(d.kernel_height - 1 - d.pad_top);
-        beat.first_column = line(d.kernel_width - 1 - d.pad_left);
+        // Along an axis with parts the map has the zeros around it.
+        const int32_t pad_top = d.parts_down > 1 ? 0 : d.pad_top;
+        const int32_t pad_left = d.parts_across > 1 ? 0 : d.pad_left;
+        beat.first_row = line(d.kernel_height - 1 - pad_top);
+        beat.first_column = line(d.kernel_width - 1 - pad_left);
         beat.pixels = static_cast<typename Outputs::pixel_t>(d.output_pixels);
         beat.stop = ends;
         simulation_check(ends || (d.stride_y <= T::rows && d.stride_x <= T::columns), "an operation",
                          "has a stride beyond the largest kernel; stride_y is", d.stride_y);
-        simulation_check(ends || (d.pad_top < d.kernel_height && d.pad_left < d.kernel_width), "an operation",
+        simulation_check(ends || (pad_top < d.kernel_height && pad_left < d.kernel_width), "an operation",
                          "has a padding as large as its kernel; pad_top is", d.pad_top);
         simulation_check(
             ends || static_cast<int>(beat.block_rows) * static_cast<int>(beat.block_columns) <= Config::cluster_blocks,

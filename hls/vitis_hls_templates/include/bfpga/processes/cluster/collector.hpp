@@ -2,7 +2,8 @@
 // R129).
 //
 // Units send the blocks of their pieces in the order in which the collector walks over the grid, so it takes from each
-// what it has of a block. What several units have is added: cells at the border of pieces, modulo the accumulator.
+// what it has of a block. What several units have is added: cells at the border of pieces, modulo the accumulator; of
+// pieces with halo one unit owns a cell, unless units share a piece.
 #pragma once
 #include <type_traits>
 
@@ -166,8 +167,11 @@ class BlockCollector {
         const Limits& limits = limits_[First];
         const line_t row = static_cast<line_t>(row_ + cell / T::columns);
         const line_t column = static_cast<line_t>(column_ + cell % T::columns);
-        const bool mine = takes_[First] && row >= limits.taken_row && row < limits.taken_end_row &&
-                          column >= limits.taken_column && column < limits.taken_end_column;
+        // With halo an output is its owner's; with overlap-add all sums of a unit are taken, and what its blocks have
+        // beyond them is zero.
+        const bool owns = row >= limits.taken_row && row < limits.taken_end_row && column >= limits.taken_column &&
+                          column < limits.taken_end_column;
+        const bool mine = takes_[First] && (!Config::halo || owns);
         return mine ? held_[First].beat().sum[cell] : static_cast<accumulator_t>(0);
     }
 

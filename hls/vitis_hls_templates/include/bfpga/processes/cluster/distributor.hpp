@@ -5,6 +5,7 @@
 // behind every kernel row. Nothing is multiplied or divided.
 #pragma once
 #include "bfpga/processes/cluster/map_beats.hpp"
+#include "bfpga/processes/cluster/map_record.hpp"
 #include "bfpga/processes/held_beat.hpp"
 
 namespace bfpga {
@@ -17,9 +18,11 @@ class PieceDistributor {
     using Limits = LimitsBeat<Config>;
     static constexpr int units = Config::units;
     using unit_t = uint_t<bit_length(units)>;
+    static constexpr int record_words = cut_words + units;
+    using telling_t = uint_t<bit_length(record_words)>;
 
     // What is done in a clock.
-    enum Step { Waits, Limits_Come, Opens, Cells_Come, Ends, Drains };
+    enum Step { Waits, Limits_Come, Opens, Cells_Come, Ends, Drains, Tells };
 
    public:
     PieceDistributor() : limits_(), base_(), left_() {
@@ -34,13 +37,23 @@ class PieceDistributor {
     void run(stream<wire_t<MapBeat<Config>>>& maps, stream<wire_t<Limits>>& limits,
              stream<wire_t<MapCellBeat<Config>>>& cells, Pieces&... pieces) {
 #pragma HLS INLINE
+        NoRecords none;
+        run_telling(maps, limits, cells, none, none, pieces...);
+    }
+
+    // `cuts`: what the partition says of maps that tell; `told`: their records. There is room for those that a STORE
+    // names, so nobody waits for a record that waits for him.
+    template <class Cuts, class Told, class... Pieces>
+    void run_telling(stream<wire_t<MapBeat<Config>>>& maps, stream<wire_t<Limits>>& limits,
+                     stream<wire_t<MapCellBeat<Config>>>& cells, Cuts& cuts, Told& told, Pieces&... pieces) {
+#pragma HLS INLINE
         static_assert(sizeof...(Pieces) == units, "every unit has a queue");
         clear();
         bool running = true;
         PipelinedLoop loop("Cells");
     Cells:
         while (running) {
-// II=1: counters of the walk are compared with limits that stand.
+// II=1: counters of the walk are compared with limits that stand; a unit's values are one sum, a clock behind its cell.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -50,6 +63,7 @@ class PieceDistributor {
             const bool limit = step_ == Limits_Come && limit_.there();
             const bool cell = step_ == Cells_Come && cell_.there();
             stops_ = map && map_.beat().stop;
+            tell(cuts, told);
             if (limit) {
                 keep_limits();
             }
@@ -69,6 +83,22 @@ class PieceDistributor {
         }
     }
 
+    // A word of the record leaves. Those of units move up behind those of the partition.
+    template <class Cuts, class Told>
+    void tell(Cuts& cuts, Told& told) {
+#pragma HLS INLINE
+        const bool of_unit = step_ == Tells && cuts_over_;
+        const bool of_cut = step_ == Tells && !cuts_over_ && cut_there_;
+        if (of_unit || of_cut) {
+            told.write(of_unit ? values_.word() : cut_);
+        }
+        told_ = of_unit || of_cut;
+        values_.step(cell_.beat(), step_ == Limits_Come, of_unit);
+        if (of_cut || !cut_there_) {
+            cut_there_ = cuts.read_nb(cut_);
+        }
+    }
+
     void clear() {
 #pragma HLS INLINE
         map_.drop();
@@ -78,6 +108,7 @@ class PieceDistributor {
         unit_ = 0;
         word_ = 0;
         stops_ = false;
+        cut_there_ = false;
         first_cell();
     }
 
@@ -126,6 +157,7 @@ class PieceDistributor {
                    : cell   ? limits.last_turn
                    : shared ? static_cast<typename Limits::unit_t>(left_[U] - 1)
                             : left_[U];
+        values_.take(U, cell);
         const bool drains = step_ == Drains && limits.used;
         PieceBeat<Config> beat;
         beat.stop = stops_;
@@ -191,8 +223,17 @@ class PieceDistributor {
                 step_ = last_word ? Drains : Cells_Come;
                 word_ = last_word ? word_ : static_cast<line_t>(word_ + 1);
                 break;
+            case Drains:
+                step_ = map_kept_.tells ? Tells : Waits;
+                telling_ = 0;
+                cuts_over_ = false;
+                break;
             default:
-                step_ = Waits;
+                if (told_) {
+                    cuts_over_ = cuts_over_ || telling_ == cut_words - 1;
+                    step_ = telling_ == record_words - 1 ? Waits : Tells;
+                    telling_ = static_cast<telling_t>(telling_ + 1);
+                }
         }
     }
 
@@ -241,6 +282,12 @@ class PieceDistributor {
     phase_t row_phase_, column_phase_;     // of the cell in its block
     place_t base_[units];                  // places of the row of blocks, from the map's first column on
     typename Limits::unit_t left_[units];  // cells of the piece until one is the unit's
+    // The record of the map
+    UnitValues<Config> values_;
+    int_t<32> cut_;          // a word of the partition,
+    bool cut_there_;         // if there is one
+    bool cuts_over_, told_;  // these words have left; one leaves in this clock
+    telling_t telling_;      // words that have left
 };
 
 }  // namespace bfpga

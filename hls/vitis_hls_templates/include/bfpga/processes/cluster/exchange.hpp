@@ -2,9 +2,10 @@
 //
 // Candidates stand in a fixed order: bands from the top, limits of a band from the left, back before forward; then the
 // limits between bands. The work of a strip is added to some pieces and taken from others, a piece a clock; where that
-// changes nothing, the strip grows in the next round.
+// changes nothing, the strip grows in the next round. With halo a limit moves the cells of the piece before it and
+// those of the piece behind it by strips that lie apart.
 #pragma once
-#include "bfpga/processes/cluster/work_table.hpp"
+#include "bfpga/processes/cluster/halo.hpp"
 
 namespace bfpga {
 
@@ -20,6 +21,8 @@ struct PartitionLimits {
     line_t row[most_bands + 1];
     line_t column[most_bands][most_across + 1];
     work_t load[most_bands][most_across];
+    Halo<Config, Config::kernel_rows> down;  // what pieces have beyond their limits
+    Halo<Config, Config::kernel_columns> beside;
 };
 
 template <class Config>
@@ -159,16 +162,29 @@ class ExchangeSearch {
                                                   : static_cast<int>(now) - static_cast<int>(distance));
         inside = place > static_cast<place_t>(low) && place < static_cast<place_t>(high);
         const line_t safe = inside ? static_cast<line_t>(place) : now;
-        const Lines strip = {term.forward ? now : safe, term.forward ? safe : now};
+        const Lines crossed = {term.forward ? now : safe, term.forward ? safe : now};
         const Lines changed = {term.second ? safe : cut.first, term.second ? cut.end : safe};
-        fit = holds(term.between_bands ? changed : rows, term.between_bands ? columns : changed);
-        const work_t work = table.work(term.between_bands ? strip : rows, term.between_bands ? columns : strip, inside);
+        const Lines cell_rows = partition.down.cells(term.between_bands ? changed : rows);
+        const Lines cell_columns = partition.beside.cells(term.between_bands ? columns : changed);
+        fit = holds(cell_rows, cell_columns);
+        const work_t work =
+            table.work(term.between_bands ? strip(partition.down, crossed, term.second) : cell_rows,
+                       term.between_bands ? cell_columns : strip(partition.beside, crossed, term.second), inside);
         const bool gains = term.forward != term.second;
         const int_t<Config::work_bits + 2> load = partition.load[band][piece];
         const int_t<Config::work_bits + 2> twice = static_cast<int_t<Config::work_bits + 2>>(load + load);
         const int_t<Config::work_bits + 2> factor =
             static_cast<int_t<Config::work_bits + 2>>(gains ? work + twice : work - twice);
         return product(factor, work);
+    }
+
+    // The cells that a piece gains or loses where its limit crosses some lines; `second`: it lies behind the limit.
+    template <class Axis>
+    static Lines strip(const Axis& halo, const Lines& crossed, bool second) {
+#pragma HLS INLINE
+        const Lines lines = {second ? halo.first(crossed.first) : halo.end(crossed.first),
+                             second ? halo.first(crossed.end) : halo.end(crossed.end)};
+        return lines;
     }
 
     // In two parts, each of which a DSP block has: a product of all bits would be longer than a clock.

@@ -14,11 +14,11 @@
 namespace bfpga {
 
 // Groups as they come; a mark is one too.
-template <class Config>
+template <class Group>
 class GroupReader {
    public:
-    using Beat = TileBeat<Config>;
-    using Task = TileBeat<Config>;
+    using Beat = Group;
+    using Task = Group;
 
     void clear() {
 #pragma HLS INLINE
@@ -42,6 +42,6 @@ class GroupReader {
 
 template <class Config>
 using IndexedProcess =
-    UnitProcess<Config, GroupReader<Config>, StepTable<Config, WeightEntry<Config>>, IndexedSums<Config>>;
+    UnitProcess<Config, GroupReader<TileBeat<Config>>, StepTable<Config, WeightEntry<Config>>, IndexedSums<Config>>;
 
 }  // namespace bfpga

@@ -22,7 +22,9 @@ struct ClusterConfig {
     static constexpr int units = grid_rows * grid_columns;
     static constexpr int map_lines = Config::cluster_lines;
     static constexpr int work_bits = 24;
-    static constexpr bool indexed = Config::cluster_indexed;             // units of variants B, C or D, else of E
+    static constexpr bool halo = Config::cluster_halo;                   // pieces own outputs, else they share no cell
+    static constexpr bool indexed = Config::cluster_indexed;             // units of variants B, C or D
+    static constexpr bool shifts = Config::cluster_shifts;               // units of variant A; else of E
     static constexpr int weights = Config::cluster_weights;              // that values of these meet in a clock
     static constexpr bool adds_pairs = Config::cluster_adds_pairs;       // units of variant D
     static constexpr int products = Config::cluster_products / weights;  // values of a block that are met at once
@@ -108,14 +110,19 @@ template <class Config>
 struct PartitionBeat {
     static constexpr int fields = 6;
     static constexpr int difference_bits = 32;
-    static constexpr int bits = PackedLines<fields>::bits + difference_bits + 2;
+    static constexpr int halo_bits = 3;  // of each way; a word has them where the form needs them
+    static constexpr int halos = PackedLines<fields>::bits + difference_bits;
+    static constexpr int marks = halos + (Config::halo ? 2 * halo_bits : 0);
+    static constexpr int bits = marks + 3;
 
     line_t rows, columns;                // of the map
     line_t words;                        // of channels
     line_t moves;                        // of limits, at most; 0: the pieces are equal, and no cells come
     line_t joined_rows, joined_columns;  // pieces of the grid that are one
     int_t<32> work_difference;           // of two pieces at most; it is enough
+    line_t halo_rows, halo_columns;      // of the kernel without one: lines that pieces share
     bool stop;                           // the start ends
+    bool tells;                          // what became of it is told (map_record.hpp)
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -123,7 +130,12 @@ struct PartitionBeat {
         const line_t line[fields] = {rows, columns, words, moves, joined_rows, joined_columns};
         PackedLines<fields>::pack(to, line);
         set_signed<difference_bits>(to, PackedLines<fields>::bits, static_cast<int64_t>(work_difference));
-        set_signed<1>(to, PackedLines<fields>::bits + difference_bits, stop ? 1 : 0);
+        if (Config::halo) {
+            set_signed<halo_bits>(to, halos, static_cast<int64_t>(halo_rows));
+            set_signed<halo_bits>(to, halos + halo_bits, static_cast<int64_t>(halo_columns));
+        }
+        const bool mark[2] = {stop, tells};
+        PackedFlags<2>::pack(to, marks, mark);
     }
 
     template <class Bits>
@@ -138,7 +150,13 @@ struct PartitionBeat {
         joined_rows = line[4];
         joined_columns = line[5];
         work_difference = static_cast<int_t<32>>(get_signed<difference_bits>(from, PackedLines<fields>::bits));
-        stop = flag_at(from, PackedLines<fields>::bits + difference_bits);
+        halo_rows = Config::halo ? static_cast<line_t>(unsigned_at<halo_bits>(from, halos)) : static_cast<line_t>(0);
+        halo_columns = Config::halo ? static_cast<line_t>(unsigned_at<halo_bits>(from, halos + halo_bits))
+                                    : static_cast<line_t>(0);
+        bool mark[2];
+        PackedFlags<2>::unpack(from, marks, mark);
+        stop = mark[0];
+        tells = mark[1];
     }
 };
 

@@ -38,7 +38,7 @@ struct PackedLines {
 template <class Config>
 struct MapBeat {
     static constexpr int fields = 6;
-    static constexpr int bits = PackedLines<fields>::bits + 3;
+    static constexpr int bits = PackedLines<fields>::bits + 4;
 
     line_t rows, columns;              // of the map
     line_t words;                      // of channels
@@ -46,14 +46,15 @@ struct MapBeat {
     line_t block_rows, block_columns;  // of the full grid
     bool keeps;                        // the pieces are those of the map before
     bool stop;                         // the start ends
+    bool tells;                        // with its end the record of the map leaves (map_record.hpp)
 
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE
         const line_t line[fields] = {rows, columns, words, last_kernel, block_rows, block_columns};
         PackedLines<fields>::pack(to, line);
-        const bool mark[2] = {keeps, stop};
-        PackedFlags<2>::pack(to, PackedLines<fields>::bits, mark);
+        const bool mark[3] = {keeps, stop, tells};
+        PackedFlags<3>::pack(to, PackedLines<fields>::bits, mark);
     }
 
     template <class Bits>
@@ -67,10 +68,11 @@ struct MapBeat {
         last_kernel = line[3];
         block_rows = line[4];
         block_columns = line[5];
-        bool mark[2];
-        PackedFlags<2>::unpack(from, PackedLines<fields>::bits, mark);
+        bool mark[3];
+        PackedFlags<3>::unpack(from, PackedLines<fields>::bits, mark);
         keeps = mark[0];
         stop = mark[1];
+        tells = mark[2];
     }
 };
 

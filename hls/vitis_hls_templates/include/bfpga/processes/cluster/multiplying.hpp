@@ -28,7 +28,8 @@ class ClusterArray {
     static constexpr int units = C::units;
     using Units = std::make_index_sequence<units>;
     using TileUnit = std::conditional_t<C::weights == 1, IndexedProcesses<C>, PackedProcesses<C>>;
-    using Unit = std::conditional_t<C::indexed, TileUnit, DataStationaryProcesses<C>>;
+    using KernelUnit = std::conditional_t<C::shifts, ShiftWindowProcesses<C>, DataStationaryProcesses<C>>;
+    using Unit = std::conditional_t<C::indexed, TileUnit, KernelUnit>;
     template <class Beat>
     using Streams = std::deque<stream<wire_t<Beat>>>;
 
@@ -50,6 +51,8 @@ class ClusterArray {
         join(counted_, shallow);
         join(limits_, shallow);
         join(grid_limits_, shallow);
+        join(cuts_, shallow);
+        join(told_, Config::told_depth);
         join(maps_, shallow);
         join(grid_maps_, shallow);
         join(cells_, shallow);
@@ -82,6 +85,9 @@ class ClusterArray {
         add(bodies, commands, operands, windows, words, sums, Units());
     }
 
+    // Records of maps, for STORE.
+    stream<int_t<32>>& told() { return told_; }
+
     void reset() {
         processes_ = std::make_unique<Processes>();
         for (Unit& unit : unit_) {
@@ -108,8 +114,9 @@ class ClusterArray {
             processes_->feeder.run(commands, operands, windows, partitions_, counted_, maps_, grid_maps_, cells_,
                                    kernels_, outputs_);
         });
-        bodies.push_back([this] { processes_->partition.run(partitions_, counted_, limits_, grid_limits_); });
-        bodies.push_back([this] { processes_->distributor.run(maps_, limits_, cells_, pieces_[U]...); });
+        bodies.push_back([this] { processes_->partition.run(partitions_, counted_, limits_, grid_limits_, cuts_); });
+        bodies.push_back(
+            [this] { processes_->distributor.run_telling(maps_, limits_, cells_, cuts_, told_, pieces_[U]...); });
         bodies.push_back([this, &words] { processes_->maker.run(kernels_, words, steps_); });
         bodies.push_back([this] { processes_->broadcast.run(steps_, steps_of_[U]...); });
         bodies.push_back([this] { processes_->collector.run(grid_maps_, grid_limits_, blocks_, sums_of_[U]...); });
@@ -125,6 +132,7 @@ class ClusterArray {
     stream<wire_t<PartitionBeat<C>>> partitions_{"partitions"};
     stream<wire_t<MapCellBeat<C>>> counted_{"counted"}, cells_{"cells"};
     stream<wire_t<LimitsBeat<C>>> limits_{"limits"}, grid_limits_{"grid_limits"};
+    stream<int_t<32>> cuts_{"cuts"}, told_{"told"};
     stream<wire_t<MapBeat<C>>> maps_{"maps"}, grid_maps_{"grid_maps"};
     stream<wire_t<KernelsBeat<C>>> kernels_{"kernels"};
     stream<wire_t<OutputsBeat<C>>> outputs_{"outputs"};
@@ -173,6 +181,11 @@ class ClusterMultiplying {
     template <class Post, class Commands, class Sums, class... Streams>
     void run_post(Post& post, Commands& commands, Sums& sums, Streams&... streams) {
         post.run(commands, sums, streams...);
+    }
+
+    template <class Store, class... Streams>
+    void run_store(Store& store, Streams&... streams) {
+        store.run(streams..., array_.told());
     }
 
     void reset() { array_.reset(); }

@@ -95,6 +95,6 @@ class PairRounds {
 
 template <class Config>
 using PackedProcess =
-    UnitProcess<Config, GroupReader<Config>, StepTable<Config, PairEntry<Config>>, PairRounds<Config>>;
+    UnitProcess<Config, GroupReader<TileBeat<Config>>, StepTable<Config, PairEntry<Config>>, PairRounds<Config>>;
 
 }  // namespace bfpga

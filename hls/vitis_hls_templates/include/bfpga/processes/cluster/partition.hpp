@@ -8,6 +8,7 @@
 #pragma once
 #include "bfpga/processes/cluster/exchange.hpp"
 #include "bfpga/processes/cluster/layer.hpp"
+#include "bfpga/processes/cluster/map_record.hpp"
 #include "bfpga/processes/cluster/piece_limits.hpp"
 #include "bfpga/processes/held_beat.hpp"
 
@@ -25,6 +26,7 @@ class PartitionProcess {
     static constexpr int most_bands = Partition::most_bands;
     static constexpr int most_across = Partition::most_across;
     static constexpr int units = most_bands * most_across;
+    static constexpr int fields = Config::halo ? 7 : 5;  // numbers of a map before its limits
     using unit_t = typename Limits::unit_t;
 
    public:
@@ -34,21 +36,24 @@ class PartitionProcess {
 #pragma HLS ARRAY_PARTITION variable=partition_.load complete dim=0
     }
 
-    // One map. `numbers`: rows, columns, words of channels, threshold, moves that are allowed; then the limits that the
-    // search starts from: of bands, of the pieces of each. `cells`: all words of a cell after each other. `limits`: of
-    // the pieces, for the distributor and for the collector. `reports`: moves, whether the threshold is met, the
-    // largest and the smallest work of a piece.
+    // One map. `numbers`: rows, columns, words of channels, threshold, moves that are allowed; with halo rows and
+    // columns of the kernel; then the limits that the search starts from: of bands, of the pieces of each. `cells`: all
+    // words of a cell after each other. `limits`: of the pieces, for the distributor and for the collector. `reports`:
+    // moves, whether the threshold is met, the largest and the smallest work of a piece.
     void run(stream<int_t<32>>& numbers, stream<wire_t<Cells>>& cells, stream<wire_t<Limits>>& limits,
              stream<wire_t<Limits>>& grid_limits, stream<int_t<32>>& reports) {
 #pragma HLS INLINE
-        int_t<32> number[5];
+        int_t<32> number[fields];
 #pragma HLS ARRAY_PARTITION variable=number complete dim=0
     Numbers_Read:
-        for (int n = 0; n < 5; ++n) {
+        for (int n = 0; n < fields; ++n) {
 #pragma HLS UNROLL
             number[n] = numbers.read();
         }
         join(1, 1);
+        // Without halo both are told a number that they do not use.
+        partition_.down.set(static_cast<line_t>(number[0]), static_cast<line_t>(number[fields - 2]));
+        partition_.beside.set(static_cast<line_t>(number[1]), static_cast<line_t>(number[fields - 1]));
         read_start(numbers);
         count(static_cast<line_t>(number[0]), static_cast<line_t>(number[1]), static_cast<line_t>(number[2]), cells);
         const int_t<32> moves = search(number[3], number[4]);
@@ -60,9 +65,10 @@ class PartitionProcess {
     }
 
     // All maps of a start of a kernel. Pieces are equal, or begin so and follow the work of `cells`, which come word of
-    // channels by word of channels then, each a raster.
+    // channels by word of channels then, each a raster. `cuts`: the partition's words of a record, of maps that tell.
+    template <class Cuts>
     void run(stream<wire_t<Maps>>& maps, stream<wire_t<Cells>>& cells, stream<wire_t<Limits>>& limits,
-             stream<wire_t<Limits>>& grid_limits) {
+             stream<wire_t<Limits>>& grid_limits, Cuts& cuts) {
 #pragma HLS INLINE
         bool running = true;
     Maps_Cut:
@@ -73,17 +79,34 @@ class PartitionProcess {
             running = !map.stop;
             if (running) {
                 join(map.joined_rows, map.joined_columns);
+                partition_.down.set(map.rows, static_cast<line_t>(map.halo_rows + 1));
+                partition_.beside.set(map.columns, static_cast<line_t>(map.halo_columns + 1));
                 start_equal(map);
-                if (map.moves != 0) {
+                const bool counted = map.moves != 0;
+                int_t<32> moves = 0;
+                if (counted) {
                     count_words(map, cells);
-                    search(map.work_difference, static_cast<int_t<32>>(map.moves));
+                    moves = search(map.work_difference, static_cast<int_t<32>>(map.moves));
                 }
                 send(limits, grid_limits);
+                if (map.tells) {
+                    tell(counted, moves, map.work_difference, cuts);
+                }
             }
         }
     }
 
    private:
+    // What a record says of a map that was counted and of one that was not; units hear nothing of it.
+    template <class Cuts>
+    void tell(bool counted, int_t<32> moves, int_t<32> threshold, Cuts& cuts) {
+#pragma HLS INLINE
+        const bool reached = counted && met(threshold);
+        cuts.write(cut_word(static_cast<uint32_t>(static_cast<int32_t>(moves)), reached, counted));
+        cuts.write(counted ? static_cast<int_t<32>>(largest_) : static_cast<int_t<32>>(0));
+        cuts.write(counted ? static_cast<int_t<32>>(smallest_) : static_cast<int_t<32>>(0));
+    }
+
     // Moves limits as long as that is allowed and helps; how often.
     int_t<32> search(int_t<32> threshold, int_t<32> most) {
 #pragma HLS INLINE
@@ -281,7 +304,7 @@ class PartitionProcess {
             const int b = static_cast<int>(band), c = static_cast<int>(piece);
             const Lines rows = {partition_.row[b], partition_.row[b + 1]};
             const Lines columns = {partition_.column[b][c], partition_.column[b][c + 1]};
-            const work_t load = table_.work(rows, columns, true);
+            const work_t load = table_.work(partition_.down.cells(rows), partition_.beside.cells(columns), true);
             partition_.load[b][c] = load;
             largest_ = load > largest_ ? load : largest_;
             smallest_ = first || load < smallest_ ? load : smallest_;
@@ -318,7 +341,8 @@ class PartitionProcess {
             loop.iteration();
             const int b = static_cast<int>(band), c = static_cast<int>(piece);
             Limits beat = piece_limits<Config>({partition_.row[b], partition_.row[b + 1]},
-                                               {partition_.column[b][c], partition_.column[b][c + 1]});
+                                               {partition_.column[b][c], partition_.column[b][c + 1]}, partition_.down,
+                                               partition_.beside);
             beat.turn = turn;
             beat.last_turn = last_turn_;
             limits.write(to_wire(beat));

@@ -1,6 +1,6 @@
-// The limits of pieces that share no cell, and where pieces of equal size begin.
+// What a unit is told of its piece, and where pieces of equal size begin.
 #pragma once
-#include "bfpga/processes/cluster/work_table.hpp"
+#include "bfpga/processes/cluster/halo.hpp"
 
 namespace bfpga {
 
@@ -12,12 +12,16 @@ inline line_t block_of(line_t line) {
     return static_cast<line_t>((static_cast<int>(line) * reciprocal) >> 14);
 }
 
-// What a unit is told of its piece, if it alone has it: all of its sums are taken (SC R30). A piece without a cell is
+// What a unit is told of the piece between limits, if it alone has it (SC R29, R30). A piece without a line is
 // nobody's.
 template <class Config>
-inline LimitsBeat<Config> piece_limits(const Lines& rows, const Lines& columns) {
+inline LimitsBeat<Config> piece_limits(const Lines& piece_rows, const Lines& piece_columns,
+                                       const Halo<Config, Config::kernel_rows>& down,
+                                       const Halo<Config, Config::kernel_columns>& across) {
 #pragma HLS INLINE
     using T = ClusterUnitTypes<Config>;
+    const Lines rows = down.cells(piece_rows), columns = across.cells(piece_columns);
+    const Lines taken_rows = down.taken(piece_rows), taken_columns = across.taken(piece_columns);
     LimitsBeat<Config> beat;
     beat.row = rows.first;
     beat.end_row = rows.end;
@@ -30,17 +34,18 @@ inline LimitsBeat<Config> piece_limits(const Lines& rows, const Lines& columns) 
     beat.block_column = block_of<T::columns>(columns.first);
     beat.end_block_row = static_cast<line_t>(block_of<T::rows>(last_row) + 1);
     beat.end_block_column = static_cast<line_t>(block_of<T::columns>(last_column) + 1);
-    beat.taken_row = rows.first;
-    beat.taken_column = columns.first;
-    beat.taken_end_row = static_cast<line_t>(rows.end + T::rows - 1);
-    beat.taken_end_column = static_cast<line_t>(columns.end + T::columns - 1);
-    const int down = static_cast<int>(beat.end_block_row) - static_cast<int>(beat.block_row);
-    const int beside = static_cast<int>(beat.end_block_column) - static_cast<int>(beat.block_column);
-    beat.last_place = static_cast<line_t>(down * beside - 1);
+    beat.taken_row = taken_rows.first;
+    beat.taken_column = taken_columns.first;
+    beat.taken_end_row = taken_rows.end;
+    beat.taken_end_column = taken_columns.end;
+    const int blocks_down = static_cast<int>(beat.end_block_row) - static_cast<int>(beat.block_row);
+    const int blocks_beside = static_cast<int>(beat.end_block_column) - static_cast<int>(beat.block_column);
+    const int blocks = blocks_down * blocks_beside;
+    beat.last_place = static_cast<line_t>(blocks - 1);
     beat.turn = 0;
     beat.last_turn = 0;
-    beat.used = rows.first != rows.end && columns.first != columns.end;
-    simulation_check(!beat.used || down * beside <= T::words, "a piece", "has more blocks than a unit:", down * beside);
+    beat.used = piece_rows.first != piece_rows.end && piece_columns.first != piece_columns.end;
+    simulation_check(!beat.used || blocks <= T::words, "a piece", "has more blocks than a unit:", blocks);
     return beat;
 }
 

@@ -12,7 +12,8 @@
 // the other, and one list of three pauses where no tap has any. Those of variants C and D meet the weights of two taps
 // beside each other, so lists are fewer; a product may wait there, so a list keeps a place more. Kernel z has taps z
 // lists further on in each, around the kernel: products of rounds behind each other then meet in different banks, and
-// what waits finds room. Kernels smaller than the largest have few taps and are not turned.
+// what waits finds room. Kernels smaller than the largest have few taps and are not turned. Units of variant A take
+// several clocks for a step: kernel z stands at place min(z, 1) or behind it, and a list has two places.
 //
 // Nothing waits here but for words, and for room where the steps go: words come block by block as the operations do,
 // and whoever sends them has nothing to wait for but results of the blocks before.
@@ -126,7 +127,8 @@ class StepMaker {
     static constexpr int lanes = C::lanes;
     static constexpr int planes = C::planes;
     // From a step of a kernel to its next one.
-    static constexpr int step_distance = sum_distance + (C::weights > 1 ? merge_delay : 0);
+    static constexpr int step_distance =
+        C::shifts ? window_distance : sum_distance + (C::weights > 1 ? merge_delay : 0);
     static constexpr int places = planes > step_distance ? planes : step_distance;
     static constexpr int first_places = step_distance - 1;
     // Lists of a channel: one, or one for each tap or for two of them.

@@ -4,37 +4,105 @@
 
 namespace bfpga {
 
-// Values of one channel and micro-tile, one a lane with its place in the tile, or a mark of the piece.
+// What stands beside the values of a micro-tile: their channel and tile, or a mark of the piece.
 template <class Config>
-struct TileBeat {
+struct TileMarks {
     using T = ClusterUnitTypes<Config>;
-    static constexpr int products = Config::products;
-    static constexpr int lane_bits = Config::value_bits + 2 * T::phase_bits;
-    static constexpr int channels = products * lane_bits;
-    static constexpr int places = channels + T::lane_bits;
-    static constexpr int marks = places + T::place_bits;
-    static constexpr int bits = marks + 6;  // a bit more than fields: they are read with the one behind them
+    static constexpr int mark_bits = T::lane_bits + T::place_bits + 6;  // a bit more than fields, as in a PieceBeat
 
-    typename T::value_t value[products];  // 0: the lane is idle
-    typename T::phase_t row_phase[products], column_phase[products];
     typename T::lane_t channel;
     typename T::place_t place;  // of the tile, which is a block; of marks as in a PieceBeat
     bool is_value, opens, ends, drains, stop;
 
-    // How many values it has.
-    int values() const {
+    // From bit `low` on.
+    template <class Bits>
+    void pack_marks(Bits& to, int low) const {
 #pragma HLS INLINE
-        int count = 0;
-    Lanes_Count:
-        for (int p = 0; p < products; ++p) {
-#pragma HLS UNROLL
-            count += value[p] != 0 ? 1 : 0;
-        }
-        return count;
+        set_signed<T::lane_bits>(to, low, static_cast<int64_t>(channel));
+        set_signed<T::place_bits>(to, low + T::lane_bits, static_cast<int64_t>(place));
+        const bool mark[5] = {is_value, opens, ends, drains, stop};
+        PackedFlags<5>::pack(to, low + T::lane_bits + T::place_bits, mark);
     }
+
+    template <class Bits>
+    void unpack_marks(const Bits& from, int low) {
+#pragma HLS INLINE
+        channel = unsigned_at<T::lane_bits>(from, low);
+        place = unsigned_at<T::place_bits>(from, low + T::lane_bits);
+        bool mark[5];
+        PackedFlags<5>::unpack(from, low + T::lane_bits + T::place_bits, mark);
+        is_value = mark[0];
+        opens = mark[1];
+        ends = mark[2];
+        drains = mark[3];
+        stop = mark[4];
+    }
+};
+
+// How many values are not zero.
+template <class Value, int N>
+inline int nonzero_values(const Value (&value)[N]) {
+#pragma HLS INLINE
+    int count = 0;
+Values_Count:
+    for (int n = 0; n < N; ++n) {
+#pragma HLS UNROLL
+        count += value[n] != 0 ? 1 : 0;
+    }
+    return count;
+}
+
+// Values of one channel and micro-tile, one a lane with its place in the tile, or a mark of the piece.
+template <class Config>
+struct TileBeat : TileMarks<Config> {
+    using T = ClusterUnitTypes<Config>;
+    static constexpr int products = Config::products;
+    static constexpr int groups = (T::cells + products - 1) / products;  // of a tile and channel, at most
+    static constexpr int lane_bits = Config::value_bits + 2 * T::phase_bits;
+    static constexpr int marks = products * lane_bits;
+    static constexpr int bits = marks + TileMarks<Config>::mark_bits;
+
+    typename T::value_t value[products];  // 0: the lane is idle
+    typename T::phase_t row_phase[products], column_phase[products];
+
+    int values() const { return nonzero_values(value); }
 
     // Of a mark that drains.
     typename T::value_t last_kernel() const { return value[0]; }
+
+    // Takes the values of a group out of those of a tile, the ones behind the groups before it; whether it has any.
+    bool gather(const typename T::value_t (&tile)[T::cells], int group) {
+#pragma HLS INLINE
+        using rank_t = uint_t<bit_length(T::cells + products)>;
+        const rank_t first = static_cast<rank_t>(group * products);
+        rank_t rank = 0;
+        rank_t of_cell[T::cells];
+#pragma HLS ARRAY_PARTITION variable=of_cell complete dim=0
+    Cells_Count:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            of_cell[n] = rank;
+            rank = static_cast<rank_t>(rank + (tile[n] != 0 ? 1 : 0));
+        }
+    Lanes_Gather:
+        for (int p = 0; p < products; ++p) {
+#pragma HLS UNROLL
+            value[p] = 0;
+            row_phase[p] = 0;
+            column_phase[p] = 0;
+        Cells_Gather:
+            for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+                const bool here = tile[n] != 0 && of_cell[n] == static_cast<rank_t>(first + p);
+                // One cell at most has this rank: what the cells have is one number.
+                value[p] =
+                    static_cast<typename T::value_t>(value[p] | (here ? tile[n] : static_cast<typename T::value_t>(0)));
+                row_phase[p] = static_cast<typename T::phase_t>(row_phase[p] | (here ? n / T::columns : 0));
+                column_phase[p] = static_cast<typename T::phase_t>(column_phase[p] | (here ? n % T::columns : 0));
+            }
+        }
+        return rank > first;
+    }
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -48,10 +116,7 @@ struct TileBeat {
             set_signed<T::phase_bits>(to, low + Config::value_bits + T::phase_bits,
                                       static_cast<int64_t>(column_phase[p]));
         }
-        set_signed<T::lane_bits>(to, channels, static_cast<int64_t>(channel));
-        set_signed<T::place_bits>(to, places, static_cast<int64_t>(place));
-        const bool mark[5] = {is_value, opens, ends, drains, stop};
-        PackedFlags<5>::pack(to, marks, mark);
+        this->pack_marks(to, marks);
     }
 
     template <class Bits>
@@ -65,15 +130,7 @@ struct TileBeat {
             row_phase[p] = unsigned_at<T::phase_bits>(from, low + Config::value_bits);
             column_phase[p] = unsigned_at<T::phase_bits>(from, low + Config::value_bits + T::phase_bits);
         }
-        channel = unsigned_at<T::lane_bits>(from, channels);
-        place = unsigned_at<T::place_bits>(from, places);
-        bool mark[5];
-        PackedFlags<5>::unpack(from, marks, mark);
-        is_value = mark[0];
-        opens = mark[1];
-        ends = mark[2];
-        drains = mark[3];
-        stop = mark[4];
+        this->unpack_marks(from, marks);
     }
 };
 

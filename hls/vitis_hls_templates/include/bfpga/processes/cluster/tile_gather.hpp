@@ -16,25 +16,21 @@ namespace bfpga {
 // Clocks between the write of a cell and its first read: more than the loop has between these stages.
 constexpr int tile_guard = 6;
 
-template <class Config>
+// `Groups`: the beats that leave, which take a tile's values group by group.
+template <class Config, class Groups = TileBeat<Config>>
 class TileGather {
     using T = ClusterUnitTypes<Config>;
     using Pieces = PieceBeat<Config>;
     using Cells = MapCellBeat<Config>;
-    using Groups = TileBeat<Config>;
     using place_t = typename T::place_t;
     using lane_t = typename T::lane_t;
     using value_t = typename T::value_t;
-    using phase_t = typename T::phase_t;
     static constexpr int lanes = Config::lanes;
-    static constexpr int products = Config::products;
     static constexpr int sets = 2;
     static constexpr int words = T::words;
-    static constexpr int groups = (T::cells + products - 1) / products;  // of a tile and channel, at most
-    static constexpr int counted = T::cells + products;
+    static constexpr int groups = Groups::groups;
     using group_t = uint_t<bit_length(groups)>;
     using count_t = uint_t<bit_length(words)>;
-    using rank_t = uint_t<bit_length(counted)>;
     using guard_t = uint_t<bit_length(tile_guard)>;
 
    public:
@@ -160,7 +156,7 @@ class TileGather {
             }
         }
         Groups beat;
-        const bool some = gather(tile, beat);
+        const bool some = beat.gather(tile, static_cast<int>(group_));
         beat.place = tells ? mark_.place : place;
         if (tells) {
             beat.value[0] = mark_.value[0];
@@ -194,38 +190,6 @@ class TileGather {
             cell_[bank][static_cast<int>(at)] = to_wire(written);
         }
         return found;
-    }
-
-    // The values of a group, those behind the groups before it; whether it has any.
-    bool gather(const value_t (&tile)[T::cells], Groups& beat) const {
-#pragma HLS INLINE
-        const rank_t first = static_cast<rank_t>(group_ * products);
-        rank_t rank = 0;
-        rank_t of_cell[T::cells];
-#pragma HLS ARRAY_PARTITION variable=of_cell complete dim=0
-    Cells_Count:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            of_cell[n] = rank;
-            rank = static_cast<rank_t>(rank + (tile[n] != 0 ? 1 : 0));
-        }
-    Lanes_Gather:
-        for (int p = 0; p < products; ++p) {
-#pragma HLS UNROLL
-            beat.value[p] = 0;
-            beat.row_phase[p] = 0;
-            beat.column_phase[p] = 0;
-        Cells_Gather:
-            for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-                const bool here = tile[n] != 0 && of_cell[n] == static_cast<rank_t>(first + p);
-                // One cell at most has this rank: what the cells have is one number.
-                beat.value[p] = static_cast<value_t>(beat.value[p] | (here ? tile[n] : static_cast<value_t>(0)));
-                beat.row_phase[p] = static_cast<phase_t>(beat.row_phase[p] | (here ? n / T::columns : 0));
-                beat.column_phase[p] = static_cast<phase_t>(beat.column_phase[p] | (here ? n % T::columns : 0));
-            }
-        }
-        return rank > first;
     }
 
     // Lists a tile when its first value comes.

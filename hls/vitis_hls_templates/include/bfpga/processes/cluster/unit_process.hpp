@@ -16,9 +16,30 @@ struct NoReports {
     void write(int_t<32>) const {}
 };
 
+// A step that takes a clock.
+struct SingleClock {
+    template <class Entry>
+    using Step = Entry;
+
+    void clear() {}
+    void begin() {}
+
+    // Whether the clock is the step's last one.
+    bool ends() const { return true; }
+
+    // What is computed in it.
+    template <class Entry>
+    const Entry& now(const Entry& entry, bool) {
+        return entry;
+    }
+
+    // A clock has passed; `next`: another step begins.
+    void step(bool) {}
+};
+
 // `Reader`: gives tasks, values or marks, out of beats; `Table`: what values meet, step after step; `Sums`: adds what a
-// step makes, and gives the blocks that leave; or sends on what is added elsewhere.
-template <class Config, class Reader, class Table, class Sums>
+// step makes, and gives the blocks that leave; or sends on what is added elsewhere. `Walk`: the clocks of a step.
+template <class Config, class Reader, class Table, class Sums, class Walk = SingleClock>
 class UnitProcess {
     using T = ClusterUnitTypes<Config>;
     using Beats = typename Reader::Beat;
@@ -74,7 +95,9 @@ class UnitProcess {
 #pragma HLS INLINE
         reader_.clear();
         table_.clear();
+        walk_.clear();
         values_ = false;
+        at_last_ = false;
         last_step_ = false;
         drains_ = false;
         pauses_ = false;
@@ -96,7 +119,8 @@ class UnitProcess {
     // The step of a value, or the block that leaves.
     void compute(stream<wire_t<Sent>>& sums) {
 #pragma HLS INLINE
-        const typename Table::Entry step = table_.read(task_.channel, step_, values_);
+        const typename Table::Entry entry = table_.read(task_.channel, step_, values_);
+        const typename Walk::template Step<typename Table::Entry>& step = walk_.now(entry, values_);
         const bool adds = values_ && step.adds;
         const bool leaves = drains_ && !pauses_;
         const bool busy = values_ || drains_ || pauses_ || stops_;
@@ -131,8 +155,11 @@ class UnitProcess {
         }
         const step_t following = static_cast<step_t>(step_ + 1);
         const bool ends = last_step_;
-        last_step_ = values_ && following == last_number_;
-        step_ = values_ ? following : step_;
+        const bool next = values_ && walk_.ends();
+        at_last_ = next ? following == last_number_ : at_last_;
+        walk_.step(next);
+        last_step_ = values_ && at_last_ && walk_.ends();
+        step_ = next ? following : step_;
         values_ = values_ && !ends;
     }
 
@@ -151,7 +178,9 @@ class UnitProcess {
             values_ = true;
             step_ = 0;
             last_number_ = table_.last(next.channel);
+            at_last_ = false;
             last_step_ = false;
+            walk_.begin();
             issued_ += next.values();
         } else if (next.opens) {
             pitch_ = next.place;
@@ -172,8 +201,9 @@ class UnitProcess {
     Reader reader_;
     Table table_;
     Sums sums_;
+    Walk walk_;
     Task task_;                               // what is computed with
-    bool values_, last_step_;                 // there is one; it is in its last step
+    bool values_, at_last_, last_step_;       // there is one; it is in its last step; in the last clock of that
     step_t step_, last_number_;               // its step; the last one
     bool drains_, pauses_, stops_;            // sums leave; nothing happens; the start ends
     pause_t pause_;                           // clocks of the pause that are left

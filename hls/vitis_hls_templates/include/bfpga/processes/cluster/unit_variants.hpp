@@ -10,6 +10,7 @@
 #include "bfpga/processes/cluster/indexed.hpp"
 #include "bfpga/processes/cluster/merge.hpp"
 #include "bfpga/processes/cluster/packed.hpp"
+#include "bfpga/processes/cluster/shift_window.hpp"
 #include "bfpga/processes/cluster/tile_gather.hpp"
 
 namespace bfpga {
@@ -40,13 +41,15 @@ class DataStationaryProcesses {
     std::unique_ptr<DataStationaryProcess<Config>> process_ = std::make_unique<DataStationaryProcess<Config>>();
 };
 
-// Variant B: what gathers micro-tiles, and what computes with them.
-template <class Config>
-class IndexedProcesses {
+// Variants A and B: what gathers micro-tiles, and what computes with them.
+template <class Config, class Group, class Process>
+class GatheredProcesses {
+    using Gather = TileGather<Config, Group>;
+
    public:
     static constexpr int tiles_depth = 16;  // groups that wait between the two
 
-    explicit IndexedProcesses(int number) : number_(std::to_string(number)), tiles_(("tiles_" + number_).c_str()) {}
+    explicit GatheredProcesses(int number) : number_(std::to_string(number)), tiles_(("tiles_" + number_).c_str()) {}
 
     std::vector<std::string> names() const { return {"gather_" + number_, "unit_" + number_}; }
 
@@ -56,8 +59,8 @@ class IndexedProcesses {
     }
 
     void reset() {
-        gather_ = std::make_unique<TileGather<Config>>();
-        process_ = std::make_unique<IndexedProcess<Config>>();
+        gather_ = std::make_unique<Gather>();
+        process_ = std::make_unique<Process>();
     }
 
     template <class Bodies, class Reports>
@@ -69,10 +72,16 @@ class IndexedProcesses {
 
    private:
     std::string number_;
-    stream<wire_t<TileBeat<Config>>> tiles_;
-    std::unique_ptr<TileGather<Config>> gather_ = std::make_unique<TileGather<Config>>();
-    std::unique_ptr<IndexedProcess<Config>> process_ = std::make_unique<IndexedProcess<Config>>();
+    stream<wire_t<Group>> tiles_;
+    std::unique_ptr<Gather> gather_ = std::make_unique<Gather>();
+    std::unique_ptr<Process> process_ = std::make_unique<Process>();
 };
+
+template <class Config>
+using ShiftWindowProcesses = GatheredProcesses<Config, WholeTileBeat<Config>, ShiftWindowProcess<Config>>;
+
+template <class Config>
+using IndexedProcesses = GatheredProcesses<Config, TileBeat<Config>, IndexedProcess<Config>>;
 
 // Variants C and D: what gathers micro-tiles, what multiplies, and what adds.
 template <class Config>

@@ -80,6 +80,12 @@ struct Stride {
         return stride;
     }
 
+    // To the next pixel in memory.
+    static Stride to_neighbour(int32_t pixel_words) {
+#pragma HLS INLINE
+        return Config::banks == 1 ? of(pixel_words, 0, pixel_words) : of(0, 1, pixel_words);
+    }
+
     // `words`, `banks` (not more than there are) further; `pixel_words` of the tensor.
     Stride plus(word_t words, typename T::bank_sum_t banks, word_t pixel_words) const {
 #pragma HLS INLINE

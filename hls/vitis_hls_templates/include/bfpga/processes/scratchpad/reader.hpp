@@ -63,9 +63,10 @@ class OperandReader {
     }
 
     // What its passes need.
-    void take_passes(const Descriptor& d) {
+    void take_passes(const Descriptor& command) {
 #pragma HLS INLINE
-        nest_.take(reading_of<Config>(d));
+        const Descriptor d = reading_of<Config>(command);
+        nest_.take(d);
         const Operation operation = static_cast<Operation>(d.operation);
         wide_ = takes_accumulators<Config>(d);
         vector_ = operation != Operation::Gemm || wide_;

@@ -48,6 +48,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         segment_.set(static_cast<int_t<step_bits>>(T::segment_steps));
         counts_ = Config::has_cluster && chunked_ && d.most_moves != 0;
+        apart_ = chunked_ && d.has(Flag::LanesApart);
         simulation_check(!chunked_ || (d.chunk_steps >= 1 && d.chunk_steps <= T::chunk_steps), "an operation",
                          "has chunks that do not fit; steps of a chunk:", d.chunk_steps);
     }
@@ -159,7 +160,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         beat.closes = issue_.closes;
         beat.single = issue_.single;
         beat.slides = false;
-        beat.apart = false;
+        beat.apart = apart_;
         beat.leaves = issue_.leaves;
     }
     // The half that a step reads.
@@ -201,6 +202,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     bool chunked_, odd_, alone_;  // of its groups
     bool last_alone_;             // its last run has a single half alone
     bool counts_;                 // its first slice is read to be counted, and has no results
+    bool apart_;                  // the lanes of its only pixel go to a group each
     RunTurns<Config::skip_passes, Geometry<Config>::coordinate_bits> passes_;
     Turns<step_bits> steps_, segment_;
     // The step of the nest: its half, whether that is the last one, whether its pass has no second one; whether it is

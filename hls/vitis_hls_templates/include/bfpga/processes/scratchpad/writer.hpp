@@ -67,13 +67,10 @@ class ResultWriter {
     // What the next operation needs.
     void take(const Descriptor& d) {
 #pragma HLS INLINE
-        simulation_check(Config::banks == 1 || (d.output_step_bank == 1 && d.output_step_word == 0), "an operation",
-                         "has output pixels that do not follow each other; output_step_bank is", d.output_step_bank);
         walk_.take(d);
         runs_ = Config::skip_activations && reads_chunks<Config>(d);
         order_.take(d);
-        setup_.take(Place<Config>::of(d.output_word, d.output_bank),
-                    Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words),
+        setup_.take(Place<Config>::of(d.output_word, d.output_bank), Stride<Config>::to_neighbour(d.output_pixel_words),
                     d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
         gaps_ = d.output_wrap_word != 0 || d.output_wrap_bank != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.output_pixel_words);

@@ -25,6 +25,8 @@ struct SparseTypes {
 
     static constexpr int pairs = Config::rows / 2;
     static constexpr int groups = Config::skip_halves * Config::columns;
+    // Whether each lane of the only pixel of an operation can have a group: one of a column.
+    static constexpr bool may_be_apart = lanes > 1 && lanes <= Config::columns;
     static constexpr int step_bits = chunk_steps > 1 ? bit_length(chunk_steps - 1) : 1;
     static constexpr int lane_bits = bit_length(lanes - 1);
     using mantissa_t = typename Geometry<Config>::mantissa_t;

@@ -8,7 +8,9 @@ struct ChunkMarks {
     bool opens;   // the first of its pass
     bool closes;  // and the last one
     bool single;  // the pass has half 0 alone
-    bool leaves;  // the pass is the last one of its run; of source activations
+    // Of source activations
+    bool leaves;  // the pass is the last one of its run
+    bool apart;   // groups have lanes of one pixel
 };
 
 // Marks of up to N chunks in their order.

@@ -57,6 +57,11 @@ class MixedMultiplying {
         post.run(commands, sums, skip_sums_, streams...);
     }
 
+    template <class Store, class... Streams>
+    void run_store(Store& store, Streams&... streams) {
+        store.run(streams...);
+    }
+
     void reset() {
         array_ = ArrayProcess<Config, Storage>();
         skips_ = std::make_unique<Skips>();

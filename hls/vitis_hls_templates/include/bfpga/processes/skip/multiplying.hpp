@@ -58,6 +58,11 @@ class SkipMultiplying {
         post.run(commands, sums, streams...);
     }
 
+    template <class Store, class... Streams>
+    void run_store(Store& store, Streams&... streams) {
+        store.run(streams...);
+    }
+
     void reset() { array_ = std::make_unique<Array>(); }
 
    private:

@@ -2,7 +2,8 @@
 // groups go on.
 //
 // The groups of a half have the pixels of one group, so their sums leave together, row by row, when the last of them
-// has ended what the pass reads of its chunk; half by half, pass by pass. A half without pixels takes a clock.
+// has ended what the pass reads of its chunk; half by half, pass by pass. A half without pixels takes a clock. Of a
+// pixel whose lanes have a group each the sums of these are added on their way.
 #pragma once
 #include "bfpga/processes/skip/activation_words.hpp"
 #include "bfpga/processes/skip/chunk_marks.hpp"
@@ -84,6 +85,7 @@ class PassForwarder {
         row.row = static_cast<typename Row::row_t>(clock_ & static_cast<clock_t>((1 << row_bits) - 1));
         if (row.there || !native_integers) {  // a simulation saves the time
             show(row);
+            add_lanes(pass.apart, row);
         }
         Moves moves;
     Halves_Sent:
@@ -154,6 +156,20 @@ class PassForwarder {
             Pair::read(finished_[i].get(static_cast<int>(half_) * T::pairs + pair), low, high);
             row.sums.sum[i] = odd ? high : low;
         }
+    }
+
+    // The first column gets the sums of those that have a lane of its pixel, if they have; these have no pixel.
+    static void add_lanes(bool apart, Row& row) {
+#pragma HLS INLINE
+        int_t<Config::accumulator_bits> others = 0;
+    Lanes_Add:
+        for (int l = 1; l < (T::may_be_apart ? Config::lanes : 0); ++l) {
+#pragma HLS UNROLL
+            others = static_cast<int_t<Config::accumulator_bits>>(others + row.sums.sum[l]);
+            row.sums.sum[l] = apart ? static_cast<int_t<Config::accumulator_bits>>(0) : row.sums.sum[l];
+        }
+        const int_t<Config::accumulator_bits> added = apart ? others : static_cast<int_t<Config::accumulator_bits>>(0);
+        row.sums.sum[0] = static_cast<int_t<Config::accumulator_bits>>(row.sums.sum[0] + added);
     }
 
     using Finished = typename Storage::RegisterSets::template Set<kept_t, halves * T::pairs>;

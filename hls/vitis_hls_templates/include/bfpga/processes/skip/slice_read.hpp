@@ -84,13 +84,16 @@ class WordChunks {
     void start(const Descriptor& d) {
 #pragma HLS INLINE
         chunked_ = on_skip_array<Config>(d);
+        apart_ = d.has(Flag::LanesApart);
         simulation_check(!reads_chunks<Config>(d) || d.chunk_steps > 0, "a descriptor",
                          "has no steps of a chunk; it has", d.chunk_steps);
         steps_.set(static_cast<typename Geometry<Config>::coordinate_t>(d.chunk_steps));
     }
 
-    // Whether the words go to a skip array; whether the one that is due ends a chunk.
+    // Whether the words go to a skip array, and each lane of them to its own group; whether the one that is due ends a
+    // chunk.
     bool chunked() const { return chunked_; }
+    bool apart() const { return apart_; }
     bool ends() const { return ends_; }
 
     // One clock, a word ahead; `on`: the next one is due, `last`: the block's last one.
@@ -104,7 +107,7 @@ class WordChunks {
 
    private:
     Turns<Geometry<Config>::coordinate_bits> steps_;
-    bool chunked_, ends_;
+    bool chunked_, apart_, ends_;
 };
 
 // The words of a systolic array, each of which tells whether it ends a chunk.
@@ -137,7 +140,7 @@ struct StoredSlices {
         WeightBeat<Config> weight;
         weight.weight = word;
         weight.two_hot = read.chunks().chunked() && read.chunks().ends();
-        weight.power_of_two = false;
+        weight.power_of_two = read.chunks().chunked() && read.chunks().apart();
         return weight;
     }
 };

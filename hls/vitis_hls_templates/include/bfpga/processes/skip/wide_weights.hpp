@@ -2,7 +2,8 @@
 //
 // Each group has a copy, for it reads where its own activation says. A copy has two buffers, each for the words of a
 // chunk: while the groups work on one, the other one is filled, a channel a clock. A buffer is filled anew when all
-// groups have left it.
+// groups have left it. Where each group needs one lane of the words it gets this alone, so a whole weight word goes to
+// its places in a clock.
 #pragma once
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/skip/activation_words.hpp"
@@ -57,21 +58,33 @@ class WideWeights {
         return word;
     }
 
-    void write(address_t address, const WideWord<Config>& word) {
+    // `word`, `lane`: what goes to the groups of the first lanes, and the lane that it is of, its own or that of the
+    // first one, which goes to all other groups.
+    void write(bool buffer, typename T::step_t step, const lane_t (&lane)[T::lanes],
+               const WideWord<Config> (&word)[T::lanes]) {
 #pragma HLS INLINE
-        cell_waiver_.writes(static_cast<int>(address));
     Groups_Write:
-        for (int g = 0; g < copies; ++g) {
+        for (int g = 0; g < T::groups; ++g) {
 #pragma HLS UNROLL
-        Pairs_Write:
-            for (int p = 0; p < T::pairs; ++p) {
-#pragma HLS UNROLL
-                cell_[g][static_cast<int>(address)][p] = word.pair[p];
+            const int own = g < T::lanes ? g : 0;
+            // A simulation with one copy writes there what groups have of their own, or once what all have.
+            if (g < copies || lane[own] != lane[0]) {
+                write(g % copies, address(buffer, step, lane[own]), word[own]);
             }
         }
     }
 
    private:
+    void write(int copy, address_t address, const WideWord<Config>& word) {
+#pragma HLS INLINE
+        cell_waiver_.writes(static_cast<int>(address));
+    Pairs_Write:
+        for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+            cell_[copy][static_cast<int>(address)][p] = word.pair[p];
+        }
+    }
+
     PixelPairs::pair_t cell_[copies][words][T::pairs];
     Waiver<InterFalseBefore<skip_guard>, words> cell_waiver_;
 };
@@ -124,12 +137,22 @@ class WeightSpreader {
 #pragma HLS INLINE
         const Weights& beat = held_.beat();
         const bool writes = held_.there() && !full_[fills_ ? 1 : 0];
-        const bool ends_word = writes && last_lane_;
+        const bool apart = T::may_be_apart && beat.power_of_two;
+        const bool ends_word = writes && (last_lane_ || apart);
         const bool completes = ends_word && beat.two_hot;
         if (writes || !native_integers) {  // a simulation saves the time
-            const WideWord<Config> word = wide(beat);
+            WideWord<Config> word[T::lanes];
+#pragma HLS ARRAY_PARTITION variable=word complete dim=0
+            lane_t lane[T::lanes];
+#pragma HLS ARRAY_PARTITION variable=lane complete dim=0
+        Lanes_Spread:
+            for (int l = 0; l < T::lanes; ++l) {
+#pragma HLS UNROLL
+                lane[l] = apart ? static_cast<lane_t>(l) : lane_;
+                word[l] = wide(beat, l, apart);
+            }
             if (writes) {
-                memory.write(WideWeights<Config>::address(fills_, step_, lane_), word);
+                memory.write(fills_, step_, lane, word);
             }
         }
     Clocks_Step:
@@ -156,8 +179,8 @@ class WeightSpreader {
         fills_ = fills_ != completes;
         const bool before_last = lane_ == T::lanes - 2;
         if (writes) {
-            lane_ = last_lane_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
-            last_lane_ = T::lanes == 1 || before_last;
+            lane_ = ends_word ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
+            last_lane_ = T::lanes == 1 || (before_last && !apart);
         }
         if (ends_word || !held_.there()) {
             held_.next(weight_words);
@@ -165,20 +188,20 @@ class WeightSpreader {
     }
 
    private:
-    // The lane whose turn it is.
-    WideWord<Config> wide(const Weights& beat) const {
+    // The lane whose turn it is; or, of lanes that are apart, a lane: while they are it is the first one's turn.
+    WideWord<Config> wide(const Weights& beat, int lane, bool apart) const {
 #pragma HLS INLINE
         WideWord<Config> word;
     Pairs_Spread:
         for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
-            word.pair[p] = PixelPairs::hold(weight(beat, 2 * p + 1), weight(beat, 2 * p));
+            word.pair[p] = PixelPairs::hold(weight(beat, 2 * p + 1, lane, apart), weight(beat, 2 * p, lane, apart));
         }
         return word;
     }
 
     // The weight of a row; every index is a constant, so that the word is registers.
-    typename Geometry<Config>::weight_t weight(const Weights& beat, int row) const {
+    typename Geometry<Config>::weight_t weight(const Weights& beat, int row, int lane, bool apart) const {
 #pragma HLS INLINE
         typename Geometry<Config>::weight_t weight = beat.weight.row[row][0];
     Lanes_Choose:
@@ -186,7 +209,7 @@ class WeightSpreader {
 #pragma HLS UNROLL
             weight = lane_ == l ? beat.weight.row[row][l] : weight;
         }
-        return weight;
+        return lane != 0 && apart ? beat.weight.row[row][lane] : weight;
     }
 
     HeldBeat<Weights> held_;

@@ -6,6 +6,7 @@
 
 #include "bfpga/processes/cluster/cell_feeder.hpp"
 #include "bfpga/processes/cluster/grid_sums.hpp"
+#include "bfpga/processes/cluster/map_record.hpp"
 #include "bfpga/processes/cluster/step_maker.hpp"
 #include "bfpga/processes/tile/tile_process.hpp"
 
@@ -43,6 +44,9 @@ class TileArray {
         bodies.push_back([this, &sums] { processes_->grid.run(outputs_, blocks_, sums); });
     }
 
+    // A tile cuts no map and tells nothing of one.
+    NoRecords& told() { return none_; }
+
     void reset() { processes_ = std::make_unique<Processes>(); }
 
    private:
@@ -53,6 +57,7 @@ class TileArray {
         GridSums<Config> grid;
     };
 
+    NoRecords none_;
     std::unique_ptr<Processes> processes_ = std::make_unique<Processes>();
     stream<wire_t<MapBeat<C>>> maps_{"maps"};
     stream<wire_t<MapCellBeat<C>>> cells_{"cells"};
