@@ -68,7 +68,7 @@ ELSEWHERE = {
     f"prune {LENET} --sparsity 0.9 -d examples/models/mnist_test.npz --epochs 40 -o lenet_pruned.onnx":
         "cli/test_prune.py::test_prune_tells_every_layer",
     "prune resnet8_cifar10.onnx --sparsity 0.8 -d cifar10_train.npz --held-out cifar10_test.npz --epochs 60 "
-    "--structure pynq_z2_zero_skip_wide --time-limit 4200 -o resnet8_pruned80.onnx":
+    "--structure pynq_z2_zero_skip_wide --time-limit 4080 -o resnet8_pruned80.onnx":
         "cli/test_prune.py::test_prune_judges_on_a_file_of_its_own",
     "prune resnet8_cifar10.onnx --sparsity 0.8 -d cifar10_train_calib.npz --held-out cifar10_test.npz --epochs 40 "
     "--structure pynq_z2_zero_skip_wide": "cli/test_prune.py::test_prune_balances_the_groups_of_a_skip_array",

@@ -34,10 +34,10 @@ from bfpga.accelerator.schema import (
 )
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import PROCESSES, kernel_processes, process_streams
+from bfpga.engines.array.counted_resources import estimate_resources
 from bfpga.engines.array.resources import array_dsp
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources, memory_blocks
-from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.synthesis.resources import board_use

@@ -10,8 +10,8 @@ import pytest
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.constraints import board_findings
 from bfpga.accelerator.loader import load_accelerator
+from bfpga.engines.array.counted_resources import estimate_resources
 from bfpga.engines.interface.resource_units import ultra_blocks
-from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.errors import ConfigurationError
 from bfpga.estimate.hardware import Area, HardwareFigures, findings
 

@@ -53,6 +53,7 @@ engines:
     wide_memory: false
     hop_columns: 0
     count_registers: 0
+    compressed_maps: false
     ultra_ram: []
 """
 #: The models of the sections that hold scalar keys, with the words their keys start with in a message.
@@ -222,7 +223,8 @@ def structure_cases() -> Iterator[Case]:
         for wrong in ("-1", "100000", "'16'"):
             text = re.sub(f" {name}: .*", f" {name}: {wrong}", cluster)
             yield case(f"cluster, {name} {wrong}", text, f"engines[0].{name}: is ")
-    yield case("cluster of variant A", cluster.replace("variant: E", "variant: A"), "engines[0].variant: is A; must be")
+    unknown = cluster.replace("variant: E", "variant: F")
+    yield case("cluster of variant F", unknown, 'engines[0].variant: is "F"; must be one of A, B, C, D, E')
     for variant in "CD":
         two = cluster.replace("variant: E", f"variant: {variant}\n    products: 5")
         yield case(f"odd lanes of variant {variant}", two, "engines[0].products: is 5; must be even")
@@ -232,8 +234,10 @@ def structure_cases() -> Iterator[Case]:
     for wrong in ("0", "10", "100000", "'4'"):
         text = lanes.replace("products: 4", f"products: {wrong}")
         yield case(f"cluster of variant B, products {wrong}", text, "engines[0].products: is ")
-    yield case("lanes of variant E", lanes.replace("variant: B", "variant: E"), "engines[0].products: is 4")
-    yield case("cluster with halo", cluster.replace("overlap_add", "halo"), "engines[0].form: is halo")
+    for variant in "AE":
+        text = lanes.replace("variant: B", f"variant: {variant}")
+        yield case(f"lanes of variant {variant}", text, "engines[0].products: is 4; belongs to variants B to D")
+    yield case("another form of a cluster", cluster.replace("overlap_add", "windows"), "engines[0].form")
     yield case("more than 32 units", cluster.replace("[4, 4]", "[8, 8]"), "engines[0].grid: has 64 units")
     yield case("narrow sums of a cluster", cluster.replace("accumulator_bits: 24", "accumulator_bits: 18"),
                "engines[0].accumulator_bits")  # fmt: skip

@@ -131,6 +131,29 @@ def test_help_answers_without_loading_numerics() -> None:
     assert result.stdout.count("Usage: bfpga") == len(COMMANDS + RESEARCH) + 2
 
 
+#: Packages of extras, which a plain installation lacks.
+EXTRAS = ("clang", "dask", "distributed", "hls4ml", "llvmlite", "matplotlib", "optuna", "pynq", "torch", "vl_convert")
+
+
+def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command where no package of an extra is installed."""
+    program = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
+    program += f"from bfpga.cli import main\nsys.exit(main({list(arguments)}))"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_a_plain_installation_estimates() -> None:
+    found = without_extras("estimate", "tiny", str(MODEL))
+    assert found.returncode == 0, found.stderr
+
+
+def test_a_synthesis_without_its_packages_says_how_to_get_them() -> None:
+    found = without_extras("synthesize", "tiny", "--loop", "Array", "--no-count")
+    assert found.returncode == 2
+    assert "pip install 'bfpga[synthesis]'" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 def test_the_package_is_a_command_that_says_its_version() -> None:
     expected = f"bfpga {importlib.metadata.version('bfpga')}\n"
     for command in ([sys.executable, "-m", "bfpga"], [sys.executable, "-c", "from bfpga.cli import main; main()"]):

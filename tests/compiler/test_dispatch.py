@@ -85,12 +85,12 @@ def products(program: Program) -> list[ArrayNode]:
 
 
 def test_what_a_cluster_does_not_take_runs_on_the_host_with_the_values_of_the_network(tmp_path: Path) -> None:
-    """SC R9, R14: pooling is the kernel's too, an operator and a kernel that it does not take are the host's."""
+    """SC R9, R14: pooling is the kernel's too, an operator and a stride that it does not take are the host's."""
     network = Network(4, 12, 12)
     network.conv(8, 4, 3, pads=[1, 1, 1, 1])
     network.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
     network.add("HardSwish")
-    network.conv(8, 8, 5, pads=[2, 2, 2, 2])
+    network.conv(8, 8, 5, pads=[2, 2, 2, 2], strides=[4, 4])
     program = compiled(network, tmp_path, CLUSTER)
     assert [node.kind for node in program.nodes if isinstance(node, ArrayNode)] == ["gemm", "max"]
     operators = [name for node in program.nodes if isinstance(node, HostNode) for name in node.operators]

@@ -24,6 +24,7 @@ from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.array.two_arrays import may_choose, on_other_array, on_skip_array
+from bfpga.errors import ConfigurationError
 from bfpga.program.choices import program_operations
 from bfpga.verify.check import simulation
 
@@ -210,3 +211,21 @@ def test_the_systolic_array_waits_for_results_of_windows(tmp_path: Path, order: 
     kernel.disturb(order)
     found = StreamingDevice(program, kernel, "csim").run({"x": samples}, trace=False)
     assert first_mismatch(program, Emulator(program).run({"x": samples}, trace=False), found) is None
+
+
+def test_layers_that_read_one_counted_tensor_have_one_rule(tmp_path: Path) -> None:
+    """Its values are counted once, so a second rule could not be heeded."""
+    layers = Network(4, 6, 6)
+    values = layers.add("Relu", layers.conv(8, 4, 3, pads=[1, 1, 1, 1]))
+    left, right = (layers.conv(12, 8, 3, values, pads=[1, 1, 1, 1]) for _ in range(2))
+    layers.add("Add", left, right)
+    onnx.save(layers.model(), str(tmp_path / "both.onnx"))
+    drawn = np.random.default_rng(5).normal(size=(8, 4, 6, 6)).astype(np.float32)
+    rules = {left: {"dispatch": "majority"}, right: {"dispatch": "band", "band_sparse": 65.0}}
+    text = r"have different rules: majority and band \(band_dense 40, band_sparse 65\); give both the same dispatch"
+    with pytest.raises(ConfigurationError, match=text):
+        compiled(tmp_path / "both.onnx", drawn, CompileOptions(layers=rules))
+    alike = {name: {"dispatch": "majority", "band_sparse": 60.0 + n} for n, name in enumerate(rules)}
+    assert ways(compiled(tmp_path / "both.onnx", drawn, CompileOptions(layers=alike)))
+    apart = {**rules, right: {"engine": "systolic_array"}}
+    assert ways(compiled(tmp_path / "both.onnx", drawn, CompileOptions(layers=apart)))

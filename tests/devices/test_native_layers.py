@@ -360,12 +360,12 @@ def test_parts_windows_and_copies(name: str) -> None:
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("channels", [3, 40])
 def test_pixels_between_those_of_other_layers(name: str, channels: int) -> None:
-    """Four phases of a depthwise convolution of which two leave rows and columns of their input out, then a row."""
+    """Four depthwise convolutions of which two leave rows and columns of their input out, then a row."""
     rng = np.random.default_rng(7)
     nodes = [
         gemm(rng.integers(-9, 9, (channels, 2, 3, 1)),
-             Window(2, 3, 1, 1, 1 - y, 1 - 2 * x, output_height=3, output_width=4, spread_y=2, spread_x=2, first_y=y,
-                    first_x=x),
+             Window(2, 3, 1, 1, 1 - y, 1 - 2 * x, output_height=3, output_width=4, spread_y=2, first_y=y,
+                    first_x=4 * x),
              inputs=("x",), output="c", name=f"phase_{y}{x}", groups=channels, policy=static(-2))
         for y in (0, 1) for x in (0, 1)
     ]  # fmt: skip

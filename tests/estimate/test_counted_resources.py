@@ -36,7 +36,7 @@ def test_no_part_is_far_from_its_count(row: counted_resources.Counted) -> None:
 
 
 def test_an_estimate_has_all_ips_and_what_stands_beside_them() -> None:
-    parts = counted_resources.resources(TINY)
+    parts = counted_resources.estimate_resources(TINY).parts
     assert set(PROCESSES) < set(parts)
     assert parts["array"].dsp == TINY.columns * TINY.rows * TINY.lanes // 2
     assert parts[counted_resources.STREAMS].lut > 0
@@ -46,7 +46,7 @@ def test_an_estimate_has_all_ips_and_what_stands_beside_them() -> None:
 @pytest.mark.parametrize("grown", [{"columns": 4}, {"rows": 8}, {"weight_words": 2048}, {"position_bins": 32}])
 def test_more_of_anything_takes_more(grown: dict[str, Any]) -> None:
     def total(config: SystolicConfig) -> tuple[int, int]:
-        found = sum(counted_resources.resources(config).values(), Resources())
+        found = sum(counted_resources.estimate_resources(config).parts.values(), Resources())
         return found.lut, found.bram36
 
     before, after = total(TINY), total(replace(TINY, **grown))

@@ -9,7 +9,7 @@ import pytest
 
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.engines.kernel_resources import estimate_resources
+from bfpga.engines.array.counted_resources import estimate_resources
 from bfpga.estimate.energy import sample_joules
 from bfpga.explore.candidate import unchecked_config
 from bfpga.explore.limits import FULL, excess, largest_divisor, last_that, most_columns

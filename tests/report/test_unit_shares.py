@@ -15,13 +15,15 @@ from bfpga.report.partition import partitions
 from bfpga.report.unit_shares import spread, unit_shares
 
 
-def program(folder: Path, moves: int = 256, variant: str = "E") -> tuple[Program, dict[str, np.ndarray]]:
+def program(
+    folder: Path, moves: int = 256, variant: str = "E", form: str = "overlap_add"
+) -> tuple[Program, dict[str, np.ndarray]]:
     """Units of variant B have a piece each, those of E may share one."""
     network = Network(4, 14, 14)
     network.conv(8, 4, 3, pads=[1, 1, 1, 1])
     network.add("Relu")
     network.conv(8, 8, 3, pads=[1, 1, 1, 1])
-    config = replace(CLUSTER, cluster_words=32, cluster_moves=moves, cluster_variant=variant)
+    config = replace(CLUSTER, cluster_words=32, cluster_moves=moves, cluster_variant=variant, cluster_form=form)
     samples = {name: value[:3].copy() for name, value in network.samples(3).items()}
     for value in samples.values():
         value[:, :, 7:] = 0  # all that is not zero lies above
@@ -52,6 +54,18 @@ def test_units_that_share_a_piece_have_as_much_each(tmp_path: Path) -> None:
     assert drawn.balanced.loads == first.balanced[0, 0].tolist()
     assert len(drawn.balanced.pieces) == 4
     assert len(set(drawn.balanced.pieces)) == down * across
+
+
+def test_values_of_a_halo_are_of_several_units(tmp_path: Path) -> None:
+    """SC R29: units with a halo compute more values than there are, and the picture shows what each of them reads."""
+    apart, samples = program(tmp_path, variant="B")
+    halo, _ = program(tmp_path, variant="B", form="halo")
+    owned, read = unit_shares(apart, samples)[0], unit_shares(halo, samples)[0]
+    assert (read.balanced.sum(axis=2) > owned.balanced.sum(axis=2)).all()
+    drawn = partitions(halo, samples)[0]
+    assert drawn.balanced.loads == read.balanced[0, 0].tolist()
+    upper, lower = drawn.balanced.pieces[0], drawn.balanced.pieces[2]
+    assert upper[1] - lower[0] == 2  # rows that both read
 
 
 def test_moves_make_units_more_equal(tmp_path: Path) -> None:

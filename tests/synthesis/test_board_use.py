@@ -27,5 +27,5 @@ def test_a_ready_accelerator_takes_what_its_netlist_has(tmp_path: Path) -> None:
 def test_another_kernel_takes_what_is_fitted_to_counts(tmp_path: Path) -> None:
     use = board_use(replace(DENSE, systolic=replace(DENSE.systolic, columns=6, hop_columns=3)), tmp_path)
     assert use.basis == "fitted to counted netlists"
-    assert use.parts == counted_resources.resources(replace(DENSE.systolic, columns=6, hop_columns=3))
+    assert use.parts == counted_resources.estimate_resources(replace(DENSE.systolic, columns=6, hop_columns=3)).parts
     assert "bfpga synthesize" in use.origin

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from cpp_units import SOURCES, rendered_headers
+from kept_synthesis import kept
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 from bfpga.accelerator.clocks import WIRE_PERCENT, wire_percent
@@ -43,7 +44,7 @@ def scheduled(top: str, percent: int = WIRE_PERCENT) -> list[tuple[LoopBody, Sch
     rendered = {f"include/{path}": text for path, text in rendered_headers(cluster=True).items()}
     builds = ("cluster_build.hpp", "cluster_kernel_config.hpp")
     own = {"src/top.cpp": top, **{f"src/{name}": (SOURCES / name).read_text() for name in builds}}
-    loops = analyse_files(kernel_sources({**rendered, **own}), "src/top.cpp").loops
+    loops = analyse_files(kernel_sources({**rendered, **own}), "src/top.cpp", cache=kept()).loops
     clock = Clock(PERIOD, PERIOD * percent / 100)
     return [(body, schedule_loop(body, PART, clock)) for body in loops if body.name != OUTSIDE]
 
@@ -80,7 +81,7 @@ def test_a_unit_of_variant_e_takes_a_step_a_clock() -> None:
     assert distance(body, schedule, "table_.cell_") < guard("step_table.hpp", "step_guard")
     assert memories_area([body], technology_of(PART)).bram18 == 9
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    (made,) = implement([loops[1]], "xcup", None)
+    (made,) = implement([loops[1]], "xcup", kept())
     assert made.logic.dsp == 9
     assert made.logic.lut < 1100
     assert made.path is not None
@@ -94,7 +95,7 @@ def test_multipliers_of_other_kinds(multiplier: str, blocks: int) -> None:
     assert [schedule.interval for _, schedule in loops] == [1, 1]
     assert distance(*loops[1], "sums_.banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    (made,) = implement([loops[1]], "xcup", None)
+    (made,) = implement([loops[1]], "xcup", kept())
     assert made.logic.dsp == blocks
     assert made.path is not None
     assert made.path.delay < PERIOD
@@ -135,7 +136,7 @@ def test_a_unit_of_variant_b_takes_a_round_a_clock() -> None:
     assert distance(*loops[1], "table_.cell_") < guard("step_table.hpp", "step_guard")
     assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 9
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    (made,) = implement([loops[1]], "xcup", None)
+    (made,) = implement([loops[1]], "xcup", kept())
     assert made.logic.dsp == 4
     assert made.logic.lut < 1100
     assert made.path is not None
@@ -150,30 +151,77 @@ def test_micro_tiles_are_gathered_a_cell_a_clock() -> None:
     assert distance(*loops[1], "cell_") < guard("tile_gather.hpp", "tile_guard")
     assert distance(*loops[1], "list_") < guard("tile_gather.hpp", "tile_guard")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    (made,) = implement([loops[1]], "xcup", None)
+    (made,) = implement([loops[1]], "xcup", kept())
     assert made.logic.dsp == 0
+    assert made.path is not None
+    assert made.path.delay < PERIOD
+
+
+SHIFT_WINDOW = f"""\
+#include "bfpga/processes/cluster/shift_window.hpp"
+#include "bfpga/processes/cluster/tile_gather.hpp"
+#include "cluster_build.hpp"
+{BUILD}
+using Tile = bfpga::WholeTileBeat<Config>;
+"""
+TILE_GATHER = f"""{SHIFT_WINDOW}
+void bfpga_gather(bfpga::stream<bfpga::wire_t<bfpga::PieceBeat<Config>>>& pieces,
+                  bfpga::stream<bfpga::wire_t<Tile>>& tiles) {{
+    static bfpga::TileGather<Config, Tile> gather;
+    gather.run(pieces, tiles);
+}}
+"""
+SHIFT_WINDOW_UNIT = f"""{SHIFT_WINDOW}
+void bfpga_unit(bfpga::stream<bfpga::wire_t<Tile>>& tiles,
+                bfpga::stream<bfpga::wire_t<bfpga::StepBeat<Config>>>& steps,
+                bfpga::stream<bfpga::wire_t<bfpga::BlockBeat<Config>>>& sums,
+                bfpga::stream<bfpga::int_t<32>>& reports) {{
+    static bfpga::ShiftWindowProcess<Config> unit;
+    unit.run(tiles, steps, sums, reports);
+}}
+"""
+
+
+def test_a_unit_of_variant_a_takes_a_tap_a_clock() -> None:
+    """SC R83, SC R84, SC R86, SC R87: II 1 with slack though sums move each clock; a multiplier a cell of a tile, a
+    block memory a bank, the promised distances."""
+    loops = scheduled(SHIFT_WINDOW_UNIT)
+    assert [(body.name, schedule.interval) for body, schedule in loops] == [("Sums_Clear", 1), ("Unit", 1)]
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    assert distance(*loops[1], "sums_.banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
+    assert distance(*loops[1], "table_.cell_") < guard("step_table.hpp", "step_guard")
+    assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 9
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    (made,) = implement([loops[1]], "xcup", None)
+    assert made.logic.dsp == 9
+    assert made.logic.lut < 2100
     assert made.path is not None
     assert made.path.delay < PERIOD
 
 
 UNITS = 4
 AROUND = {
-    "distributor": ("PieceDistributor", "MapBeat maps, LimitsBeat limits, MapCellBeat cells", "PieceBeat", "Cells"),
+    "distributor": (
+        "PieceDistributor", "MapBeat maps, LimitsBeat limits, MapCellBeat cells, words cuts, words told", "PieceBeat",
+        "Cells",
+    ),
     "broadcast": ("StepBroadcast", "StepBeat steps", "StepBeat", "Steps"),
     "collector": ("BlockCollector", "MapBeat maps, LimitsBeat limits, BlockBeat blocks", "BlockBeat", "Blocks"),
-}
+}  # fmt: skip
 
 
 def top_around(header: str, units: int) -> str:
     """A top function of a process that has a stream for each unit."""
     process, own, beat, _ = AROUND[header]
     streams = [each.split() for each in own.split(", ")] + [[beat, f"unit_{u}"] for u in range(units)]
-    ports = ", ".join(f"bfpga::stream<bfpga::wire_t<bfpga::{kind}<Config>>>& {name}" for kind, name in streams)
+    words = {kind: f"bfpga::wire_t<bfpga::{kind}<Config>>" for kind, _ in streams} | {"words": "bfpga::int_t<32>"}
+    ports = ", ".join(f"bfpga::stream<{words[kind]}>& {name}" for kind, name in streams)
+    run = "run_telling" if "told" in own else "run"
     return (
         f'#include "bfpga/processes/cluster/{header}.hpp"\n#include "cluster_build.hpp"\n'
         f"{BUILD.replace('16>', f'16, {units}>')}\nvoid bfpga_{header}({ports}) {{\n"
         f"    static bfpga::{process}<Config> process;\n"
-        f"    process.run({', '.join(name for _, name in streams)});\n}}\n"
+        f"    process.{run}({', '.join(name for _, name in streams)});\n}}\n"
     )
 
 
@@ -184,7 +232,7 @@ def test_a_process_around_the_units_takes_a_word_a_clock(header: str) -> None:
     assert [(body.name, schedule.interval) for body, schedule in loops] == [(AROUND[header][3], 1)]
     assert all(schedule.slack >= 0 for _, schedule in loops)
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    (made,) = implement(loops, "xcup", None)
+    (made,) = implement(loops, "xcup", kept())
     assert made.path is not None
     assert made.path.delay < PERIOD
     assert made.logic.dsp == 0
@@ -215,7 +263,7 @@ def test_the_partition_weighs_a_piece_a_clock() -> None:
     count = next(loop for loop in loops if loop[0].name == "Count")
     assert distance(*count, "table_.cell_") < guard("work_table.hpp", "table_guard")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    for made in implement(loops, "xcup", None):
+    for made in implement(loops, "xcup", kept()):
         assert made.path is not None
         assert made.path.delay < PERIOD
 
@@ -241,7 +289,8 @@ IN_KERNEL = {
     ),
     "partition": (
         "PartitionProcess<C>", "partition",
-        "PartitionBeat<C> maps, MapCellBeat<C> cells, LimitsBeat<C> limits, LimitsBeat<C> grid_limits",
+        "PartitionBeat<C> maps, MapCellBeat<C> cells, LimitsBeat<C> limits, LimitsBeat<C> grid_limits, "
+        "command_t cuts",
         ["Words_Count", "Loads", "Terms", "Limits_Send"], 1300,
     ),
 }  # fmt: skip
@@ -296,6 +345,43 @@ IN_PACKED_KERNEL = {
 }  # fmt: skip
 
 
+#: The same kernel with units of variant A, and what it alone has; steps are made as for those of E.
+SHIFT_KERNEL = KERNEL.replace("Packed>", "Packed, 0, 1, false, true>")
+IN_SHIFT_KERNEL = {
+    "step_maker": IN_KERNEL["step_maker"],
+    "gather_0": (
+        "TileGather<C, bfpga::WholeTileBeat<C>>", "whole_tile.hpp\"\n#include \"bfpga/processes/cluster/tile_gather",
+        "PieceBeat<C> pieces, WholeTileBeat<C> tiles", ["Cells_Clear", "Gather"], 500,
+    ),
+    "unit_0": (
+        "ShiftWindowProcess<C>", "shift_window", "WholeTileBeat<C> tiles, StepBeat<C> steps, BlockBeat<C> sums",
+        ["Sums_Clear", "Unit"], 2100,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_SHIFT_KERNEL)
+def test_the_processes_of_variant_a_in_a_kernel_take_a_tap_a_clock(name: str) -> None:
+    """SC R83, SC R87, SC 7.1: whole micro-tiles, and taps of walks, one a clock each, with 16 kernels in flight."""
+    row = IN_SHIFT_KERNEL[name]
+    loops = scheduled(top_in_kernel(name, row, SHIFT_KERNEL), wire_percent("zynqmp", name))
+    assert {body.name: schedule.interval for body, schedule in loops} == dict.fromkeys(row[3], 1)
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    if name == "step_maker":
+        assert distance(*loops[0], "sets_.cell_") < guard("step_maker.hpp", "kernel_guard")
+    elif name == "gather_0":
+        assert distance(*loops[1], "cell_") < guard("tile_gather.hpp", "tile_guard")
+    else:
+        assert distance(*loops[1], "sums_.banks_.cell_") < guard("shifted_sums.hpp", "part_distance")
+        assert distance(*loops[1], "table_.cell_") < guard("step_table.hpp", "step_guard")
+        assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 18
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    for made in implement(loops, "xcup", None):
+        assert made.logic.lut < row[4]
+        assert made.path is not None
+        assert made.path.delay < PERIOD
+
+
 @pytest.mark.parametrize("name", IN_KERNEL)
 def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R62, SC 7.1: cells, steps and pixels leave one a clock; memories keep the distance that they are promised."""
@@ -311,10 +397,35 @@ def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
         assert distance(*words, "columns_.cell_") < guard("work_table.hpp", "table_guard")
         assert distance(*words, "table_.cell_") < guard("work_table.hpp", "table_guard")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    for made in implement(loops, "xcup", None):
+    for made in implement(loops, "xcup", kept()):
         assert made.logic.lut < IN_KERNEL[name][4]
         assert made.path is not None
         assert made.path.delay < PERIOD
+
+
+#: The same kernel, whose pieces own outputs.
+HALO_KERNEL = KERNEL.replace("Packed>", "Packed, 0, 1, false, true>")
+
+
+def test_the_partition_with_a_halo_weighs_a_piece_a_clock() -> None:
+    """SC R23, SC R29: strips on both sides of a limit lie apart, which takes a stage more and no clock."""
+    row = IN_KERNEL["partition"]
+    loops = scheduled(top_in_kernel("partition", row, HALO_KERNEL), WIRES_OF_CHAINS)
+    assert {body.name: schedule.interval for body, schedule in loops} == dict.fromkeys(row[3], 1)
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+
+
+def test_a_collector_of_pieces_that_share_no_cell_compares_no_limits() -> None:
+    """SC R30, SC R62: with overlap-add every sum of a unit is taken, so the adders are all that stands in its path."""
+    halo = top_around("collector", UNITS)
+    apart = halo.replace("using Config = ", "struct Config : ").replace(
+        f"16, {UNITS}>;", f"16, {UNITS}> {{ static constexpr bool halo = false; }};"
+    )
+    assert apart != halo
+    ((masked, _),) = scheduled(halo)
+    ((body, schedule),) = scheduled(apart)
+    assert (schedule.interval, schedule.slack >= 0) == (1, True)
+    assert len(body.operations) < len(masked.operations)
 
 
 @pytest.mark.parametrize("name", IN_INDEXED_KERNEL)
@@ -334,7 +445,7 @@ def test_the_processes_of_variant_b_in_a_kernel_take_a_word_a_clock(name: str) -
         assert distance(*loops[1], "table_.cell_") < guard("step_table.hpp", "step_guard")
         assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 21
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    for made in implement(loops, "xcup", None):
+    for made in implement(loops, "xcup", kept()):
         assert made.logic.lut < row[4]
         assert made.path is not None
         assert made.path.delay < PERIOD
@@ -358,7 +469,7 @@ def test_the_processes_of_variants_c_and_d_in_a_kernel_take_a_round_a_clock(name
     else:
         assert distance(*loops[0], "sets_.cell_") < guard("step_maker.hpp", "kernel_guard")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
-    for made in implement(loops, "xcup", None):
+    for made in implement(loops, "xcup", kept()):
         assert made.logic.lut < row[4]
         assert made.path is not None
         assert made.path.delay < PERIOD

@@ -13,14 +13,24 @@ from bfpga.synthesis.frontend import kernel
 from bfpga.synthesis.frontend.kept_analysis import analysis_key, read_analysis, write_analysis
 
 TINY = load_accelerator("tiny")
+SQUARES = """\
+void squares(volatile int* in, volatile int* out) {
+Squares:
+    for (int n = 0; n < 16; ++n) {
+#pragma HLS PIPELINE II=1
+        const int value = *in;
+        *out = value * value;
+    }
+}
+"""
+
+
+def refused(*_: object) -> None:
+    raise AssertionError("clang runs again")
 
 
 def test_an_ip_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = kernel.analyse_kernel(TINY, "Store", tmp_path)
-
-    def refused(*_: object) -> None:
-        raise AssertionError("clang runs again")
-
     monkeypatch.setattr(kernel, "_compiled", refused)
     assert kernel.analyse_kernel(TINY, "Store", tmp_path) == first
     # A damaged file is no result.
@@ -30,6 +40,16 @@ def test_an_ip_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     kept.write_bytes(content)
     with pytest.raises(AssertionError, match="runs again"):
         kernel.analyse_kernel(TINY, "Store", tmp_path)
+
+
+def test_a_file_is_read_once_for_its_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"src/top.cpp": SQUARES}
+    first = kernel.analyse_files(files, "src/top.cpp", cache=tmp_path)
+    assert "Squares" in [loop.name for loop in first.loops]
+    monkeypatch.setattr(kernel, "_compiled", refused)
+    assert kernel.analyse_files(files, "src/top.cpp", cache=tmp_path) == first
+    with pytest.raises(AssertionError, match="runs again"):
+        kernel.analyse_files({**files, "src/other.hpp": ""}, "src/top.cpp", cache=tmp_path)
 
 
 def test_what_is_kept_belongs_to_sources_and_tools(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ WRONG = [
     ),
     (
         replaced('NAME="FIFO_DEPTH" VALUE="512"', 'NAME="FIFO_DEPTH" VALUE="256"'),
-        "`accelerator/scratchpad_commands` has FIFOs of 256 words, must have 368",
+        "`accelerator/scratchpad_commands` has FIFOs of 256 words, must have 352",
     ),
     (
         replaced('NAME="TDATA_NUM_BYTES" VALUE="9"', 'NAME="TDATA_NUM_BYTES" VALUE="8"'),

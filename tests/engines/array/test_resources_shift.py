@@ -16,8 +16,8 @@ from bfpga.accelerator.constraints import board_findings, largest_shift_columns
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array import shift_resources as model
+from bfpga.engines.array.counted_resources import estimate_resources
 from bfpga.engines.array.resources import array_dsp, dsp_columns, tiles
-from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.shift_format import ShiftFormat
 

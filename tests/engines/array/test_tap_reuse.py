@@ -43,7 +43,7 @@ def test_a_window_of_three_columns_over_a_narrow_image_is_taken() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"kernel_width": 5}, {"stride_x": 2}, {"dilation_x": 2}, {"pad_left": 0}, {"output_width": 4}, {"spread_x": 2}],
+    [{"kernel_width": 5}, {"stride_x": 2}, {"dilation_x": 2}, {"pad_left": 0}, {"output_width": 4}, {"spread_y": 2}],
 )
 def test_other_windows_are_not(changes: dict[str, int]) -> None:
     assert not chosen(depthwise(replace(SAME, **changes)))

@@ -18,7 +18,7 @@ from bfpga.program.cycles import program_cycles
 from bfpga.pruning.layers import Balanced, Group, prunable_layers
 
 #: Shares of zeros that `bfpga prune --sparsity 0.8` chose for the layers of a trained ResNet-8, in the network's order.
-SHARES = (0.43, 0.58, 0.567, 0.377, 0.669, 0.75, 0.546, 0.827, 0.875, 0.375)
+SHARES = (0.5, 0.7, 0.6, 0.5, 0.7, 0.7, 0.8, 0.8, 0.873, 0.25)
 SAMPLES = 16
 
 
