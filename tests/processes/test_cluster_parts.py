@@ -12,14 +12,15 @@ from small_networks import Network, compiled
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.program import ArrayNode, Program, Tile, Window
+from bfpga.contract.program import ArrayNode, Program, TensorSpec, Tile, Window
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY
 from bfpga.engines.array.cycles import operation_cycles
 from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights, words_of_block
-from bfpga.engines.skip_array.unit_maps import cells_of_map, fitting_parts, map_part, refusal
+from bfpga.engines.skip_array.unit_maps import WORK_BITS, cells_of_map, fitting_parts, map_part, refusal
 from bfpga.program.choices import program_operations
 from bfpga.program.listing import listing
+from bfpga.vendor.render import library_directory
 from bfpga.verify.check import first_mismatch, random_inputs, simulation
 from bfpga.verify.random_network import NetworkBuilder, schedule
 
@@ -150,3 +151,19 @@ def test_the_listing_names_the_parts(tmp_path: Path) -> None:
     text = listing(program)
     assert "convolution 5x5 in 2x2 parts of 3x3" in text
     assert "in 3x3 parts of 1x1" in text
+
+
+def test_the_work_of_a_map_is_counted_whatever_its_channels() -> None:
+    """SC R25: maps of so many channels and parts that counters would overflow are cut."""
+    text = (library_directory() / "bfpga/processes/cluster/layer.hpp").read_text()
+    assert f"work_bits = {WORK_BITS};" in text
+    config = replace(CLUSTER, cluster_lines=64, cluster_blocks=1024, cluster_words=1024)
+    window = Window(kernel_height=5, kernel_width=5, output_height=60, output_width=60)
+    node = ArrayNode("layer", "gemm", ("x",), "y", 1, window, weights=np.ones((1, 5, 5, 1000), np.int32))
+    spec = TensorSpec("x", 64, 64, 1000)
+    tiles = fitting_parts(node, spec, Tile(0, 60, 0, 1), config)
+    parts = [map_part(window, tile, 64, 64, config) for tile in tiles]
+    work = [part.rows * part.columns * 1000 * 4 for part in parts]
+    assert len(tiles) > 1
+    assert max(work) < 2 ** (WORK_BITS - 1)
+    assert len(fitting_parts(node, replace(spec, channels=8), Tile(0, 60, 0, 1), config)) == 1

@@ -21,6 +21,8 @@ from bfpga.formats.arrays import BoolArray
 
 #: Steps of a map that await credits.
 MAP_QUEUE = 16
+#: Bits of the numbers that count a map's work, with their sign (`work_bits` of processes/cluster/layer.hpp).
+WORK_BITS = 24
 #: Pieces of the grid, down and across, that are one.
 Joined = tuple[int, int]
 #: Rows and columns of a kernel.
@@ -261,7 +263,9 @@ def _part(tile: Tile, rows: tuple[int, int], columns: tuple[int, int], whole: tu
 
 def _fits(window: Window, tile: Tile, spec: TensorSpec, config: SystolicConfig) -> bool:
     part = map_part(window, tile, spec.height, spec.width, config)
-    return map_fits(part.rows, part.columns, kernel_of(window, config), config)
+    words = -(-spec.channels // config.lanes) * kernel_parts(window, config).number
+    counted = config.has_tile or part.rows * part.columns * words * config.lanes < 1 << (WORK_BITS - 1)
+    return counted and map_fits(part.rows, part.columns, kernel_of(window, config), config)
 
 
 def refusal(window: Window, height: int, width: int, words: int, config: SystolicConfig) -> str:
