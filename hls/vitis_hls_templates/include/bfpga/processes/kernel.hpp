@@ -198,10 +198,10 @@ class ProcessKernel {
         std::vector<ProcessScheduler::Body> bodies = {
             [&] {
                 typename Paths::template Read<Input> beats = maps_.read(input);
-                status = sequencer_.run(descriptors, clear, beats, scratchpad_commands_, weights_commands_,
-                                        post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
-                                        post_reports_, store_reports_, counts_, multiplying_.commands(),
-                                        descriptor_trace);
+                status =
+                    sequencer_.run(descriptors, clear, beats, scratchpad_commands_, weights_commands_, post_commands_,
+                                   store_commands_, loads_, scratchpad_reports_, weights_reports_, post_reports_,
+                                   store_reports_, counts_, multiplying_.commands(), descriptor_trace);
             },
             [&] {
                 multiplying_.run_scratchpad(scratchpad_, scratchpad_reports_, descriptor_trace, scratchpad_commands_,

@@ -15,7 +15,8 @@
 namespace bfpga {
 
 // Clocks from a sum's part of a window to its next one at least. A walk and the other one between two of a kernel take
-// four clocks or more each, so their windows leave eight clocks apart; the last part of one lies three behind its first.
+// four clocks or more each, so their windows leave eight clocks apart; the last part of one lies three behind its
+// first.
 constexpr int part_distance = 5;
 
 template <class Config>
@@ -35,7 +36,8 @@ class ShiftedSums {
 
    public:
     using Beat = BlockBeat<Config>;
-    // Clocks between the last weight of a walk and a sum that leaves at least: its window leaves from the second one on.
+    // Clocks between the last weight of a walk and a sum that leaves at least: its window leaves from the second one
+    // on.
     static constexpr int distance = window_parts + part_distance;
     static constexpr bool sends_all = false;
 
