@@ -87,6 +87,11 @@ NETWORKS = (
 )
 
 
+def network_named(name: str) -> Network:
+    """The network of the folder with this name."""
+    return next(network for network in NETWORKS if network.name == name)
+
+
 def float_run(model: Path, x: Array) -> Array:
     """Output of the float network by ONNX Runtime."""
     import onnxruntime

@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 
 from benchmarks.common.command import command, required_models_folder
-from benchmarks.common.networks import NETWORKS, network_samples
+from benchmarks.common.networks import network_named, network_samples
 from benchmarks.common.report import finish, table
 from benchmarks.compiler.network_zoo import resnet18_224
 
@@ -38,8 +38,7 @@ def files(name: str, models: Path, samples: int, folder: Path) -> tuple[Path, Pa
         np.savez(target, x=network.samples(samples)["x"])
         return model, target
     model = models / "models" / f"{name}.onnx"
-    (known,) = (network for network in NETWORKS if network.name == name)
-    np.savez(target, x=network_samples(known, models, model)[1][:samples])
+    np.savez(target, x=network_samples(network_named(name), models, model)[1][:samples])
     return model, target
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.common.command import command, required_models_folder
-from benchmarks.common.networks import NETWORKS, float_run, network_samples
+from benchmarks.common.networks import Network, float_run, network_named, network_samples
 from benchmarks.common.report import status, table, write_file
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.options import CompileOptions
@@ -84,8 +84,8 @@ class Case:
             return np.asarray(file["y"])[: self.limit]
 
     @property
-    def _network(self):  # type: ignore[no-untyped-def]
-        return next(network for network in NETWORKS if network.name == self.name)
+    def _network(self) -> Network:
+        return network_named(self.name)
 
     def program(self, recipe: CompileOptions) -> Program:
         """Compiled; dynamic recipes see no sample."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks.common.command import command, required_models_folder
-from benchmarks.common.networks import NETWORKS, network_samples
+from benchmarks.common.networks import network_named, network_samples
 from benchmarks.common.report import finish, table
 from benchmarks.sparse_cluster.shares import NAMES
 from bfpga.accelerator.loader import Accelerator, load_accelerator
@@ -51,9 +51,8 @@ def pieces_text(program: Program, layer: str) -> str:
 
 def rows_of(name: str, folder: Path, both: Sequence[Accelerator]) -> list[list[str]]:
     """A row for each layer that takes other clocks, then one for a sample of the network."""
-    network = next(network for network in NETWORKS if network.name == name)
     model = folder / "models" / f"{name}.onnx"
-    _, calibration = network_samples(network, folder, model)
+    _, calibration = network_samples(network_named(name), folder, model)
     programs = [compile_network(model, accelerator, calibration) for accelerator in both]
     layers = [layer_clocks(program) for program in programs]
     found = [

@@ -26,7 +26,7 @@ import numpy as np
 
 import bfpga
 from benchmarks.common.command import command, required_models_folder
-from benchmarks.common.networks import NETWORKS, network_samples
+from benchmarks.common.networks import network_named, network_samples
 from benchmarks.common.report import finish, table
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
@@ -105,10 +105,10 @@ def cluster_of(settings: PartitionSettings, numbers: UnitNumbers) -> SystolicCon
     )  # fmt: skip
 
 
-def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> Share | None:
-    """How units share a map (rows, columns, channels) with so many pieces as one; None if a unit does not hold them.
+def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> Share:
+    """How units share a map (rows, columns, channels) with so many pieces as one.
 
-    The map is folded as often as pieces of each unit need.
+    The map is folded as often as pieces of each unit need. PieceTooLargeError if a unit does not hold joined ones.
     """
     rows, columns, channels = nonzero.shape
     kernel = config.cluster_kernel, config.cluster_kernel
@@ -122,7 +122,7 @@ def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> 
         cells = nonzero[fold.row0 : fold.row1, fold.column0 : fold.column1]
         bands, across = joined_grid(joined, config)
         if not pieces_fit(fold.rows, fold.columns, kernel, config, joined):
-            return None
+            raise PieceTooLargeError(f"units do not hold joined pieces of {fold.rows} x {fold.columns} cells")
         moves = config.cluster_moves if fold.rows >= bands and fold.columns >= across else 0
         found = kernel_partition(cells, kernel, config, moves, joined)
         loads = unit_values(found.partition, cells, [words], kernel, config)
@@ -134,9 +134,10 @@ def chosen_join(samples: BoolArray, config: SystolicConfig) -> Joined:
     """The pieces that are one, whose slowest units have the least work on (samples, rows, columns, channels)."""
     slowest: dict[Joined, int] = {}
     for joined in possible_joins(config):
-        shares = [joined_share(sample, joined, config) for sample in samples]
-        if None not in shares:
-            slowest[joined] = sum(share.slowest for share in shares if share is not None)
+        try:
+            slowest[joined] = sum(joined_share(sample, joined, config).slowest for sample in samples)
+        except PieceTooLargeError:
+            continue
     return min(slowest, key=lambda joined: slowest[joined])
 
 
@@ -153,9 +154,8 @@ class NetworkRun:
 
 def network_run(name: str, folder: Path, samples: int) -> NetworkRun:
     """A network of the folder on so many of its samples."""
-    network = next(network for network in NETWORKS if network.name == name)
     model = folder / "models" / f"{name}.onnx"
-    x, calibration = network_samples(network, folder, model)
+    x, calibration = network_samples(network_named(name), folder, model)
     program = bfpga.compile(model, "zcu104_dense", calibration, CompileOptions())
     emulator = Emulator(program)
     tensors = emulator.run({next(iter(program.inputs)): x[:samples]}, trace=True).tensors
@@ -195,7 +195,7 @@ def rows_of(
             for way, chosen in ways.items()
         }
         joined = chosen_join(before, config)
-        found[SHARED] = sum((joined_share(sample, joined, config) or NOTHING for sample in nonzero), NOTHING)
+        found[SHARED] = sum((joined_share(sample, joined, config) for sample in nonzero), NOTHING)
         total = {way: total[way] + found[way] for way in WAYS}
         bands, across = joined_grid(joined, config)
         shape = f"{rows}x{columns}x{channels} to {node.channels}"
