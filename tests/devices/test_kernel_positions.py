@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +70,27 @@ def exponent(result: DeviceResult, name: str = "y") -> int:
 
 
 # Rules
+
+
+def delayed(margin: int) -> PolicySpec:
+    return PolicySpec(Policy.ROLLING_MAX, window=1, margin=margin)
+
+
+def found_at_once(margin: int) -> PolicySpec:
+    return dynamic(rule="lead", margin=margin)
+
+
+@pytest.mark.parametrize("policy", [delayed, found_at_once])
+def test_a_margin_is_head_room_with_the_rule_lead_too(policy: Callable[[int], PolicySpec]) -> None:
+    """FP R17: without a collector, which most accelerators do not have; of zeros there is no lead to raise."""
+    plain = replace(POSITIONS, position_bins=0)
+    without, raised = (one_convolution(policy(margin), plain) for margin in (0, 3))
+    inputs = samples(without, 3)
+    exponents = [everywhere(program, inputs).tensors["y"].exponent for program in (without, raised)]
+    assert np.array_equal(exponents[0] + 3, exponents[1])
+    zeros, _ = values_program([0] * 5, policy(3), plain, products=False)
+    result = everywhere(zeros, {"t0": np.zeros((1, 4), np.float32)})
+    assert exponent(result) == plain.format.exponent_min
 
 
 @pytest.mark.parametrize("case", [case for case in DETERMINE if case["cfg"]["smax"] == 31], ids=lambda case: case["id"])

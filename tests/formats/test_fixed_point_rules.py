@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from position_cases import DETERMINE, RULES, case_format, case_kind, case_rule, case_values, expected_shift, wide_values
 
@@ -51,13 +51,15 @@ def test_rate_allows_one_value_in_so_many_to_saturate(values: list[int], copies:
     assert shift == -6 or beyond(shift - 1) << r > len(data)
 
 
-@given(values=wide_values(24, min_size=1))
-def test_max_saturates_only_by_a_carry_of_the_rounding(values: list[int]) -> None:
-    """FP 2.3: 127.5 becomes 128"""
+@given(values=wide_values(24, min_size=1), symmetric=st.booleans())
+@example(values=[-128], symmetric=True)
+def test_max_saturates_only_by_a_carry_of_the_rounding(values: list[int], symmetric: bool) -> None:
+    """FP 2.3: 127.5 becomes 128, and in a symmetric format all that rounds to -128 becomes -127"""
     shift = int(select_shift(collect(values, FULL), PositionRule("max"), 8))
-    narrow = convert(values, shift, FixedPointFormat())
+    narrow = convert(values, shift, FixedPointFormat(saturation="sym" if symmetric else "full"))
     carries = [value for value in values if shift > 0 and 2 * value >= 255 << shift]
-    assert narrow.saturated == len(carries)
+    lowest = np.count_nonzero(convert(values, shift, FixedPointFormat()).mantissa == -128)
+    assert narrow.saturated == len(carries) + lowest * symmetric
 
 
 @given(values=wide_values(32, min_size=1), r=st.integers(0, 16))

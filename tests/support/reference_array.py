@@ -381,7 +381,7 @@ class ReferenceKernel:
     def _lead(self, d: Descriptor, slot: Slot, lead: int | None) -> int | None:
         """The lead that a layer's rule makes of what its pass has shown."""
         if d.lead_rule == LeadRule.LEAD:
-            return lead
+            return None if lead is None else lead + d.position_margin
         return slot.collected.lead(d, self.config.position_bins, self.config.format.mantissa_bits)
 
     def _see(self, d: Descriptor, slot: Slot, value: int, e4: int) -> None:

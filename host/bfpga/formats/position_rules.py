@@ -1,7 +1,8 @@
 """From statistics of wide results to the shift that makes them narrow (FP 2.3).
 
-``max``: nothing saturates but what the rounding carries over the edge. ``rate``: at most one value in 2**rate_log2
-saturates. ``lsb``: no low bit is lost. ``window``: no low bit is lost if everything fits, else ``max``.
+``max``: nothing saturates but what the rounding carries over the edge and, in a symmetric format, the most negative
+number, which becomes the one above it. ``rate``: at most one value in 2**rate_log2 saturates. ``lsb``: no low bit is
+lost. ``window``: no low bit is lost if everything fits, else ``max``.
 """
 
 from __future__ import annotations

@@ -22,9 +22,8 @@ FLOW_HEADINGS = ("layer", "flow", "rule", "measured", "cycles", "flows that were
 
 def rule_text(policy: PolicySpec) -> str:
     """A rule in words: `rate 1/4096`, `max + 1`; the lead of the largest result is `largest`."""
-    if policy.rule == LeadRule.LEAD:
-        return "largest"
-    name = f"rate 1/{1 << policy.rate}" if policy.rule == LeadRule.RATE else policy.rule.name.lower()
+    names = {LeadRule.LEAD: "largest", LeadRule.RATE: f"rate 1/{1 << policy.rate}"}
+    name = names.get(policy.rule, policy.rule.name.lower())
     return name + (f" + {policy.margin}" if policy.margin else "")
 
 

@@ -242,7 +242,7 @@ def _exponent(policy: PolicySpec) -> str:
     if policy.policy == Policy.STATIC:
         return f"static 2^{policy.exponent}"
     start = f" from 2^{policy.exponent}" if policy.preset else ""
-    if policy.rule != LeadRule.LEAD:
+    if policy.rule != LeadRule.LEAD or policy.margin:
         before = "" if policy.policy == Policy.MAX else f"{policy.policy.name.lower()} of "
         return f"{before}{rule_text(policy)}{start}"
     return policy.policy.name.lower() + start

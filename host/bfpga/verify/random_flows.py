@@ -19,13 +19,14 @@ def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
 
     Now and then all results lie above the last bin, or below the first one.
     """
+    margin = int(rng.choice([0, 0, 0, 1, 3, 15]))
     if not config.position_bins or rng.random() < 0.3:
-        return {}
+        return {"margin": margin}
     reach = 12 if rng.random() < 0.8 else FAR
     return {
         "rule": LeadRule(int(rng.integers(1, 5))),
         "rate": int(rng.choice([0, 1, 2, 4, 8, 12, 16])),
-        "margin": int(rng.choice([0, 0, 0, 1, 3, 15])),
+        "margin": margin,
         "base": int(rng.integers(-reach, reach)),
     }
 

@@ -618,6 +618,7 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
             some = true;
         }
     }
+    lead += p.l.margin;
     return some;
 }
 

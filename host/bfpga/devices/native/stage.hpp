@@ -103,6 +103,7 @@ bool Stage::lead(s32 e_acc, s32& found) const {
         found = some ? std::max(found, position) : position;
         some = true;
     });
+    found += l.margin;
     return some;
 }
 

@@ -150,7 +150,8 @@ class LayerEngine:
         policy, form = self.layer.policy, self.config.format
         part, channels = self._sampled(stage, sample)
         if policy.rule == LeadRule.LEAD:
-            return block_lead(part.v, part.e3, form.log)
+            lead, nonzero = block_lead(part.v, part.e3, form.log)
+            return lead + policy.margin, nonzero
         accumulators, exponents = e_acc.reshape(-1, 1), self.layer.weight_exponents
         unit = collected_exponent(self.layer.function, e_acc)
         of_rows = accumulators if exponents is None else accumulators + np.asarray(exponents, np.int64)[channels]

@@ -22,6 +22,12 @@ struct Lead {
             *this = other;
         }
     }
+
+    // The lead of values so many bits larger; none stays none.
+    Lead raised(int bits) const {
+#pragma HLS INLINE
+        return Lead(any, static_cast<int>(position) + bits);
+    }
 };
 
 // An exponent brought into the format's range.

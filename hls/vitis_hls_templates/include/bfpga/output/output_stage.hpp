@@ -67,6 +67,7 @@ class OutputStage {
         measures_ = d.has(Flag::Measure);
         counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
         before_last_ = WindowSums<Config>::before_last(d.policy_window);
+        margin_ = d.position_margin;
         alone_bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(bias_exponent_ - bound_exponent_));
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
@@ -173,6 +174,8 @@ class OutputStage {
         counters.bits |= status_;
         if (collector_.collects()) {
             lead_ = collector_.selects() ? collector_.lead() : Lead();
+        } else {
+            lead_ = lead_.raised(margin_);
         }
         if (measures_) {
             if (collector_.collects()) {
@@ -295,6 +298,7 @@ class OutputStage {
     Lead lead_;
     uint32_t overflows_, underflows_;
     int32_t status_;
+    int32_t margin_;  // head room of the rule LEAD; others add it themselves
     LeadCollector<Config> collector_;
     // Of the row
     exponent_t exponent_, result_exponent_, alone_exponent_;
