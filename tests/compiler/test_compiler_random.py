@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memory_walk import MemoryWalk, check_coverage
 from small_networks import Network, compiled, largest_error
@@ -83,7 +83,23 @@ def _layer(draw: st.DrawFn, network: Network, channels: int) -> int:
     return outputs
 
 
+def groups_wider_than_blocks() -> Network:
+    """Groups of three outputs on rows of four: a second block of rows begins in the midst of a group."""
+    network = Network(2, 4, 4)
+    network.add("ConvTranspose", "x", network.weights(2, 3, 1, 1), network.weights(6), group=2)
+    network.add("GlobalAveragePool")
+    return network
+
+
+#: An image of such a layer fills the memory to its last word.
+FULL_MEMORY = SystolicConfig(
+    format=BlockFormat(mantissa_bits=12), columns=1, rows=4, lanes=1, accumulator_bits=48,
+    activation_words=250, weight_words=30, parameter_rows=16,
+)  # fmt: skip
+
+
 @settings(deadline=None, max_examples=25)
+@example(groups_wider_than_blocks(), FULL_MEMORY, False, 0)
 @given(networks(), arrays(), st.booleans(), st.integers(0, 1))
 def test_random_networks_are_scheduled_without_a_wrong_word(
     network: Network, config: SystolicConfig, calibrate: bool, choice: int

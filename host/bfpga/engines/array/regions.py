@@ -37,7 +37,7 @@ class Region:
         if read and (y0, y1) == (self.y0, self.y1):
             return self.base, self.base + self.words
         first, last = sorted((self.pixel(y0), self.pixel(y1 - 1)))
-        behind = _words_behind(config, self.channels) if read else 0
+        behind = words_behind(config, self.channels) if read else 0
         words = (last + self.width - 1) // config.banks + 1
         return self.base + first // config.banks * self.pixel_words, self.base + words * self.pixel_words + behind
 
@@ -52,11 +52,11 @@ def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, chan
     Whole row blocks are read, so a pixel's last block may reach beyond its last word: the region ends behind it.
     """
     pixels = (rows - 1) * pitch + width
-    return -(-pixels // config.banks) * pixel_words(config, channels) + _words_behind(config, channels)
+    return -(-pixels // config.banks) * pixel_words(config, channels) + words_behind(config, channels)
 
 
-def _words_behind(config: SystolicConfig, channels: int) -> int:
-    """Words that the last row block of a pixel reads behind the pixel; blocks of a skip array are parts of it."""
+def words_behind(config: SystolicConfig, channels: int) -> int:
+    """Words that the last row block of a pixel may read behind the pixel; blocks of a skip array are parts of it."""
     if config.skips_weights:
         return 0
     largest = config.accumulator_rows

@@ -27,6 +27,7 @@ from bfpga.contract.streams import (
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.engines.array.order import descriptor_words
+from bfpga.engines.array.regions import pixel_words, words_behind
 from bfpga.engines.array.tap_reuse import tap_words
 from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights
 from bfpga.engines.skip_array.pieces import piece_of
@@ -102,7 +103,8 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     """Channel words that output channels [m0, m1) of a `gemm` node read.
 
     Without groups every block reads all channels; with groups a block reads the channels of its rows' groups. Raises
-    ProgramError if the blocks are not one fixed step apart: the tile then has to be cut into single blocks.
+    ProgramError if the blocks are not one fixed step apart, or the last one reads words behind the input's region: the
+    tile then has to be cut into single blocks.
     """
     if node.weights is None:
         raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
@@ -120,7 +122,10 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     step = starts[1] - starts[0] if len(starts) > 1 else 0
     if any(start != starts[0] + b * step for b, start in enumerate(starts)):
         raise ProgramError(f"layer {node.name}: the row blocks of channels {m0}..{m1} read uneven groups of channels")
-    return InputWindow(starts[0], step, max(end - start for start, end in zip(starts, ends, strict=True)))
+    words, channels = max(end - start for start, end in zip(starts, ends, strict=True)), node.groups * inputs
+    if starts[-1] + words > pixel_words(config, channels) + words_behind(config, channels):
+        raise ProgramError(f"layer {node.name}: the last row block of channels {m0}..{m1} reads words behind its input")
+    return InputWindow(starts[0], step, words)
 
 
 def pack_weight_words(words: IntArray, config: SystolicConfig) -> bytes:
