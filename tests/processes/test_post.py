@@ -25,6 +25,8 @@ from bfpga.devices.csim import Integers
 
 Integer = npt.NDArray[np.int64]
 TENSOR_SLOTS, POLICY_SLOTS, WIDE_WORDS = 4, 3, 256
+#: What no mantissa is.
+UNWRITTEN = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Command:
         """The C structure, and the arrays that it points to, mantissas of the process and of the stage last."""
         d = self.descriptor
         words = d.groups * -(-d.output_rows // build.lanes)
-        results = [np.full((words, build.columns, build.lanes), 99, np.int32) for _ in range(2)]
+        results = [np.full((words, build.columns, build.lanes), UNWRITTEN, np.int32) for _ in range(2)]
         arrays = (
             d.to_words(),
             np.ascontiguousarray(self.arrays.get("sum", np.zeros(0)), np.int64),
@@ -114,10 +116,10 @@ def check(run: Any, build: Build, commands: list[Command], clear: bool, rarely: 
         assert structure.exponent_sent == structure.exponent_expected
         if d.operation in (Operation.GEMM, Operation.MAX, Operation.SUM) and not d.flags & Flag.MEASURE:
             mantissa, expected = arrays[-2:]
-            assert (expected != 99).sum() == d.output_pixels * d.output_rows
-            columns = (expected != 99).any(axis=2)
+            assert (expected != UNWRITTEN).sum() == d.output_pixels * d.output_rows
+            columns = (expected != UNWRITTEN).any(axis=2)
             # Words end with zeros where there are no rows.
-            assert np.array_equal(mantissa[columns], np.where(expected == 99, 0, expected)[columns])
+            assert np.array_equal(mantissa[columns], np.where(expected == UNWRITTEN, 0, expected)[columns])
     shown = [[getattr(report, name) for name, _ in _Report._fields_] for report in reports]
     assert shown[0] == shown[1]
     return int(shown[0][2])
