@@ -22,9 +22,9 @@ import bfpga.engines.array
 from benchmarks.common.command import command
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.contract.processes import PROCESSES
-from bfpga.devices.csim import cache_directory
 from bfpga.engines.array.counted_resources import numbers, stored_tables
 from bfpga.estimate.hardware import HardwareFigures
+from bfpga.formats.cache import cache_directory
 from bfpga.formats.files import replace_file
 from bfpga.synthesis.driver import synthesize
 from bfpga.synthesis.kept import keep_figures, kept_figures
@@ -83,7 +83,7 @@ def described(changes: dict[str, Any], name: str) -> Accelerator:
 
 def counted(accelerator: Accelerator) -> HardwareFigures:
     """Figures of an accelerator; kept ones where there are."""
-    cache = cache_directory() / "synthesis"
+    cache = cache_directory("synthesis")
     known = kept_figures(accelerator, cache)
     if known is not None and known.counted:
         return known

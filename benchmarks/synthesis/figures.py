@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from benchmarks.common.command import command
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.devices.csim import cache_directory
 from bfpga.estimate.hardware import write_figures
+from bfpga.formats.cache import cache_directory
 from bfpga.synthesis.driver import synthesize
 from bfpga.synthesis.kept import package_path
 
@@ -27,7 +27,7 @@ def main(given: Sequence[str] | None = None) -> int:
     for name in parser.parse_args(given).names or accelerator_names():
         accelerator = load_accelerator(name)
         begin = time.perf_counter()
-        figures = synthesize(accelerator, cache=cache_directory() / "synthesis" / "netlists")
+        figures = synthesize(accelerator, cache=cache_directory("synthesis") / "netlists")
         write_figures(figures, package_path(accelerator))
         print(f"{name}: {len(figures.loops)} loops in {time.perf_counter() - begin:.0f} s", flush=True)
     return 0

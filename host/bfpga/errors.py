@@ -45,6 +45,10 @@ class ToolError(BfpgaError):
     """A tool of this machine (compiler, headers) that is missing or failed."""
 
 
+class CacheError(BfpgaError):
+    """A place in the cache that others own or can write: what lies there may be anybody's."""
+
+
 class ScaleError(BfpgaError):
     """Processes or machines that shall share work and cannot: none there, lost for good, or of another version."""
 

@@ -11,8 +11,8 @@ from vendor_tools.artefacts import csynth_xml
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli import main
-from bfpga.devices.csim import cache_directory
 from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
+from bfpga.formats.cache import cache_directory
 from bfpga.synthesis.kept import keep_figures, kept_figures, sources_digest
 from bfpga.vendor.block_design import block_design
 
@@ -31,7 +31,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     figures = HardwareFigures(
         accelerator.name, accelerator.board.part, sources_digest(accelerator), 7.04, 5.14, (loop,), counted=True
     )
-    keep_figures(figures, cache_directory() / "synthesis")
+    keep_figures(figures, cache_directory("synthesis"))
     return str(DENSE)
 
 
@@ -62,7 +62,7 @@ def test_the_gate_fails_with_its_findings(slow: str, capsys: pytest.CaptureFixtu
 
 
 def test_the_gate_passes_where_nothing_is_found(slow: str, tmp_path: Path) -> None:
-    cache = cache_directory() / "synthesis"
+    cache = cache_directory("synthesis")
     figures = kept_figures(load_accelerator(slow), cache)
     assert figures is not None
     loops = tuple(replace(loop, interval=1, area=Area(dsp=100)) for loop in figures.loops)

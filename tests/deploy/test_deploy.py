@@ -25,8 +25,8 @@ from bfpga.contract.program import Program
 from bfpga.deploy.bundle import Bundle, build_bundle, overlay_files
 from bfpga.deploy.deployment import Deployment, Options, Outcome, same_board
 from bfpga.deploy.secure_shell import Address, SecureShell
-from bfpga.devices.csim import cache_directory
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
+from bfpga.formats.cache import cache_directory
 from bfpga.program.file import save_program
 from bfpga.vendor.manifest import FileEntry, file_hash, write_manifest
 from bfpga.vendor.overlay_files import write_overlay

@@ -11,9 +11,8 @@ import pytest
 from mutations import mutations
 
 from bfpga.devices import toolchain
-from bfpga.devices.csim import cache_directory
 from bfpga.devices.library_cache import cached_library, is_whole
-from bfpga.errors import ToolError
+from bfpga.errors import CacheError, ToolError
 
 DAMAGES = {
     "empty": lambda data: b"",
@@ -91,11 +90,16 @@ def test_full_disk_leaves_nothing_that_passes_for_a_library(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [path.with_suffix(".sha256")]
 
 
-def test_place_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "own"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "common"))
-    assert cache_directory() == tmp_path / "own"
-    monkeypatch.delenv("BFPGA_CACHE")
-    assert cache_directory() == tmp_path / "common" / "bfpga"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_directory() == Path.home() / ".cache" / "bfpga"
+def test_a_library_that_others_can_write_is_built_again(tmp_path: Path, original: bytes) -> None:
+    path = cached_library(tmp_path / "library.so", lambda built, directory: built.write_bytes(original) and None)
+    assert path.stat().st_mode & 0o777 == 0o700
+    path.chmod(0o770)
+    assert not is_whole(path)
+    assert cached_library(path, compiled).stat().st_mode & 0o777 == 0o700
+
+
+def test_nothing_is_loaded_from_a_directory_that_others_can_write(tmp_path: Path, original: bytes) -> None:
+    path = cached_library(tmp_path / "csim" / "library.so", lambda built, _: built.write_bytes(original) and None)
+    path.parent.chmod(0o777)
+    with pytest.raises(CacheError, match="csim: other users can write it"):
+        cached_library(path, compiled)

@@ -13,9 +13,10 @@ import pytest
 import vl_convert
 
 from bfpga.cli import main
+from bfpga.errors import CacheError
 from bfpga.estimate.hardware import read_figures
 from bfpga.report.hardware_sections import loops_section
-from bfpga.report.page import Fact, Figure, Page, Section, Table, embedded, render
+from bfpga.report.page import Fact, Figure, Page, Section, Table, chart_library, embedded, render
 from bfpga.report.theme import chart, config, number
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +106,24 @@ def test_names_of_files_do_not_reach_the_page_as_markup() -> None:
     assert json.loads(embedded({"a": name})) == {"a": name}
     before = render(Page("", "", [], [Section("s", "", "")]))
     assert text.count("</script>") == before.count("</script>")
+
+
+def test_javascript_that_lies_in_the_cache_is_used_only_with_its_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda snippet: f"bundle('</script>');{snippet}")
+    library = chart_library()
+    assert "</script>" not in library
+    [kept] = (tmp_path / "report").iterdir()
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda snippet: "again")
+    assert chart_library() == library
+    for planted in (b"alert(1)", kept.read_bytes().replace(b"bundle(", b"planted(", 1)):
+        kept.write_bytes(planted)
+        assert chart_library() == "again"
+    kept.parent.chmod(0o777)
+    with pytest.raises(CacheError):
+        chart_library()
 
 
 def test_narrow_windows_get_shorter_labels() -> None:

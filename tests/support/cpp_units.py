@@ -13,9 +13,10 @@ import pytest
 
 from bfpga.contract.configuration import SkipSource, SystolicConfig
 from bfpga.devices import toolchain
-from bfpga.devices.csim import Integers, cache_directory
+from bfpga.devices.csim import Integers
 from bfpga.devices.library_cache import cached_library
 from bfpga.errors import ToolError
+from bfpga.formats.cache import cache_directory
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 from bfpga.vendor.render import library_directory, render_kernel, shim_directory
 
@@ -143,7 +144,7 @@ def library(
     arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
     headers = rendered_headers(skip_groups, skip_source, cluster)
     digest = _digest(command, [source, *arguments], unit_files(source, headers))
-    target = cache_directory() / "units" / f"{source}-{digest}.so"
+    target = cache_directory("units") / f"{source}-{digest}.so"
     unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]
     cached_library(target, lambda built, directory: _build(built, directory, command, unit, headers))
     return ctypes.CDLL(str(target))

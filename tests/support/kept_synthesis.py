@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bfpga.devices.csim import cache_directory
+from bfpga.formats.cache import cache_directory
 
 
 def kept() -> Path:
     """The directory that `bfpga synthesize` keeps them in; another one with $BFPGA_CACHE."""
-    return cache_directory() / "synthesis" / "netlists"
+    return cache_directory("synthesis", "netlists")

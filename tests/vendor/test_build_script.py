@@ -21,7 +21,7 @@ from vendor_tools.workshop import HERE, Workshop
 from bfpga.accelerator.boards import config_folder
 from bfpga.cli import build_report, main
 from bfpga.cli.doctor import vivado
-from bfpga.devices.csim import cache_directory
+from bfpga.formats.cache import cache_directory
 from bfpga.vendor.bitstream import tools
 from bfpga.vendor.bitstream.pipeline import STAGES, stage_names
 from bfpga.vendor.bitstream.processes import processes_of

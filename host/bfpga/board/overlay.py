@@ -24,7 +24,7 @@ from bfpga.board.overlays import OverlayFiles, find_overlay, overlay_for_program
 from bfpga.board.target import BoardTarget, describe_failure
 from bfpga.board.target_choice import default_target, open_target
 from bfpga.board.virtual.pynq_internals import release_clocks
-from bfpga.devices.csim import cache_directory
+from bfpga.formats.cache import cache_directory, make_private
 from bfpga.vendor.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -298,8 +298,9 @@ class BoardOverlay:
 
 def _staged(files: OverlayFiles, emulated: bool) -> Path:
     """The file that PYNQ loads, in the user's cache; its name carries the hash of its content."""
-    directory = cache_directory() / "boards"
+    directory = cache_directory("boards")
     try:
+        make_private(directory)
         return staged_files(files, directory, emulated).bitstream
     except OSError as error:
         raise BoardError(

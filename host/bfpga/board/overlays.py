@@ -21,9 +21,9 @@ from bfpga.contract.configuration import ARRAY
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import Program
 from bfpga.contract.registers import TOP_FUNCTION
-from bfpga.devices.csim import cache_directory
 from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
+from bfpga.formats.cache import cache_directory, make_private
 from bfpga.formats.files import replace_file
 from bfpga.vendor.manifest import (
     BITSTREAM,
@@ -153,7 +153,7 @@ def _rendered_handoff(manifest: Manifest) -> Path | None:
     if manifest.bitstream is not None:
         return None
     entry = manifest.handoff
-    path = cache_directory() / "handoffs" / entry.name
+    path = cache_directory("handoffs") / entry.name
     if _holds(path, entry):
         return path
     content = _render(manifest)
@@ -165,7 +165,7 @@ def _rendered_handoff(manifest: Manifest) -> Path | None:
             f"{entry.name}; write the overlay again with `bfpga overlay {manifest.accelerator.name} -o DIR`"
         )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         replace_file(path, content)
     except OSError as error:
         raise _unwritable(path.parent, error) from None
@@ -225,7 +225,7 @@ def _module_places(module: str) -> list[Path]:
 
 
 def _cache() -> Path:
-    return cache_directory() / "overlays"
+    return cache_directory("overlays")
 
 
 def _cached() -> list[Path]:
@@ -368,6 +368,7 @@ def store_overlay(accelerator: Accelerator) -> Path:
     if _digest(directory) == accelerator.digest and _has_bitstream(directory):
         return directory
     try:
+        make_private(directory.parent)
         write_overlay(accelerator, directory)
     except OSError as error:
         raise _unwritable(directory, error) from None

@@ -22,12 +22,12 @@ from bfpga.contract.configuration import ARRAY, SystolicConfig
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
-from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.array.supported import supported
 from bfpga.estimate.hardware import kinds_of
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
+from bfpga.formats.cache import cache_directory
 from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
 from bfpga.program.flow_listing import flow_choices
 from bfpga.program.host import array_alone
@@ -132,12 +132,12 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
 
 def resources_of(accelerator: Accelerator) -> BoardUse:
     """What an accelerator takes of its board, with figures that `bfpga synthesize` has kept on this machine."""
-    return board_use(accelerator, cache_directory() / "synthesis")
+    return board_use(accelerator, cache_directory("synthesis"))
 
 
 def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
     """Print what a synthesis of the kernel's code says against the figures above; None where none has been made."""
-    figures = kept_figures(accelerator, cache_directory() / "synthesis")
+    figures = kept_figures(accelerator, cache_directory("synthesis"))
     if figures is None:
         say(f"no synthesis of this kernel confirms its cycles, clock and size: bfpga synthesize {accelerator.name}")
         return None

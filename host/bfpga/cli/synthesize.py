@@ -102,11 +102,11 @@ def synthesize(
 
 def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigures:
     """Figures of an accelerator: kept ones where there are, else made now and kept."""
-    from bfpga.devices.csim import cache_directory
+    from bfpga.formats.cache import cache_directory
     from bfpga.synthesis.driver import synthesize
     from bfpga.synthesis.kept import keep_figures, kept_figures
 
-    cache = cache_directory() / "synthesis"
+    cache = cache_directory("synthesis")
     if count and not loop and (known := kept_figures(accelerator, cache)) is not None:
         return known
     with output.progress(f"synthesis of {accelerator.name}") as progress:

@@ -29,6 +29,7 @@ from bfpga.devices.library_cache import cached_library
 from bfpga.engines.array import streams
 from bfpga.engines.array.map_streams import MapStreams
 from bfpga.errors import DeviceError, ToolError
+from bfpga.formats.cache import cache_directory
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 
 Integers = Literal["native", "ap_int", "exact"]
@@ -44,15 +45,6 @@ _FLAGS: dict[Integers, tuple[str, ...]] = {
 
 #: Flags of a build of any integers that can count clocks.
 COUNTING_FLAGS = ("-DBFPGA_WAIVER_CHECKS", "-Wno-maybe-uninitialized")
-
-
-def cache_directory() -> Path:
-    """Where what can be made again is kept: $BFPGA_CACHE, else $XDG_CACHE_HOME/bfpga, else ~/.cache/bfpga."""
-    own, common = os.environ.get("BFPGA_CACHE"), Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if own:
-        return Path(own)
-    # The XDG base directory specification: a relative path is ignored.
-    return (common if common.is_absolute() else Path.home() / ".cache") / "bfpga"
 
 
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
@@ -76,7 +68,7 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     if integers == "ap_int":
         arguments += ["-isystem", str(toolchain.find_ap_types())]
     compiler = find_clang() if integers == "exact" else (toolchain.find_compiler(),)
-    library = cache_directory() / "csim" / f"{_content_digest(sources, compiler, arguments)}.so"
+    library = cache_directory("csim") / f"{_content_digest(sources, compiler, arguments)}.so"
     return cached_library(library, lambda built, directory: _compile(sources, compiler, arguments, built, directory))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bfpga.errors import ToolError
+from bfpga.formats.cache import check_private, make_private, not_private
 from bfpga.formats.files import FULL
 
 #: Ending of the record's name. The file is the lock of the library too: who writes either holds it.
@@ -24,12 +25,13 @@ def cached_library(path: Path, make: Callable[[Path, Path], None]) -> Path:
     """``path``, whole as it was built; made first if it is missing or damaged.
 
     make: builds the library; gets its path and a directory for other files, which is removed. Of several processes one
-    builds and the others wait. ToolError if the directory cannot be written.
+    builds and the others wait. ToolError if the directory cannot be written, CacheError if others own or can write it.
     """
+    check_private(path.parent)
     if is_whole(path):
         return path
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         with path.with_suffix(RECORD).open("a+") as record:
             fcntl.flock(record, fcntl.LOCK_EX)
             if not is_whole(path):
@@ -41,9 +43,9 @@ def cached_library(path: Path, make: Callable[[Path, Path], None]) -> Path:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a library is the one of its record, to the last byte."""
+    """Whether a library is the one of its record, to the last byte, and nobody else could have written it."""
     try:
-        return path.with_suffix(RECORD).read_text() == _record(path)
+        return not not_private(path) and path.with_suffix(RECORD).read_text() == _record(path)
     except (OSError, ValueError):
         return False
 
@@ -53,6 +55,7 @@ def _built(path: Path, make: Callable[[Path, Path], None]) -> str:
         built = Path(directory) / path.name
         make(built, Path(directory))
         text = _record(built)
+        built.chmod(0o700)  # whatever the compiler and the user's umask let others do
         os.replace(built, path)
     return text
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
-from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.estimate.sample import estimate_sample
+from bfpga.formats.cache import cache_directory
 from bfpga.program.layout import together
 from bfpga.report.accuracy import Accuracy
 from bfpga.report.environment import environment
@@ -41,7 +41,7 @@ def collect(
 
     inputs: its samples by name. content: what `run` or `evaluate` reports as JSON. files: what was read, by role.
     """
-    kept = cache_directory() / "synthesis"
+    kept = cache_directory("synthesis")
     use = board_use(accelerator, kept)
     found = estimate_sample(accelerator, program, use.total)
     work, cycles = sample_times(accelerator, program)

@@ -18,16 +18,17 @@ import jinja2
 from markupsafe import Markup
 
 import bfpga
-from bfpga.devices.csim import cache_directory
 from bfpga.errors import ToolError
-from bfpga.formats.files import replace_file
+from bfpga.formats.cache import cache_directory, make_private
+from bfpga.formats.files import read_file, replace_file
 from bfpga.report.theme import config
 
 Spec = dict[str, Any]
 
 #: What a figure's or a table's numbers are.
 COUNTED, SCHEDULED, ESTIMATED, MEASURED = "work, counted", "schedule, modelled", "estimated", "measured"
-#: Moments of a kernel that does one operation after the other.
+#: Bytes of the library of charts; it has about one million.
+_LARGEST_LIBRARY = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -147,22 +148,32 @@ def _plain(value: Any) -> Any:
 
 
 def chart_library() -> str:
-    """JavaScript of Vega, Vega-Lite and vega-embed; bundled once for a version and kept."""
+    """JavaScript of Vega, Vega-Lite and vega-embed; bundled once for a version and kept, with its hash.
+
+    CacheError if others own or can write the directory where it is kept: it runs in the browser of who reads a report.
+    """
     import vl_convert
 
     package = importlib.metadata.version("vl-convert-python")
     version = f"{package}-{vl_convert.get_vega_version()}-{vl_convert.get_vegalite_versions()[-1]}"
-    kept = cache_directory() / "report" / f"{hashlib.sha256(version.encode()).hexdigest()[:16]}.js"
+    kept = cache_directory("report") / f"{hashlib.sha256(version.encode()).hexdigest()[:16]}.js"
     try:
-        return kept.read_text()
-    except (OSError, UnicodeDecodeError):
-        bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+        digest, _, bundle = read_file(kept, _LARGEST_LIBRARY).partition(b"\n")
+        if digest == _digest_line(bundle):
+            return bundle.decode()
+    except OSError:
+        pass
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script").encode()
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(kept, bundle.encode())
+        make_private(kept.parent)
+        replace_file(kept, _digest_line(bundle) + b"\n" + bundle)
     except OSError:
         pass  # the next report bundles it again
-    return bundle
+    return bundle.decode()
+
+
+def _digest_line(bundle: bytes) -> bytes:
+    return b"// SHA-256 of what follows: " + hashlib.sha256(bundle).hexdigest().encode()
 
 
 def _resource(name: str) -> Path:

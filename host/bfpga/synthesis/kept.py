@@ -9,6 +9,7 @@ from pathlib import Path
 from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
+from bfpga.formats.cache import make_private
 from bfpga.scale.worker_side import source_digest
 from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel, top_files
@@ -58,7 +59,8 @@ def kept_figures(accelerator: Accelerator, cache: Path) -> HardwareFigures | Non
 
 
 def keep_figures(figures: HardwareFigures, cache: Path) -> None:
-    """Keep figures in a cache directory."""
+    """Keep figures in a cache directory, which is made if it is missing."""
+    make_private(cache)
     write_figures(figures, _cached(cache, figures.sources))
 
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfpga.devices import toolchain
-from bfpga.devices.csim import cache_directory
 from bfpga.devices.library_cache import cached_library
 from bfpga.devices.native.records import RECORDS, Choose, CounterRecord, Learn, PortRecord, SegmentRecord
 from bfpga.errors import ConfigurationError, ToolError
+from bfpga.formats.cache import cache_directory
 
 SOURCES = Path(__file__).parent
 #: Engines in numpy instead of layers in C++.
@@ -113,7 +113,7 @@ def build(item: InstructionSet) -> Path:
         content.update(f"{part}\0".encode())
     for path in sorted([*SOURCES.glob("*.hpp"), *SOURCES.glob("*.cpp")]):
         content.update(f"{path.name}\0".encode() + path.read_bytes())
-    target = cache_directory() / "native" / f"{item.name}-{content.hexdigest()[:32]}.so"
+    target = cache_directory("native") / f"{item.name}-{content.hexdigest()[:32]}.so"
 
     def compile_to(built: Path, directory: Path) -> None:
         toolchain.run_compiler([*arguments, str(SOURCES / "layers.cpp"), "-o", str(built)])

@@ -1,23 +1,37 @@
 """Analyses that are kept: the front end of an IP is half of a synthesis, and a change of one IP leaves the others.
 
-What is kept belongs to the sources that the IP includes, to the tools and to the code of this package. A digest of it
-stands before it, and nothing is taken from a file that differs from that.
+What is kept belongs to the sources that the IP includes, to the tools and to the code of this package. A file is a line
+with the digest of the rest, then JSON; nothing is taken from one that differs from its digest or holds anything else
+than the fields of an analysis.
 """
 
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pydantic import TypeAdapter
+
+from bfpga.formats.cache import check_private, make_private
 from bfpga.formats.files import read_file, replace_file
 from bfpga.scale.worker_side import source_digest
+from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.frontend.llvm import llvm_release
 
-_LARGEST_FILE = 1 << 29
-_DIGEST = hashlib.sha256().digest_size
+_LARGEST_FILE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The loops of a kernel, or of one IP of it, and the flat LLVM IR in which they were found."""
+
+    loops: list[LoopBody]
+    flat: str
+
+
+_FORMAT = TypeAdapter(Analysis)
 
 
 def analysis_key(sources: Mapping[str, str], *others: str) -> str:
@@ -29,22 +43,24 @@ def analysis_key(sources: Mapping[str, str], *others: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def read_analysis(cache: Path, key: str) -> Any:
-    """What was kept under a key; None if there is nothing or it is damaged."""
+def read_analysis(cache: Path, key: str) -> Analysis | None:
+    """What was kept under a key; None if there is nothing or it is damaged. CacheError if others can write there."""
+    check_private(cache)
     try:
-        content = read_file(_path(cache, key), _LARGEST_FILE)
-    except OSError:
+        digest, _, kept = read_file(_path(cache, key), _LARGEST_FILE).partition(b"\n")
+        if hashlib.sha256(kept).hexdigest().encode() != digest:
+            return None
+        return _FORMAT.validate_json(kept, strict=True)
+    except (OSError, ValueError):
         return None
-    digest, kept = content[:_DIGEST], content[_DIGEST:]
-    return pickle.loads(kept) if hashlib.sha256(kept).digest() == digest else None
 
 
-def write_analysis(cache: Path, key: str, analysis: object) -> None:
+def write_analysis(cache: Path, key: str, analysis: Analysis) -> None:
     """Keep an analysis; a cache that cannot be written keeps nothing."""
-    kept = pickle.dumps(analysis, pickle.HIGHEST_PROTOCOL)
+    kept = _FORMAT.dump_json(analysis)
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        replace_file(_path(cache, key), hashlib.sha256(kept).digest() + kept)
+        make_private(cache)
+        replace_file(_path(cache, key), hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
     except OSError:
         return
 

@@ -7,17 +7,15 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.errors import ToolError
-from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_name
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
-from bfpga.synthesis.frontend.kept_analysis import analysis_key, read_analysis, write_analysis
+from bfpga.synthesis.frontend.kept_analysis import Analysis, analysis_key, read_analysis, write_analysis
 from bfpga.synthesis.frontend.loops import loop_bodies, visible_roots
 from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.narrow import narrowed
@@ -32,14 +30,6 @@ _FLAGS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The loops of a kernel, or of one IP of it, and the flat LLVM IR in which they were found."""
-
-    loops: list[LoopBody]
-    flat: str
-
-
 def analyse_kernel(accelerator: Accelerator, only: str = "", cache: Path | None = None) -> tuple[Analysis, ...]:
     """The pipelined loops of each IP of an accelerator. ``only``: the loop with this label; IPs without it have none.
 
@@ -51,8 +41,9 @@ def analyse_kernel(accelerator: Accelerator, only: str = "", cache: Path | None 
     files, tops = kernel_files(accelerator), top_files(accelerator.systolic)
     wanted = [top for top in tops if not only or _has_label(sources_of(top, files), only)]
     keys = {top: _key(files, top, only) for top in wanted} if cache is not None else {}
-    found = {top: read_analysis(cache, key) for top, key in keys.items()} if cache is not None else {}
-    missing = [top for top in wanted if found.get(top) is None]
+    kept = {top: read_analysis(cache, key) for top, key in keys.items()} if cache is not None else {}
+    found = {top: analysis for top, analysis in kept.items() if analysis is not None}
+    missing = [top for top in wanted if top not in found]
     for top, analysis in zip(missing, _analysed(files, missing, only), strict=True):
         found[top] = analysis
         if cache is not None:
@@ -91,7 +82,7 @@ def analyse_files(files: Mapping[str, str], top: str, only: str = "", cache: Pat
     if cache is None:
         return _analysed_file(files, top, only)
     key = analysis_key(files, clang_version(), *ANALYSIS_FLAGS, top, only)
-    analysis: Analysis | None = read_analysis(cache, key)
+    analysis = read_analysis(cache, key)
     if analysis is None:
         analysis = _analysed_file(files, top, only)
         write_analysis(cache, key, analysis)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bfpga.errors import ToolError
+from bfpga.formats.cache import check_private, make_private
 from bfpga.formats.files import read_file, replace_file
 from bfpga.synthesis.netlist.expressions import MAPPING
 from bfpga.synthesis.netlist.mapped import MappedModule, from_json, to_plain
@@ -181,6 +182,7 @@ def _read(cache: Path | None, key: str) -> MappedModule | None:
     """A kept result; None if there is none or it is damaged."""
     if cache is None:
         return None
+    check_private(cache)
     try:
         plain: Any = json.loads(read_file(cache / f"{key}.json", _LARGEST_FILE))
         return MappedModule(plain["ports"], [tuple(cell) for cell in plain["cells"]], plain["names"])
@@ -193,7 +195,7 @@ def _write(cache: Path | None, key: str, module: MappedModule) -> None:
     if cache is None:
         return
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        make_private(cache)
         replace_file(cache / f"{key}.json", json.dumps(to_plain(module), separators=(",", ":")).encode())
     except OSError:
         return
