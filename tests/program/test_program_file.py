@@ -18,7 +18,7 @@ from bfpga.contract.program import Program
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ProgramError
 from bfpga.program import file as program_file
-from bfpga.program.file import HEADER, load_program, save_program
+from bfpga.program.file import HEADER, content_digest, load_program, save_program
 
 
 def network() -> Network:
@@ -89,11 +89,14 @@ def test_a_truncated_file_is_refused(program: Program, tmp_path: Path, kept: flo
         load_program(path)
 
 
-def rewrite(path: Path, change: Any) -> None:
+def rewrite(path: Path, change: Any, signed: bool = True) -> None:
+    """Change a file; signed: with the digest of what it holds then."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    header = json.loads(parts[HEADER])
+    header = json.loads(parts.pop(HEADER))
     change(header, parts)
+    if signed:
+        header["content"] = content_digest(header, parts.items())
     parts[HEADER] = json.dumps(header).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in parts.items():
@@ -152,3 +155,41 @@ def test_array_types_that_are_aliases_are_read_as_arrays() -> None:
     np.save(stream, np.arange(3))
     for hint in (alias[np.int64], alias[np.int64] | None):
         np.testing.assert_array_equal(program_file._value(hint, "0.npy", {"0.npy": stream.getvalue()}), np.arange(3))
+
+
+def weights_of(parts: dict[str, bytes]) -> str:
+    return max((name for name in parts if name.endswith("npy")), key=lambda name: len(parts[name]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, parts: header["program"]["nodes"][0].update(bias_exponent=3),
+        lambda header, parts: header["program"]["nodes"][0]["policy"].update(exponent=9),
+        lambda header, parts: header["program"]["steps"][0]["operations"].reverse(),
+        lambda header, parts: header["program"]["tensors"]["x"].update(input_exponent=2),
+        lambda header, parts: header["program"].update(clock_mhz=1.0),
+        lambda header, parts: parts.update({weights_of(parts): parts[weights_of(parts)][:-1] + b"\7"}),
+        lambda header, parts: parts.update({"more.bin": b""}),
+    ],
+)
+def test_one_digest_covers_nodes_operations_and_arrays(program: Program, tmp_path: Path, change: Any) -> None:
+    """Else emulator and kernel would compute other networks."""
+    path = tmp_path / "net.program"
+    save_program(program, path)
+    rewrite(path, change, signed=False)
+    with pytest.raises(ProgramError, match=r"it does not hold what its digest says"):
+        load_program(path)
+
+
+def test_a_program_file_of_an_earlier_version_is_refused_with_what_to_do(program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "net.program"
+    save_program(program, path)
+
+    def earlier(header: dict[str, Any], parts: dict[str, bytes]) -> None:
+        header["version"] = 6
+        del header["content"]
+
+    rewrite(path, earlier, signed=False)
+    with pytest.raises(ProgramError, match=r"of version 6, this toolkit reads version 7; compile the network again"):
+        load_program(path)

@@ -1,13 +1,17 @@
 """Programs as files: one zip archive of a JSON header, arrays and host models; no pickle, nothing but numpy needed.
 
 Numbers of every dataclass are written by field name, so a reader rejects what it does not know instead of guessing.
+One digest covers all of them and all arrays: nodes, which the emulator computes, and operations, which a kernel
+executes, are those that were compiled together.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -28,7 +32,7 @@ from bfpga.formats.files import replace_file
 from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
-VERSION = 6
+VERSION = 7
 HEADER = "program.json"
 #: Classes that a header may name; the key ``type`` tells members of a union apart.
 CLASSES = {
@@ -45,6 +49,7 @@ def save_program(program: Program, path: str | Path) -> None:
     blobs: dict[bytes, str] = {}
     shape = layout(program.config.functions)
     header = {"magic": MAGIC, "version": VERSION, "layout": shape, "program": _plain(program, blobs)}
+    header["content"] = content_digest(header, ((name, data) for data, name in blobs.items()))
     archive = io.BytesIO()
     _write_archive(archive, header, blobs)
     try:
@@ -58,6 +63,15 @@ def _write_archive(stream: Any, header: dict[str, Any], blobs: dict[bytes, str])
         for data, name in [(json.dumps(header).encode(), HEADER), *blobs.items()]:
             # A fixed date: the same program gives the same file.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED, 1)
+
+
+def content_digest(header: dict[str, Any], blobs: Iterable[tuple[str, bytes]]) -> str:
+    """SHA-256 of all that a program file holds: its header without the digest itself, and the members by name."""
+    rest = {key: value for key, value in header.items() if key != "content"}
+    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    for name, data in sorted(blobs):
+        digest.update(f"\0{name}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()
 
 
 def load_program(path: str | Path, digest: str | None = None) -> Program:
@@ -88,6 +102,11 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
         raise ProgramError(
             f"{path}: the program was compiled for kernels of another layout than this toolkit's: {mismatch}. Compile "
             "the network again, or install the toolkit that compiled it"
+        )
+    if header.get("content") != content_digest(header, blobs.items()):
+        raise ProgramError(
+            f"{path}: the program file is damaged: it does not hold what its digest says; make it again with `bfpga "
+            "compile`"
         )
     try:
         program = _object(Program, header["program"], blobs)
