@@ -11,6 +11,9 @@ from hypothesis import settings
 # test_csim_device.py has a kernel with the flags that users get.
 os.environ.setdefault("BFPGA_CXXFLAGS", "-Og")
 
+# Tests that import ONNX Runtime themselves, before the package does, leave no telemetry behind either.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 # A test's time depends on the machine and on what else runs there: speed is measured in `benchmarks/`.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

@@ -242,6 +242,19 @@ def test_a_kernel_without_sparse_engines_has_no_header_of_them() -> None:
 # What a board runs
 
 
+def test_onnx_runtime_comes_through_one_door() -> None:
+    """Which turns its telemetry off before it is imported."""
+    nodes = ((name, node) for name, path in FILES.items() for node in ast.walk(ast.parse(path.read_text())))
+    assert [name for name, node in nodes if "onnxruntime" in roots(node)] == ["bfpga.formats.onnx_runtime"]
+
+
+def roots(node: ast.AST) -> set[str]:
+    """Top packages that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        return {str(node.module).split(".")[0]}
+    return {item.name.split(".")[0] for item in node.names} if isinstance(node, ast.Import) else set()
+
+
 def test_board_side_loads_numpy_and_standard_library_only() -> None:
     """Architecture 3.3: formats, engines, programs and devices run on a PYNQ image."""
     script = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -204,6 +205,30 @@ def test_importing_the_package_loads_nothing() -> None:
     assert result.stdout.strip() == "[]"
     with pytest.raises(AttributeError, match="nothing"):
         _ = bfpga.nothing
+
+
+NETWORK_RUN = """
+import os, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onnxruntime":
+            print(os.environ.get("ORT_DISABLE_TELEMETRY"))
+sys.meta_path.insert(0, Watch())
+import bfpga, numpy
+x = numpy.ones((1, 6), numpy.float32)
+bfpga.run(bfpga.compile(sys.argv[1], "tiny", x), x)
+assert "onnxruntime" in sys.modules
+"""
+
+
+def test_onnx_runtime_is_told_to_send_nothing_before_it_is_imported(model: Path, tmp_path: Path) -> None:
+    """A fresh interpreter; release 1.32 writes a device number and a data base when it is imported."""
+    environment = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "BFPGA_NATIVE": "numpy"}
+    command = [sys.executable, "-c", NETWORK_RUN, str(model)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert result.stdout.split() == ["1"]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_the_worst_sample_shows_what_the_mean_hides() -> None:

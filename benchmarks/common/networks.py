@@ -94,7 +94,7 @@ def network_named(name: str) -> Network:
 
 def float_run(model: Path, x: Array) -> Array:
     """Output of the float network by ONNX Runtime."""
-    import onnxruntime
+    from bfpga.formats.onnx_runtime import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

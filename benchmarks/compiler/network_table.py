@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 
 import bfpga
 from benchmarks.common.command import ROOT, command
@@ -39,6 +38,7 @@ from bfpga.contract.functions import Function
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.reference import FloatNetwork
 from bfpga.errors import BfpgaError
+from bfpga.formats.onnx_runtime import onnxruntime
 from bfpga.program.cycles import program_cycles
 from bfpga.program.host import host_nodes, host_share
 from bfpga.runtime import open_device

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
@@ -36,6 +35,7 @@ from bfpga.compiler.lower.recurrent import GATES
 from bfpga.compiler.read.opsets import OPSETS
 from bfpga.contract.program import HostNode, Program
 from bfpga.errors import BfpgaError
+from bfpga.formats.onnx_runtime import onnxruntime
 from bfpga.runtime import open_device
 
 #: 16-bit mantissas and all functions.

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import bfpga
@@ -41,6 +40,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.data import load_samples
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import available_sets
+from bfpga.formats.onnx_runtime import onnxruntime
 
 #: Ratios that are wanted at least: one thread with the best instruction set, with AVX2 alone.
 TARGETS = {

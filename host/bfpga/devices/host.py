@@ -25,7 +25,7 @@ def onnx_runtime_installed() -> bool:
 
 def onnx_session(model: bytes, threads: int = 0) -> Any:
     """A session of ONNX Runtime on the CPU; threads: 0 for $BFPGA_THREADS, or one a core. Idle threads do not spin."""
-    import onnxruntime
+    from bfpga.formats.onnx_runtime import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from onnx import ModelProto, numpy_helper
+
+from bfpga.formats.onnx_runtime import onnxruntime
 
 #: Largest relative difference that rounding may cause between a model and its simplified form.
 TOLERANCE = 1e-3
