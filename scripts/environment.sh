@@ -28,16 +28,17 @@ create_environment() {
     "$base" -m venv .venv
 }
 
-# $1: extra of pyproject.toml ("" for none). Installs again only when pyproject.toml or the extra changed.
+# $1: extra of pyproject.toml ("" for none). Installs again only when what is wanted changed.
 prepare_environment() {
     local extra="${1:-}" stamp=.venv/.installed wanted
     command -v g++ >/dev/null || fail "g++ is needed for the C simulation (Debian, Ubuntu: sudo apt install g++)."
     [ -x .venv/bin/python ] && .venv/bin/python -m pip --version >/dev/null 2>&1 || create_environment
     python=$PWD/.venv/bin/python
-    wanted="$(cksum <pyproject.toml) $extra"
+    wanted="$(cat pyproject.toml constraints.txt | cksum) $extra"
     if ! grep -qxF "$wanted" "$stamp" 2>/dev/null; then
         echo "Installing bfpga${extra:+ with the extra \"$extra\"} ..."
-        "$python" -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}"
+        "$python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+            --editable ".${extra:+[$extra]}"
         echo "$wanted" >>"$stamp"
     fi
     export PATH="$PWD/.venv/bin:$PATH"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 prepare_environment dev
 # Only the ap_int headers inside the package are used, so none of its dependencies.
 "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("hls4ml") is None)' ||
-    "$python" -m pip install --quiet --disable-pip-version-check --no-deps "hls4ml>=1.0"
+    "$python" -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt hls4ml
 
 ruff check .
 mypy
