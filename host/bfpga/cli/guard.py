@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import functools
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from bfpga.formats.files import refuse_input
 
@@ -17,8 +18,8 @@ OUTPUTS = {"--json", "--output", "--report", "--save-recipe"}
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """The command, refusing before it does anything to write over one of its inputs, or two results into one file."""
-    hints = get_type_hints(command, include_extras=True)
-    written = {name for name, hint in hints.items() if OUTPUTS & _options(hint)}
+    parameters = inspect.signature(command, eval_str=True).parameters
+    written = {name for name, parameter in parameters.items() if OUTPUTS & _options(parameter.annotation)}
 
     @functools.wraps(command)
     def call(**values: Any) -> None:

@@ -180,11 +180,12 @@ class EngineOptions:
 
 def grouped(command: Command) -> Command:
     """Let typer see the fields of a command's option groups (dataclasses) in the place of these parameters."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    # Of a signature: `get_type_hints` hides the option of a default None in an Optional before Python 3.11.
+    declared = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {name: item.annotation for name, item in declared.items() if is_dataclass(item.annotation)}
     parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        single = parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+    for name, parameter in declared.items():
+        single = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         parameters += _parameters(groups[name]) if name in groups else [single]
 
     @functools.wraps(command)
