@@ -1,5 +1,5 @@
 """What positions from the data of the same pass are good for on real networks: accuracy without calibration, inputs
-that change, clocks, pipelined pairs. One command:
+that change, clocks, overlapped runs. One command:
 
     BFPGA_MODELS=FOLDER python -m benchmarks.positions.dynamic_positions [--part PART ...] [--samples N]
         [--markdown FILE]
@@ -55,7 +55,7 @@ VARIANTS = {
 ACCURACY_GOAL, CLOCKS_GOAL = 0.3, 0.15
 #: How much brighter inputs become.
 GAIN = 4.0
-#: Samples of one batch of a pipelined pair: the preceding side computes one of them.
+#: Samples of one batch of two overlapped runs: the preceding one computes one of them.
 ITEMS = 8
 
 
@@ -182,7 +182,7 @@ def clocks(cases: list[Case], missed: list[str]) -> str:
 
 
 def pipeline(cases: list[Case], missed: list[str]) -> str:
-    """A kernel that computes one of eight samples ahead, and one that follows with all of them (FP R37, R41)."""
+    """Two runs of one kernel as two would overlap them: one of eight samples ahead, then all of them (FP R37, R41)."""
     rows = []
     for case in cases:
         once = measured_clocks(case.program(RECIPES["two_pass"]))
@@ -194,8 +194,8 @@ def pipeline(cases: list[Case], missed: list[str]) -> str:
              f"{max(whole):,}"]
         )  # fmt: skip
         if times.overhead > max(whole):
-            missed.append(f"{case.name}: the pair takes {times.overhead} clocks more, one layer are {max(whole)}")
-    head = ["network", f"main alone, {ITEMS} samples", "one after the other", "pair", "more than main", "longest layer"]
+            missed.append(f"{case.name}: overlapped it takes {times.overhead} clocks more, one layer are {max(whole)}")
+    head = ["network", f"main alone, {ITEMS} samples", "one after the other", "overlapped", "more", "longest layer"]
     return table(head, rows)
 
 

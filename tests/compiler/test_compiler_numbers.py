@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -298,9 +299,14 @@ def test_policies_that_need_samples_say_so(policy: str, tmp_path: Path) -> None:
         compiled(two_layers(), tmp_path, options=CompileOptions(policy=policy), calibrate=False)  # type: ignore[arg-type]
 
 
-def test_more_predicting_layers_than_slots_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="policy slots"):
-        compiled(two_layers(), tmp_path, replace(WIDE, policy_slots=2), CompileOptions(policy="stats"))
+def test_more_predicting_layers_than_slots_are_refused_with_a_remedy_that_serves(tmp_path: Path) -> None:
+    two_slots = replace(WIDE, policy_slots=2)
+    with pytest.raises(ConfigurationError, match=r"at most 1 layers predict .* policy static or max") as refused:
+        compiled(two_layers(), tmp_path, two_slots, CompileOptions(policy="stats"))
+    layer = re.search(r"layer (\S+):", str(refused.value))
+    assert layer is not None
+    assert "policy_slots" not in str(refused.value)  # no key of an accelerator file
+    compiled(two_layers(), tmp_path, two_slots, CompileOptions(policy="stats", layers={layer[1]: {"policy": "max"}}))
 
 
 @pytest.mark.parametrize(

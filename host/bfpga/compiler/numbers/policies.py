@@ -126,8 +126,8 @@ class PolicyChoice:
     def _predicting(self, layer: Layer, options: LayerOptions) -> PolicySpec:
         if self.next_slot >= self.policy_slots:
             raise ConfigurationError(
-                f"layer {layer.name}: the accelerator keeps {self.policy_slots} policy slots, one is shared; "
-                "use static or max for some layers, or an accelerator with more policy_slots"
+                f"layer {layer.name}: at most {self.policy_slots - 1} layers predict their exponents, each in a "
+                "policy slot of the kernel; give this one and those after it policy static or max (recipe, `layers`)"
             )
         slot, self.next_slot = self.next_slot, self.next_slot + 1
         policy = PREDICTING[options.policy]
