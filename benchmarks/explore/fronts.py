@@ -23,9 +23,9 @@ from benchmarks.common.networks import NETWORKS, Network
 from bfpga.accelerator.boards import load_board
 from bfpga.compiler.read.network import read_network
 from bfpga.data import load_inputs
-from bfpga.explore.confirm import usual_clock
 from bfpga.explore.figures import Point, point_of
 from bfpga.explore.front import Goal
+from bfpga.explore.modelled_clock import usual_clock
 from bfpga.explore.picture import picture
 from bfpga.explore.search import Exploration, Search
 from bfpga.explore.task import Task

@@ -38,7 +38,7 @@ def test_accelerators_and_recipes_are_ready_to_compile(folder: Path, tmp_path: P
         described = load_accelerator(accelerator)
         assert described.name == accelerator.stem
         assert accelerator.read_text().startswith("# Found by `bfpga explore` for mlp_digits on Avnet Ultra96-V2.\n")
-        assert "unconfirmed" in accelerator.read_text()
+        assert "not modelled" in accelerator.read_text()
         assert load_recipe(recipe).remainders == point["recipe"]["remainders"]
     program = tmp_path / "best.bfpga"
     chosen = ["-a", str(accelerator), "-r", str(recipe), "-c", DATA]
@@ -111,7 +111,7 @@ def test_interruption_leaves_results_and_says_how_to_go_on(
         (["--objective", "speed"], "objective 'speed' is unknown; known are throughput, latency, energy"),
         (["--accuracy-drop", "101"], "is not between 0 and 100 points"),
         (["--max-clock", "2000"], "--max-clock is 2000; must be 25..300"),
-        (["--max-clock", "250"], "above 150 MHz no synthesis has confirmed a clock on Avnet Ultra96-V2: add --confirm"),
+        (["--max-clock", "250"], "above 150 MHz no synthesis has modelled a clock on Avnet Ultra96-V2: add --synth"),
         (["--board", "ultra97"], "did you mean `ultra96_v2`?"),
         (["-o", str(MODELS / "lenet_mnist.onnx")], "is no folder"),
         (["-o", str(MODELS)], "lies in the folder of the results"),

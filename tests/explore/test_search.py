@@ -16,9 +16,9 @@ from bfpga.data import load_inputs
 from bfpga.errors import ConfigurationError, ToolError
 from bfpga.estimate.hardware import HardwareFigures, LoopFigures
 from bfpga.explore import task as task_module
-from bfpga.explore.confirm import confirmed, usual_clock, verdict
 from bfpga.explore.figures import Point
 from bfpga.explore.front import Goal, dominates
+from bfpga.explore.modelled_clock import modelled, usual_clock, verdict
 from bfpga.explore.search import Search
 from bfpga.explore.task import Task, TooLargeError
 from bfpga.synthesis.kept import packaged_figures
@@ -133,7 +133,7 @@ def test_accuracy_is_measured_only_of_points_that_could_be_of_the_front(
 
 
 def test_points_that_miss_their_clock_leave_the_front_or_become_slower(task: Task, tmp_path: Path) -> None:
-    """--confirm; the synthesis is a rule here: every loop is in time up to a clock."""
+    """--synthesize; the synthesis is a rule here: every loop is in time up to a clock."""
     search = Search(task, tmp_path / "study.sqlite3")
     before = search.run(TRIALS)
     fastest = before.front[0].candidate.described["clock_mhz"] - 1
@@ -143,10 +143,10 @@ def test_points_that_miss_their_clock_leave_the_front_or_become_slower(task: Tas
         loop = LoopFigures("Array", "array.hpp:1", 1, interval, 3, 0.1, (), 1, 1, ())
         return HardwareFigures("x", accelerator.board.part, "", 1000 / accelerator.clock_mhz, 1.0, (loop,))
 
-    after = search.confirm(synthesis=synthesis)
+    after = search.synthesize(synthesis=synthesis)
     assert after.front
     for point in after.front:
-        assert point.clock == "confirmed"
+        assert point.clock == "modelled"
         assert point.candidate.described["clock_mhz"] <= fastest
     missed = [point for point in after.points if point.clock == "missed"]
     assert missed
@@ -158,29 +158,29 @@ def test_points_that_miss_their_clock_leave_the_front_or_become_slower(task: Tas
 def test_clocks_and_counts_of_ready_accelerators_are_those_that_the_package_has(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pynq_z2_dense was synthesized: its clock is confirmed, nothing is synthesized anew, its netlist is its size."""
+    """pynq_z2_dense was synthesized: its clock is modelled, nothing is synthesized anew, its netlist is its size."""
     board = load_board("pynq_z2")
     monkeypatch.setattr(task_module, "accelerator_names", lambda: ["pynq_z2_dense"])
     here = replace(task, board=board, board_name=board.name, samples=None)
     ready = here.point(0, here.ready()[0], {}, [])
     known = packaged_figures(load_accelerator("pynq_z2_dense"))
     assert known is not None
-    assert ready.clock == "confirmed"
+    assert ready.clock == "modelled"
     assert ready.figures.used["lut"] == known.total.tables
-    assert confirmed(ready, lambda _: pytest.fail("it was synthesized")).clock == "confirmed"
+    assert modelled(ready, lambda _: pytest.fail("it was synthesized")).clock == "modelled"
     slow = replace(known, loops=(replace(known.loops[0], interval=2),))
     assert verdict(slow) == ("missed", f"{known.loops[0].name} begins every 2 clocks")
-    assert verdict(None) == ("unconfirmed", "")
+    assert verdict(None) == ("not modelled", "")
 
 
-def test_no_clock_is_offered_beyond_those_that_a_synthesis_confirmed(task: Task, searched: Search) -> None:
+def test_no_clock_is_offered_beyond_those_that_a_synthesis_found_in_time(task: Task, searched: Search) -> None:
     """A faster point leads only once its own code was synthesized."""
     found = searched.exploration()
     best = found.front[0]
     fast = replace(best.candidate, described={**best.candidate.described, "clock_mhz": 300.0})
     faster = replace(best, number=99, candidate=fast, figures=replace(best.figures, seconds=0.0))
     assert replace(found, points=[*found.points, faster]).front == found.front
-    sure = replace(faster, clock="confirmed")
+    sure = replace(faster, clock="modelled")
     assert replace(found, points=[*found.points, sure]).front[0] == sure
     assert usual_clock(load_board("pynq_z2")) == pytest.approx(125)
     assert usual_clock(task.board) == task.board.clock_default

@@ -68,14 +68,14 @@ def explore(
         float | None,
         typer.Option(
             "--max-clock",
-            help="Fastest clock that is tried; default: the one confirmed for the board; a faster one needs --confirm.",
+            help="Fastest clock that is tried; default: the one modelled for the board; faster needs --synthesize.",
             metavar="MHZ",
         ),
     ] = None,
-    confirm: Annotated[
+    synthesize: Annotated[
         bool,
         typer.Option(
-            "--confirm",
+            "--synthesize",
             help="Synthesise the code of the front's points; what misses its clock leaves the front or gets slower.",
         ),
     ] = False,
@@ -127,15 +127,15 @@ def explore(
     network = work.read(model, input_shape)
     judging = load_inputs(data, network.inputs, samples) if data else None
     calibrating = load_inputs(calibration, network.inputs) if calibration else None
-    task = _task(network, described, board, goal, judging, calibrating, max_clock, confirm, seed)
+    task = _task(network, described, board, goal, judging, calibrating, max_clock, synthesize, seed)
     _note_samples(task)
     with output.waiting("preparing the search"):
         target.mkdir(parents=True, exist_ok=True)
         search = Search(task, target / STUDY)
     with work.opened_workers(scale) as workers, _progress(len(search.study)) as hear:
         found = search.run(trials, time_limit, hear, workers)
-    if confirm and not found.interrupted:
-        found = _confirmed(search)
+    if synthesize and not found.interrupted:
+        found = _synthesized(search)
     rows = _write(found, target)
     _show(found, rows, target, calibration or data)
     from bfpga.explore.results import content
@@ -154,12 +154,12 @@ def _task(
     judging: InputSamples | None,
     calibrating: InputSamples | None,
     max_clock: float | None,
-    confirm: bool,
+    synthesize: bool,
     seed: int,
 ) -> Task:
     from bfpga.accelerator.boards import names
-    from bfpga.explore.confirm import usual_clock
     from bfpga.explore.front import Goal
+    from bfpga.explore.modelled_clock import usual_clock
     from bfpga.explore.task import Task
 
     assert isinstance(goal, Goal)
@@ -169,15 +169,15 @@ def _task(
         board=board,
         board_name=name if name in names("boards") else str(Path(name).absolute()),
         goal=goal,
-        max_clock=usual_clock(board) if max_clock is None else _checked_clock(board, max_clock, confirm),
+        max_clock=usual_clock(board) if max_clock is None else _checked_clock(board, max_clock, synthesize),
         calibration=sources,
         samples=judging,
         seed=seed,
     )
 
 
-def _checked_clock(board: Board, clock: float, confirm: bool) -> float:
-    from bfpga.explore.confirm import usual_clock
+def _checked_clock(board: Board, clock: float, synthesize: bool) -> float:
+    from bfpga.explore.modelled_clock import usual_clock
     from bfpga.explore.space import ROUNDED
 
     if not board.clock_min <= clock <= board.clock_max:
@@ -185,10 +185,10 @@ def _checked_clock(board: Board, clock: float, confirm: bool) -> float:
             f"--max-clock is {clock:g}; must be {board.clock_min:g}..{board.clock_max:g} on {board.title}"
         )
     usual = usual_clock(board)
-    if clock > usual + ROUNDED and not confirm:
+    if clock > usual + ROUNDED and not synthesize:
         raise ConfigurationError(
-            f"--max-clock is {clock:g}; above {usual:g} MHz no synthesis has confirmed a clock on {board.title}: "
-            "add --confirm, which makes one of every point that is offered"
+            f"--max-clock is {clock:g}; above {usual:g} MHz no synthesis has modelled a clock on {board.title}: "
+            "add --synthesize, which makes one of every point that is offered"
         )
     return clock
 
@@ -220,11 +220,11 @@ def _note_samples(task: Task) -> None:
         output.note(f"{count} samples: each is worth {worth:.2f} points, more than the accuracy drop")
 
 
-def _confirmed(search: Search) -> Exploration:
+def _synthesized(search: Search) -> Exploration:
     def hear(point: Point) -> None:
         output.note(f"synthesis of {point.name}")
 
-    return search.confirm(hear)
+    return search.synthesize(hear)
 
 
 def _write(found: Exploration, folder: Path) -> list[Row]:
@@ -254,9 +254,9 @@ def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | 
     if not written:
         output.say(f"nothing fits {board} and loses at most {found.task.goal.drop:g} points")
         return
-    if any(row.point.clock == "unconfirmed" for row in written):
-        output.say("a clock is unconfirmed until a synthesis of the code says that every loop reaches its interval:")
-        output.say("--resume --confirm asks for it")
+    if any(row.point.clock == "not modelled" for row in written):
+        output.say("a clock is modelled where a synthesis of the code finds every loop in time:")
+        output.say("--resume --synthesize asks for it")
     best = written[0]
     if best.accelerator is not None:
         chosen = f"-a {folder / best.accelerator} -r {folder / str(best.recipe)}"

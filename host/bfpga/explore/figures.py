@@ -49,7 +49,7 @@ class Point:
 
     excess: how far the worst resource is above what may be taken of it (``limits``). beaten: another point is better
     whatever this one's accuracy, which was not measured then. clock: what a synthesis of its code says of its clock:
-    `confirmed`, `unconfirmed` (none was made) or `missed`, with ``missed`` as the reason (``explore.confirm``).
+    `modelled`, `not modelled` (none was made) or `missed`, with ``missed`` as the reason (``explore.modelled_clock``).
     """
 
     number: int
@@ -58,7 +58,7 @@ class Point:
     values: Mapping[str, Any] = field(default_factory=dict)
     excess: float = 0.0
     beaten: bool = False
-    clock: str = "unconfirmed"
+    clock: str = "not modelled"
     missed: str = ""
 
     @property

@@ -12,11 +12,11 @@ from bfpga.report.page import ESTIMATED, MEASURED, Fact, Figure, Page, Section, 
 
 #: Columns of ``HEADINGS`` that are numbers.
 _NUMERIC = frozenset(range(1, 9)) | {10, 11}
-_CLOCK = {"confirmed": "good", "missed": "warn"}
+_CLOCK = {"modelled": "good", "missed": "warn"}
 FOOTNOTE = (
     "Time, energy and resources are estimates (docs/estimates.md); resources are counted where the package has the "
     "netlist of a ready accelerator. Accuracy is measured on the emulator, which is bit-exact with the "
-    "kernel. A clock is confirmed only by a synthesis (--confirm)."
+    "kernel. A clock is modelled where the code was synthesised (--synthesize); no vendor's tool has confirmed one."
 )
 
 

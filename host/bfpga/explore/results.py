@@ -144,10 +144,10 @@ def recipe_text(found: Exploration, row: Row) -> str:
 def clock_words(point: Point) -> str:
     """What is known of a point's clock, in words."""
     words = {
-        "confirmed": "confirmed by a synthesis of the code",
+        "modelled": "modelled: all loops are in time in a synthesis of the code; no vendor's tool has confirmed it",
         "missed": f"missed in a synthesis of the code: {point.missed}",
     }
-    return words.get(point.clock, "unconfirmed: no synthesis of the code was made (--confirm)")
+    return words.get(point.clock, "not modelled: no synthesis of the code was made (--synthesize)")
 
 
 def _commented(head: list[str], values: dict[str, Any], flat: bool) -> str:

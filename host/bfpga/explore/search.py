@@ -11,9 +11,9 @@ from typing import Any
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.errors import BfpgaError
 from bfpga.explore.candidate import Candidate
-from bfpga.explore.confirm import CONFIRMED, MISSED, Synthesis, confirmed, slower, uncounted
 from bfpga.explore.figures import Point
 from bfpga.explore.front import front
+from bfpga.explore.modelled_clock import MISSED, MODELLED, Synthesis, modelled, slower, uncounted
 from bfpga.explore.space import PARTS, Values
 from bfpga.explore.study import Study
 from bfpga.explore.task import Task
@@ -24,7 +24,7 @@ Hear = Callable[[int, int, Point | None], None]
 #: Trials that are proposed together, as many as are then computed at the same time.
 GENERATION = 4
 #: Points whose clock a synthesis judges at most: each takes it half a minute and more.
-MOST_CONFIRMED = 12
+MOST_MODELLED = 12
 #: Points behind the front whose neighbours are tried too.
 NEXT_BEST = 8
 #: Points that lose too much accuracy whose neighbours are tried too.
@@ -42,7 +42,7 @@ class Exploration:
 
     @property
     def front(self) -> list[Point]:
-        """Points that none beats, the best for the objective first; no clock beyond those that a synthesis confirms."""
+        """Points that none beats, the best for the objective first; no clock beyond those found in time."""
         return front(filter(self.task.may_offer, self.points), self.task.goal)
 
     @property
@@ -155,40 +155,40 @@ class Search:
         """What there is so far."""
         return Exploration(self.task, self.study.points(), self.study.refused, interrupted)
 
-    def confirm(self, hear: Callable[[Point], None] | None = None, synthesis: Synthesis = uncounted) -> Exploration:
-        """Let a synthesis judge the clocks of the front until all of it is confirmed, or ``MOST_CONFIRMED`` are judged.
+    def synthesize(self, hear: Callable[[Point], None] | None = None, synthesis: Synthesis = uncounted) -> Exploration:
+        """Let a synthesis judge the clocks of the front until all of it is modelled, or ``MOST_MODELLED`` are judged.
 
-        A point that misses leaves the front, and comes back at the fastest slower clock that is confirmed, if any. An
+        A point that misses leaves the front, and comes back at the fastest slower clock that is in time, if any. An
         interruption ends it early.
         """
         interrupted = False
         try:
-            for _ in range(MOST_CONFIRMED):
-                if (point := self._unconfirmed()) is None:
+            for _ in range(MOST_MODELLED):
+                if (point := self._not_modelled()) is None:
                     break
                 if hear is not None:
                     hear(point)
-                judged = confirmed(point, synthesis)
+                judged = modelled(point, synthesis)
                 self.study.judge_clock(judged)
                 if judged.clock == MISSED and not point.candidate.origin:
                     values = slower(point, self.task.space.clocks, synthesis)
                     if values is not None:
-                        self._try_confirmed(values)
+                        self._try_modelled(values)
                     self._revive()
         except KeyboardInterrupt:
             interrupted = True
         return self.exploration(interrupted)
 
-    def _unconfirmed(self) -> Point | None:
+    def _not_modelled(self) -> Point | None:
         best = front(self.study.points(), self.task.goal)
-        return next((point for point in best if point.clock != CONFIRMED), None)
+        return next((point for point in best if point.clock != MODELLED), None)
 
-    def _try_confirmed(self, values: Values) -> None:
-        """A trial of values whose clock a synthesis has confirmed."""
+    def _try_modelled(self, values: Values) -> None:
+        """A trial of values whose clock a synthesis found in time."""
         number = self._retry(values)
         made = next((point for point in self.study.points() if point.number == number), None)
         if made is not None:
-            self.study.judge_clock(replace(made, clock=CONFIRMED, missed=""))
+            self.study.judge_clock(replace(made, clock=MODELLED, missed=""))
 
     def _revive(self) -> None:
         """Judge points that were beaten by none that is still in the front."""

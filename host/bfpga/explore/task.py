@@ -21,10 +21,10 @@ from bfpga.contract.program import ArrayNode, Program
 from bfpga.data import InputSamples
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.explore.candidate import Candidate
-from bfpga.explore.confirm import CONFIRMED, usual_clock, verdict
 from bfpga.explore.figures import Point, program_figures
 from bfpga.explore.front import Goal, dominates
 from bfpga.explore.limits import excess
+from bfpga.explore.modelled_clock import MODELLED, usual_clock, verdict
 from bfpga.explore.space import ROUNDED, Space, Values
 from bfpga.precision.judge import Judge
 from bfpga.synthesis.kept import packaged_figures
@@ -128,14 +128,14 @@ class Task:
         return any(dominates(self.goal.costs(other.figures), costs) for other in front)
 
     def may_offer(self, point: Point) -> bool:
-        """Whether a point's clock is confirmed, or no faster than what a synthesis has confirmed on this board."""
-        if point.candidate.origin or point.clock == CONFIRMED:
+        """Whether a point's clock is modelled, or no faster than what a synthesis found in time on this board."""
+        if point.candidate.origin or point.clock == MODELLED:
             return True
         return float(point.candidate.described["clock_mhz"]) <= self.usual_clock + ROUNDED
 
     @cached_property
     def usual_clock(self) -> float:
-        """MHz up to which a clock is tried without a synthesis (``explore.confirm.usual_clock``)."""
+        """MHz up to which a clock is tried without a synthesis (``explore.modelled_clock.usual_clock``)."""
         return usual_clock(self.board)
 
     @property

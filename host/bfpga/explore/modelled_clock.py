@@ -1,4 +1,4 @@
-"""What the synthesis of a point's code says of its clock: every loop reaches its interval, or which do not."""
+"""What our synthesis of a point's code says of its clock, which is a model: every loop is in time, or which are not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bfpga.explore.figures import Point
 from bfpga.synthesis.driver import synthesize
 from bfpga.synthesis.kept import packaged_figures
 
-CONFIRMED, MISSED, UNCONFIRMED = "confirmed", "missed", "unconfirmed"
+MODELLED, MISSED, NOT_MODELLED = "modelled", "missed", "not modelled"
 #: Synthesises an accelerator without counting its cells.
 Synthesis = Callable[[Accelerator], HardwareFigures]
 
@@ -25,15 +25,15 @@ def uncounted(accelerator: Accelerator) -> HardwareFigures:
 
 
 def verdict(figures: HardwareFigures | None) -> tuple[str, str]:
-    """What figures of a synthesis say of the clock, and why it is missed; without figures it is unconfirmed."""
+    """What figures of a synthesis say of the clock, and why it is missed; without figures it is not modelled."""
     if figures is None:
-        return UNCONFIRMED, ""
+        return NOT_MODELLED, ""
     slow = [f"{loop.name} begins every {loop.interval} clocks" for loop in figures.loops if loop.is_slow]
     slow += [f"{loop.name} misses the clock by {-loop.slack:.2f} ns" for loop in figures.loops if loop.slack < 0]
-    return MISSED if slow else CONFIRMED, "; ".join(dict.fromkeys(slow))
+    return MISSED if slow else MODELLED, "; ".join(dict.fromkeys(slow))
 
 
-def confirmed(point: Point, synthesis: Synthesis = uncounted) -> Point:
+def modelled(point: Point, synthesis: Synthesis = uncounted) -> Point:
     """The point with what a synthesis says of its clock; of a ready accelerator the package may have it."""
     accelerator = point.candidate.loaded()
     known = packaged_figures(accelerator) if point.candidate.origin else None
@@ -42,18 +42,18 @@ def confirmed(point: Point, synthesis: Synthesis = uncounted) -> Point:
 
 
 def usual_clock(board: Board) -> float:
-    """MHz that synthesis confirms for the fastest ready accelerator of a board, as its PLL makes it.
+    """MHz that a synthesis finds in time for the fastest ready accelerator of a board, as its PLL makes it.
 
     Of a board without such figures the fastest of its ready accelerators, without any the board's usual clock.
     """
     ready = [one for one in map(load_accelerator, accelerator_names()) if one.board == board]
-    sure = [one for one in ready if verdict(packaged_figures(one))[0] == CONFIRMED]
+    sure = [one for one in ready if verdict(packaged_figures(one))[0] == MODELLED]
     asked = max((one.clock_mhz for one in sure or ready), default=board.clock_default)
     return clock_setting(board.processing_system, asked).actual_mhz
 
 
 def slower(point: Point, clocks: Sequence[float], synthesis: Synthesis = uncounted) -> dict[str, Any] | None:
-    """The point's place in the space at the fastest of the slower clocks that a synthesis confirms; None without one.
+    """The point's place in the space at the fastest slower clock that a synthesis finds in time; None without one.
 
     clocks: from slow to fast.
     """
@@ -63,7 +63,7 @@ def slower(point: Point, clocks: Sequence[float], synthesis: Synthesis = uncount
         middle = len(below) // 2
         described = {**point.candidate.described, "clock_mhz": below[middle]}
         tried = replace(point, candidate=replace(point.candidate, described=described))
-        if confirmed(tried, synthesis).clock == CONFIRMED:
+        if modelled(tried, synthesis).clock == MODELLED:
             found, below = below[middle], below[middle + 1 :]
         else:
             below = below[:middle]
