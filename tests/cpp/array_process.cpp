@@ -1,5 +1,6 @@
 // processes/array.hpp: arrays of a list, by their number, fed with operands that come when they like.
 #include <cstdint>
+#include <vector>
 
 #include "bfpga/array/mixed_columns.hpp"
 #include "bfpga/array/multiplier.hpp"
@@ -94,6 +95,7 @@ struct Pass {
     const int32_t* weight;   // (beats that fire, rows, lanes)
     uint8_t two_hot, power_of_two;
     const uint8_t* begins_row;  // (columns) of an array that takes taps from neighbours; null: it does not
+    uint8_t late;               // the weights of a pass come behind the sums of the one before
     int32_t rarely;
     int32_t seed;
     int32_t capacity;  // of `sum`, in rows
@@ -119,6 +121,19 @@ struct Pass {
             beat.last = n < beats && control[3 * n + 2] != 0;
             sender.words.push_back(bfpga::to_wire(beat));
         }
+    }
+
+    // Of each weight word how many passes end before its own.
+    std::vector<std::size_t> passes_before() const {
+        std::vector<std::size_t> before;
+        std::size_t passes = 0;
+        for (int n = 0; n < beats; ++n) {
+            if (control[3 * n] != 0) {
+                before.push_back(passes);
+                passes += control[3 * n + 2] != 0 ? 1 : 0;
+            }
+        }
+        return before;
     }
 
     template <class Config>
@@ -153,6 +168,12 @@ struct Run {
         bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> sums("sums");
         pass->operands<Config>(operands);
         pass->weights<Config>(weights);
+        if (pass->late != 0) {
+            const std::vector<std::size_t> behind = pass->passes_before();
+            weights.may = [&sums, behind](std::size_t word) {
+                return sums.peak_occupancy() >= behind[word] * static_cast<std::size_t>(Config::rows);
+            };
+        }
         static bfpga::ArrayProcess<Config, bfpga::SimulationStorage> process;
         process.run(operands.to, weights.to, sums);
         pass->rows = 0;

@@ -1,6 +1,7 @@
 // The other end of a stream that a process reads: hands out beats when they are asked for, now and then not at once.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,14 +18,14 @@ class Sender : public bfpga::StreamWaits {
     }
 
     void wait(const std::string& stream, bool) override {
-        if (next_ == words.size()) {
+        if (next_ == words.size() || !may(next_)) {
             throw bfpga::StreamError("stream `" + stream + "` has no more words");
         }
         give();
     }
 
     void polled(const std::string&) override {
-        if (next_ < words.size() && random_() % 8 >= rarely_) {
+        if (next_ < words.size() && may(next_) && random_() % 8 >= rarely_) {
             give();
         }
     }
@@ -33,6 +34,8 @@ class Sender : public bfpga::StreamWaits {
 
     bfpga::stream<T> to;
     std::vector<T> words;
+    // Whether the word of a number may be there already.
+    std::function<bool(std::size_t)> may = [](std::size_t) { return true; };
 
    private:
     void give() { to.write(words[next_++]); }

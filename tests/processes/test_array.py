@@ -34,6 +34,7 @@ class _Pass(ctypes.Structure):
         ("two_hot", ctypes.c_uint8),
         ("power_of_two", ctypes.c_uint8),
         ("begins_row", ctypes.c_void_p),
+        ("late", ctypes.c_uint8),
         ("rarely", ctypes.c_int32),
         ("seed", ctypes.c_int32),
         ("capacity", ctypes.c_int32),
@@ -63,9 +64,11 @@ class Array:
 
     def run(
         self, beats: Beats, two_hot: bool = False, power_of_two: bool = False, rarely: int = 0,
-        begins_row: npt.NDArray[np.uint8] | None = None,
+        begins_row: npt.NDArray[np.uint8] | None = None, late: bool = False,
     ) -> Integer:  # fmt: skip
         """Sums (rows of all passes, columns) of one start. ``rarely``: eighths of the clocks without an operand.
+
+        ``late``: no weight of a pass is there before all sums of the pass before have left.
 
         begins_row: (columns,), of columns that take taps from their neighbours; None: they do not.
         """
@@ -78,7 +81,7 @@ class Array:
         ]  # fmt: skip
         job = _Pass(
             len(beats.operand), *(array.ctypes.data for array in arrays), two_hot, power_of_two,
-            None if begins_row is None else begins_row.ctypes.data, rarely, 7, len(sums), sums.ctypes.data,
+            None if begins_row is None else begins_row.ctypes.data, late, rarely, 7, len(sums), sums.ctypes.data,
         )  # fmt: skip
         assert library("array_process", self.integers).unit_array_run(self.number, ctypes.byref(job)) == 0
         return sums[: job.rows]
@@ -151,6 +154,15 @@ def test_sums_of_passes_equal_integers(integers: Integers, number: int, slots: i
     for steps in ([1, 1, 1, 7], [array.rows] * 3 + [array.rows - 1, 20, 2]):
         beats, parts = passes(array, rng, steps, slots, symmetric(array, rng))
         assert np.array_equal(array.run(beats, rarely=rarely), expected(parts))
+
+
+@pytest.mark.parametrize("number", MULTIPLYING)
+def test_sums_leave_while_the_weights_of_the_next_pass_are_late(number: int) -> None:
+    """Weights may wait behind parameters that are taken with those sums."""
+    array = Array.of(number, "native")
+    rng = np.random.default_rng(number)
+    beats, parts = passes(array, rng, [3, 1, 1, array.rows + 2], 1, symmetric(array, rng))
+    assert np.array_equal(array.run(beats, late=True), expected(parts))
 
 
 @pytest.mark.parametrize("integers", BUILDS)

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
-from bfpga.contract.processes import SHALLOW, START_GUARD
+from bfpga.contract.processes import START_GUARD, WAITING_GROUPS
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.engines.array.cycles import operation_cycles
 from bfpga.engines.array.order import FILLS, LOADS, READS, RESULTS, STORES, start_counts
@@ -85,7 +85,7 @@ def test_what_is_not_needed_is_loaded_while_the_array_computes() -> None:
     assert together[2] == (together[0][1] + WEIGHT_TURN, together[0][1] + WEIGHT_TURN + 2000)
     assert apart[1].begin == apart[0].end + RESULT_LATENCY
     # The command behind a tensor is sent when the tensor is through.
-    assert apart[2].begin == apart[1].end - SHALLOW + BEGIN
+    assert apart[2].begin == apart[1].end - WAITING_GROUPS + BEGIN
 
 
 def test_an_operation_that_needs_nothing_is_read_behind_the_one_before() -> None:

@@ -57,11 +57,18 @@ TOLD_WORDS = 1024
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
+#: Stages that the longest pipelined loop may have between a read and a write, or between two writes of an iteration. No
+#: loop waits for a word while it holds others (bfpga/processes/held_beat.hpp), so streams hold what the order of the
+#: program needs. Where a loop waits for room in a stream whose reader waits for words of the same loop in another one,
+#: these may be that many clocks behind: such a stream holds so many words more than the order of the program needs.
+LONGEST_PIPELINE = 40
 #: Counts that may await the sequencer: those of the operations whose commands it has sent to `post` while it waits for
 #: room in the commands of another process, and that of the one at work.
 WAITING_COUNTS = WAITING_OPERATIONS + 2
 #: The smallest FIFO that the vendor's IP makes, and the deepest that is made of look-up tables.
 SHALLOW, DEEPEST_DISTRIBUTED = 16, 64
+#: Groups of a tensor that may wait for the scratchpad, whose command the sequencer has sent before.
+WAITING_GROUPS = SHALLOW + LONGEST_PIPELINE
 
 
 @dataclass(frozen=True)
@@ -152,7 +159,7 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     for command in commands(config):
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
-    yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)
+    yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, WAITING_GROUPS)
     beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
     waiting = max(SHALLOW, COLUMN_OPERANDS * config.columns) if config.has_cluster else SHALLOW
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, waiting)
@@ -212,11 +219,10 @@ def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
         rows = 2 * config.skip_halves * config.skip_passes * config.rows
         yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, max(SKIP_PARAMETERS, rows))
         return
-    # The parameters of a pass leave beside its weights, before there are sums that need them, and the array does not
-    # send the sums of a pass while it waits for weights of the next one, nor those on their way through its blocks of
-    # columns: those weights must not wait behind parameters.
-    blocks = config.columns // (config.hop_columns or config.columns)
-    parameters = max(SHALLOW, 2 * config.accumulator_rows, config.accumulator_rows + blocks)
+    # The parameters of a pass leave beside its weights, before there are sums that need them: its last weights must not
+    # wait behind its parameters, nor behind those of sums that are on their way through the blocks of columns.
+    blocks = -(-config.columns // (config.hop_columns or config.columns))
+    parameters = config.accumulator_rows + blocks + LONGEST_PIPELINE
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
 
 

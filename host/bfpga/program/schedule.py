@@ -23,6 +23,7 @@ from bfpga.contract.processes import (
     SHALLOW,
     START_GUARD,
     STORE_CREDITS,
+    WAITING_GROUPS,
     WAITING_OPERATIONS,
     WEIGHTS,
 )
@@ -274,7 +275,7 @@ class _Run:
         if self.sending is not None or self.next_command == len(self.tasks):
             return False
         if self.tensor is not None:
-            if self._left(self.tensor) > SHALLOW:
+            if self._left(self.tensor) > WAITING_GROUPS:
                 return False
             self.tensor = None
         if any(len(self.queues[process]) >= WAITING_OPERATIONS for process in self._listeners(self.next_command)):
@@ -484,7 +485,7 @@ class _Run:
                 if name == STORER:
                     yield (STORE_CREDITS - engine.done) / rates[name]
                 if name == LOADER:
-                    yield (engine.left - SHALLOW) / rates[name]
+                    yield (engine.left - WAITING_GROUPS) / rates[name]
                 if name == READER:
                     yield self._weights_ahead - engine.done
             elif engine.taken is not None:

@@ -1,5 +1,8 @@
 // The process of the dot tiles: an operand beat and a weight beat in, one row of sums of the pass before out.
 //
+// Beats of both streams are held, so the loop never waits for one: what its pipeline holds leaves however late the next
+// weights come, and no stream need be as deep as the pipeline is long.
+//
 // The columns form blocks of `hop_columns`. A beat enters block g g steps after block 0: weights and control pass from
 // block to block through registers, operands wait as long, and the sums of early blocks wait for those of the last one.
 // So a weight drives the columns of one block alone, and no value changes.
@@ -74,14 +77,21 @@ class ArrayProcess {
             running = tail != 0;
             // The end of a pass waits until the rows of the pass before have left the forwarder.
             const Operands& beat = held_.beat();
-            const bool stays = held_.there() && (beat.stop || (beat.fires && beat.last && sends_));
-            if (stays && beat.stop && !sends_) {
+            const bool stops = held_.there() && beat.stop;
+            const bool waits = beat.fires && (!held_weights_.there() || (beat.last && sends_));
+            const bool stays = held_.there() && (beat.stop || waits);
+            const bool uses = held_.there() && beat.fires && !stays;
+            if (stops && !sends_) {
                 --tail;
             }
             count_rows();
             if (!stays) {
-                take(weight_words);
+                take();
                 held_.next(operands);
+            }
+            // Behind the stop come those of the next start.
+            if ((uses || !held_weights_.there()) && !stops) {
+                held_weights_.next(weight_words);
             }
         }
     }
@@ -218,7 +228,7 @@ class ArrayProcess {
     }
 
     // The beat that is held enters the registers of the blocks.
-    void take(stream<wire_t<Weights>>& weight_words) {
+    void take() {
 #pragma HLS INLINE
         if (!held_.there()) {
             return;
@@ -226,7 +236,7 @@ class ArrayProcess {
         const Operands& beat = held_.beat();
         load(beat);
         if (beat.fires) {
-            const Weights weights = from_wire<Weights>(weight_words.read());
+            const Weights& weights = held_weights_.beat();
             const bool doubled = Config::accumulator_rows > Config::rows && weights.power_of_two;
             const bool reuses = Config::tap_reuse && beat.neighbours;
             const Control control = {true, beat.first, beat.last, doubled, reuses};
@@ -257,8 +267,9 @@ class ArrayProcess {
     using Column = typename Storage::RegisterSets::template Set<accumulator_t, Config::accumulator_rows>;
 
     HeldBeat<Operands> held_;
-    row_t sending_;  // steps until the end of a pass may be taken
-    bool sends_;     // whether there are such
+    HeldBeat<Weights> held_weights_;  // of the beat that fires next
+    row_t sending_;                   // steps until the end of a pass may be taken
+    bool sends_;                      // whether there are such
     // Of a block: what it works on
     Control control_[blocks];
     ColumnWeights<Config> weights_[blocks];
