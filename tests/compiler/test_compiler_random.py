@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memory_walk import MemoryWalk, check_coverage
-from small_networks import Network, compiled, largest_error
+from small_networks import Network, compiled, float_outputs, largest_error
 
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
@@ -19,6 +21,9 @@ from bfpga.formats.shift_format import ShiftFormat
 #: Largest error of the outputs by format of the weights: a power of two is a third off at most, two-hot words of eight
 #: bits a sixteenth.
 ERRORS = {"linear": 0.05, "two_hot": 0.5, "power_of_two": 1.5}
+#: Results are judged as if they were so large, measured by the largest value of a layer, at least: factors that nearly
+#: cancel have the error of what they were added from.
+LEAST = 0.05
 
 
 @st.composite
@@ -91,15 +96,25 @@ def groups_wider_than_blocks() -> Network:
     return network
 
 
-#: An image of such a layer fills the memory to its last word.
+def nearly_cancelling_factors() -> Network:
+    """The factors are zero for all samples but one, and a thousandth of their bias for that one."""
+    network = Network(1, 7, 8)
+    network.conv(2, 1, 3, pads=[2, 1, 2, 0], strides=[1, 3], dilations=[2, 2])
+    network.excitation(2)
+    return network
+
+
+#: An image of grouped layers fills the memory to its last word.
 FULL_MEMORY = SystolicConfig(
     format=BlockFormat(mantissa_bits=12), columns=1, rows=4, lanes=1, accumulator_bits=48,
     activation_words=250, weight_words=30, parameter_rows=16,
 )  # fmt: skip
+SMALL = replace(FULL_MEMORY, columns=6, rows=8, lanes=4, activation_words=1000, weight_words=120)
 
 
 @settings(deadline=None, max_examples=25)
 @example(groups_wider_than_blocks(), FULL_MEMORY, False, 0)
+@example(nearly_cancelling_factors(), SMALL, False, 0)
 @given(networks(), arrays(), st.booleans(), st.integers(0, 1))
 def test_random_networks_are_scheduled_without_a_wrong_word(
     network: Network, config: SystolicConfig, calibrate: bool, choice: int
@@ -118,7 +133,13 @@ def test_random_networks_are_scheduled_without_a_wrong_word(
             return  # a window larger than its image
     MemoryWalk(program).run()
     check_coverage(program)
-    assert largest_error(network, program) < ERRORS[weight_format]
+    assert largest_error(network, program, least=LEAST * _largest_between(network)) < ERRORS[weight_format]
+
+
+def _largest_between(network: Network) -> float:
+    """The largest value of any layer."""
+    names = tuple(name for node in network.nodes for name in node.output)
+    return max(float(np.abs(values).max()) for values in float_outputs(network, network.samples(16), names))
 
 
 def _valid(network: Network) -> bool:
