@@ -1,24 +1,47 @@
-"""What this machine can do: each tool, what it is needed for and how to get it."""
+"""What this machine can do: each tool, tried and not only looked for, what it is needed for and how to get it.
+
+Packages are imported in a process of their own: one that ends its process ends no check.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bfpga.devices.native.library import NUMPY, SET_VARIABLE, available_sets, instruction_set
-from bfpga.devices.toolchain import find_ap_types, find_compiler
+from bfpga.devices.toolchain import WARNINGS, find_ap_types, find_compiler
 from bfpga.errors import ConfigurationError, ToolError
 from bfpga.scale.threads import thread_count
 from bfpga.vendor.bitstream.tools import Tool, find_hls, find_tool
-from bfpga.vendor.clang import OLDEST, find_clang
+from bfpga.vendor.clang import EXACT_FLAGS, find_clang
+
+#: Seconds that a trial may take; a package that is imported for the first time is compiled.
+PATIENCE = 120
+#: A line for each compiler and header: what the C simulation asks of them first.
+PLAIN = "#include <cstdint>\n#include <vector>\nstd::size_t trial() { return std::vector<std::int32_t>(3).size(); }\n"
+EXACT = "int trial() { _BitInt(288) wide = 3; return int(wide); }\n"
+VENDOR = "#include <ap_int.h>\nint trial() { return int(ap_int<7>(3)); }\n"
+#: A network of one operator, run.
+_RUN = """
+import onnxruntime
+from onnx import TensorProto, helper
+value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "trial", value[:1], value[1:])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+import numpy
+assert session.run(None, {"x": numpy.ones(1, numpy.float32)})[0][0] == -1
+"""
+_OPEN_BOARD = 'from bfpga.board.virtual.pynq_device import virtual_device; virtual_device("zynq7").close()'
 
 
 @dataclass(frozen=True)
@@ -35,7 +58,8 @@ class Check:
 
 def examine() -> list[Check]:
     """All checks, in the order in which the tools are needed."""
-    return [check() for check in CHECKS]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda check: check(), CHECKS))
 
 
 def python() -> Check:
@@ -63,26 +87,29 @@ def blas_name() -> str:
 
 
 def onnx_runtime() -> Check:
-    return package("ONNX Runtime", "onnxruntime", "float references and layers left to the host", True)
+    return package("ONNX Runtime", "onnxruntime", "float references and layers left to the host", _RUN, required=True)
 
 
 def onnx_reader() -> Check:
-    return package("ONNX", "onnx", "reading networks", True)
+    return package("ONNX", "onnx", "reading networks", "import onnx.checker, onnx.shape_inference", required=True)
 
 
 def compiler() -> Check:
     """The compiler that the C simulation will use."""
     program = os.environ.get("CXX") or "g++"
     remedy = "install g++ 9 or newer (Debian, Ubuntu: apt install g++) or set CXX"
-    return Check(program, bool(shutil.which(program)), version(program), "the C simulation of kernels", remedy)
+    refused = compiling([program], PLAIN) if shutil.which(program) else ""
+    found = bool(shutil.which(program)) and not refused
+    return Check(program, found, refused or version(program), "the C simulation of kernels", remedy)
 
 
 def native_layers() -> Check:
-    """What the emulator will compute layers with; nothing is compiled here."""
+    """What the emulator will compute layers with; of them nothing is compiled here."""
     remedy = f"install g++ 9 or newer, and unset {SET_VARIABLE} if it is `{NUMPY}`"
     purpose = "the emulator's full speed; without, the engines in numpy give the same results"
     try:
-        find_compiler()
+        if refused := compiling([find_compiler()], PLAIN):
+            return Check("compiled layers", False, refused, purpose, remedy)
         chosen = instruction_set(element_bits=8)
         threads = thread_count()
     except (ToolError, ConfigurationError) as error:
@@ -95,42 +122,50 @@ def native_layers() -> Check:
 
 def clang() -> Check:
     remedy = "optional; install clang (Debian, Ubuntu: apt install clang)"
-    found = bool(shutil.which("clang++"))
-    return Check("clang++", found, version("clang++"), "a second compiler's opinion on the headers", remedy)
+    refused = compiling(["clang++"], PLAIN) if shutil.which("clang++") else ""
+    found = bool(shutil.which("clang++")) and not refused
+    return Check("clang++", found, refused or version("clang++"), "a second compiler's opinion on the headers", remedy)
 
 
 def exact_integers() -> Check:
     """The clang that the C simulation with exact integers will use."""
-    try:
-        found, detail = True, find_clang()[0]
-    except ToolError:
-        found, detail = False, f"no clang {OLDEST} or later"
     purpose = "C simulation with integers of exact widths (`--device csim:exact`)"
-    return Check("exact integers", found, detail, purpose, "pip install 'bfpga[synthesis]'")
+    remedy = "pip install 'bfpga[synthesis]'"
+    try:
+        command = find_clang()
+    except ToolError as error:
+        return Check("exact integers", False, str(error).partition(":")[0], purpose, remedy)
+    refused = compiling([*command, *EXACT_FLAGS], EXACT)
+    return Check("exact integers", not refused, refused or command[0], purpose, remedy)
 
 
 def libclang() -> Check:
-    return package("libclang", "clang", "`bfpga lint-hls`", distribution="libclang")
+    return package("libclang", "clang", "`bfpga lint-hls`", "import clang.cindex; clang.cindex.Index.create()",
+                   distribution="libclang")  # fmt: skip
 
 
 def ap_int_headers() -> Check:
     try:
-        found, detail = True, str(find_ap_types())
-    except ToolError:
-        found, detail = False, "not found"
+        detail = str(find_ap_types())
+        refused = compiling([find_compiler(), "-w", "-I", detail], VENDOR)
+    except ToolError as error:
+        refused = str(error).partition(":")[0]
     return Check(
         "ap_int headers",
-        found,
-        detail,
+        not refused,
+        refused or detail,
         "C simulation with the vendor's integer types (`--device csim:ap_int`); native integers need nothing",
         "pip install --no-deps hls4ml",
     )
 
 
 def tclsh() -> Check:
-    path = shutil.which("tclsh")
     remedy = "install Tcl 8.6 (Debian, Ubuntu: apt install tcl)"
-    return Check("tclsh", path is not None, path or "not on the PATH", "`bfpga check-tcl`", remedy)
+    path = shutil.which("tclsh")
+    if path is None:
+        return Check("tclsh", False, "not on the PATH", "`bfpga check-tcl`", remedy)
+    refused = attempt([path], "package require Tcl 8.6-\n")
+    return Check("tclsh", not refused, refused or path, "`bfpga check-tcl`", remedy)
 
 
 def pynq() -> Check:
@@ -138,12 +173,12 @@ def pynq() -> Check:
 
     purpose = "running on a board, and on the virtual board (`--device virtual`)"
     remedy = f"on a board use a PYNQ image; for the virtual one: {install_advice()}"
-    return package("pynq", "pynq", purpose, remedy=remedy)
+    return package("pynq", "pynq", purpose, _OPEN_BOARD, remedy=remedy)
 
 
 def dask() -> Check:
     purpose = "work on several processes, machines or boards (`--workers`, `--scheduler`, several boards of `--device`)"
-    return package("Dask", "distributed", purpose, remedy="pip install 'bfpga[scale]'")
+    return package("Dask", "distributed", purpose, "import distributed", remedy="pip install 'bfpga[scale]'")
 
 
 def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
@@ -177,18 +212,40 @@ def board() -> Check:
 
 
 def package(
-    name: str, module: str, purpose: str, required: bool = False, remedy: str = "", distribution: str = ""
+    name: str, module: str, purpose: str, trial: str, remedy: str = "", distribution: str = "", required: bool = False
 ) -> Check:
-    """An importable Python package and the version of its distribution."""
-    found = importlib.util.find_spec(module) is not None
+    """A Python package that does what ``trial`` asks of it, lines of Python, and the version of its distribution."""
     distribution = distribution or module
-    detail = "not installed"
-    if found:
-        try:
-            detail = importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            detail = "installed"
-    return Check(name, found, detail, purpose, remedy or f"pip install {distribution}", required)
+    remedy = remedy or f"pip install {distribution}"
+    try:
+        detail = importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        detail = "not installed"
+    refused = attempt([sys.executable, "-c", trial]).removeprefix("bfpga.errors.DeviceError: ")
+    if refused and detail != "not installed":
+        detail = f"{detail} is installed and does not work: {refused}"
+    return Check(name, not refused, detail, purpose, remedy, required)
+
+
+def compiling(compiler: Sequence[str], source: str) -> str:
+    """Why a compiler makes no library of a line of C++; nothing if it does."""
+    with TemporaryDirectory() as folder:
+        target = ["-o", str(Path(folder) / "trial.so")]
+        return attempt([*compiler, WARNINGS[0], "-shared", "-fPIC", "-x", "c++", "-", *target], source)
+
+
+def attempt(command: Sequence[str], text: str = "") -> str:
+    """The last line that a command says if it fails, given ``text``; nothing if it does not fail."""
+    try:
+        result = subprocess.run(
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]} does not answer: {error}"
+    if result.returncode == 0:
+        return ""
+    lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()]
+    return lines[-1] if lines else f"{command[0]} ends with {result.returncode}"
 
 
 def version(program: str) -> str:

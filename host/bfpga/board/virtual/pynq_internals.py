@@ -29,6 +29,8 @@ MACHINES = {"zynq7": "armv7l", "zynqmp": "aarch64"}
 #: Name of a common board of the family; PYNQ chooses among the variants of an overlay by it.
 BOARD_NAMES = {"zynq7": "Pynq-Z2", "zynqmp": "ZCU104"}
 _INSTALL = "pip install 'bfpga[board]'"
+#: Packages that are installed later may raise it.
+_OLD_SETUPTOOLS = "pip install 'setuptools<=80'"
 #: The first Python that PYNQ cannot be installed for: it needs numpy 1, which has no wheels there.
 FIRST_PYTHON_WITHOUT_PYNQ = (3, 13)
 
@@ -58,6 +60,8 @@ def import_pynq() -> Any:
     except ImportError as error:
         if error.name == "pynq":
             raise DeviceError(f"PYNQ is not installed: {install_advice()}") from None
+        if error.name == "pkg_resources":
+            raise DeviceError(f"PYNQ needs pkg_resources, which later setuptools lack: {_OLD_SETUPTOOLS}") from None
         raise DeviceError(f"PYNQ is installed but does not load ({error}): {install_advice()}") from None
 
 
