@@ -19,11 +19,11 @@ usage() {
     sed -n '2,6s/^# \{0,1\}//p' "$0"
 }
 
-# Interpreters that a stack may use, the best first.
-interpreters() {
+# Versions of Python that a stack may use, the best first.
+versions() {
     case "$1" in
-    board) echo "python3.10" ;;
-    *) echo "python3.11 python3.12" ;;
+    board) echo "3.10" ;;
+    *) echo "3.11 3.12" ;;
     esac
 }
 
@@ -36,16 +36,11 @@ requirements() {
     esac
 }
 
-# In the path, or installed by pyenv without being in use.
 find_interpreter() {
-    local name candidate
-    for name in $(interpreters "$1"); do
-        for candidate in "$name" "${PYENV_ROOT:-$HOME/.pyenv}/versions/${name#python}".*"/bin/$name"; do
-            if "$candidate" -c 'import venv, ensurepip' 2>/dev/null; then
-                echo "$candidate"
-                return
-            fi
-        done
+    local version candidate
+    for version in $(versions "$1"); do
+        candidate=$(installed_python "$version")
+        [ -z "$candidate" ] || { echo "$candidate" && return; }
     done
 }
 
@@ -83,7 +78,7 @@ test_stack() {
     shift
     interpreter=$(find_interpreter "$stack")
     if [ -z "$interpreter" ]; then
-        echo "$stack: skipped, none of these is installed: $(interpreters "$stack")"
+        echo "$stack: skipped, none of these is installed: Python $(versions "$stack")"
         return 0
     fi
     title="$stack, $("$interpreter" --version)"

@@ -364,7 +364,10 @@ def test_readme_and_scripts_name_commands_and_files_that_exist() -> None:
         assert (ROOT / path).exists(), path
 
 
-@pytest.mark.parametrize("script", ["scripts/quickstart.sh", "scripts/test.sh", "scripts/environment.sh", ".ci/run"])
+SCRIPTS = [*sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("scripts/*.sh")), ".ci/run"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_scripts_are_valid_bash(script: str) -> None:
     subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
 
