@@ -6,6 +6,7 @@ import ast
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -491,6 +492,15 @@ def test_dry_run_connects_to_nothing(
     content = json.loads(report.read_text())
     assert content["deployed"] is False
     assert content["files"]["overlays/tiny/tiny-built.bit"] == overlay.manifest.files["bitstream"].sha256  # type: ignore[union-attr]
+    assert not (board.path / "calls").exists()
+
+
+def test_dry_run_shows_the_bundle_of_an_overlay_that_was_never_built(board: StandIn, program_path: str) -> None:
+    result = script("pynq", "--overlay", "tiny", "--program", program_path, "--dry-run")
+    assert result.returncode == 0
+    assert re.search(r"^  overlays/ +2 files", result.stdout, re.MULTILINE)
+    assert "would go to xilinx@pynq:/home/xilinx/bfpga/releases" in result.stdout
+    assert "this deployment would be refused: overlay tiny has no bitstream" in result.stderr
     assert not (board.path / "calls").exists()
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
@@ -145,13 +146,16 @@ def test_without_the_package_one_line_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    for words in (
-        ["report", MODEL, "-a", "tiny", "-d", DATA, "-o"],
-        ["run", MODEL, "-a", "tiny", "-d", DATA, "--report"],
+    for extra, words in (
+        ("report", ["report", MODEL, "-a", "tiny", "-d", DATA, "-o"]),
+        ("report", ["run", MODEL, "-a", "tiny", "-d", DATA, "--report"]),
+        ("explore", ["explore", MODEL, "--board", "pynq_z2", "-o"]),
     ):
         assert main([*words, str(tmp_path / "report.html")]) == 2
         shown = capsys.readouterr()
         assert shown.err.count("\n") == 1
-        assert "pip install 'bfpga[report]'" in shown.err
+        assert f"pip install 'bfpga[{extra}]'" in shown.err
+        brought = [line for line in requires("bfpga") or [] if f'extra == "{extra}"' in line]
+        assert any(line.startswith("vl-convert-python") for line in brought)
         assert shown.out == ""
     assert list(tmp_path.iterdir()) == []

@@ -61,7 +61,7 @@ def deploy(
         examples=example_folder(),
         notebooks=notebooks,
     )
-    bundle = prepare(request, output.note)
+    bundle = prepare(request, output.note, dry_run)
     if dry_run:
         for line in describe(request, bundle):
             output.say(line)

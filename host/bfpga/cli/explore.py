@@ -116,7 +116,7 @@ def explore(
     from bfpga.scale.choice import check_choice
 
     output.check_target(json)
-    check_charts()
+    check_charts("explore")
     check_choice(scale.workers, scale.scheduler)
     if accuracy_drop is not None and data is None:
         raise ConfigurationError("--accuracy-drop needs samples that judge accuracy: give them with --data")

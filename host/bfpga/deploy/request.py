@@ -46,8 +46,11 @@ def example_folder() -> Path | None:
     return folder if (folder / DEFAULT_MODEL).is_file() else None
 
 
-def prepare(request: Request, note: Callable[[str], None]) -> Bundle:
-    """The bundle of a request. DeviceError for an overlay that was never built, unless the virtual board is tested."""
+def prepare(request: Request, note: Callable[[str], None], dry_run: bool = False) -> Bundle:
+    """The bundle of a request.
+
+    DeviceError for an overlay that was never built, unless the virtual board is tested; with ``dry_run`` a note.
+    """
     programs = read_programs(request.programs)
     first = next((program for program, _ in programs.values()), None)
     if request.overlay is None and first is not None:
@@ -56,10 +59,13 @@ def prepare(request: Request, note: Callable[[str], None]) -> Bundle:
         overlay = find_overlay(request.overlay or DEFAULT_OVERLAY)
     manifest = overlay.manifest
     if request.options.target == "board" and overlay.bitstream is None:
-        raise DeviceError(
+        unbuilt = (
             f"overlay {manifest.name} has no bitstream: it was never built. On a machine with Vivado: "
             f"bfpga build {manifest.accelerator.name}; without one, --target virtual tests everything but the hardware"
         )
+        if not dry_run:
+            raise DeviceError(unbuilt)
+        note(f"this deployment would be refused: {unbuilt}")
     if not programs:
         programs = default_program(request, manifest, note)
     extras = example_files(request.examples, NOTEBOOK_SAMPLES) if request.notebooks and request.examples else {}

@@ -92,12 +92,12 @@ class Page:
     footer: Sequence[str] = field(default_factory=tuple)
 
 
-def check_charts() -> None:
-    """ToolError unless the package that has the library of charts is installed."""
+def check_charts(extra: str = "report") -> None:
+    """ToolError unless the package that has the library of charts is installed; it names the command's ``extra``."""
     try:
         import vl_convert  # noqa: F401
     except ImportError:
-        raise ToolError("reports need the package vl-convert-python; `pip install 'bfpga[report]'` brings it") from None
+        raise ToolError(f"pages need the package vl-convert-python; `pip install 'bfpga[{extra}]'` brings it") from None
 
 
 def write_page(path: Path, page: Page) -> int:
