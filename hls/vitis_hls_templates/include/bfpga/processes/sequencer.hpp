@@ -2,6 +2,7 @@
 //
 // One 32-bit word of a descriptor a clock, or one group of a tensor. It runs ahead of the others as far as the streams
 // between them hold what it sends; what must be finished before an operation begins is in the operation's descriptor.
+// It waits for no beat: while none comes, the words before it leave.
 // In a kernel with count registers words leave when the flags of their descriptor are known, and those of an operation
 // that is skipped do not: whoever counts it hears `skipped` in their place (choices.hpp).
 #pragma once
@@ -81,21 +82,25 @@ class SequencerProcess {
             const Clock now = clock_;
             const Sent sent = due(now);
             const index_t skip_left = skip_left_;
-            next(now);
+            const bool goes = !now.reads || next_beat(input, now);
+            // The last words have left by then, and all counts have come.
+            running_ = Choices<Config>::exist ? !(sent_all_ && choices_.settled()) : !stops_;
+            sent_all_ = stops_;
+            if (goes) {
+                next(now);
+            }
             send_words(sent, scratchpad_command, weights_command, post_command, store_command, array);
             choices_.step(counts, counts_now_);
-            if (now.reads) {
-                expect(input, now);
-                beat_ = input.read();
-            }
-            if (!now.decides) {
+            if (!goes) {
+                let_go(now);
+            } else if (!now.decides) {
                 before_ = sent_;
                 take_word(now, trace);
             }
-            if (now.skips) {
+            if (goes && now.skips) {
                 pass_words(skip_left, trace);
             }
-            if (now.tensor) {
+            if (goes && now.tensor) {
                 GroupBeat<Config> group;
                 Words::get(beat_, static_cast<int>(now.part), group.word);
                 loads.write(to_wire(group));
@@ -124,6 +129,7 @@ class SequencerProcess {
     struct Sent {
         bool word, exponent, first, flags;  // as in `Clock`
         bool ends;
+        bool own;  // one of the own command
         index_t index;
         command_t value;
     };
@@ -182,6 +188,25 @@ class SequencerProcess {
         }
     }
 
+    // Whether the beat has come that a clock needs.
+    template <class Input>
+    bool next_beat(Input& input, const Clock& now) {
+#pragma HLS INLINE
+        expect(input, now);
+        return input.read_nb(beat_);
+    }
+
+    // No beat has come: the words before it leave all the same, but the first one of a descriptor whose flags have not
+    // come.
+    void let_go(const Clock& now) {
+#pragma HLS INLINE
+        const bool keeps = Choices<Config>::exist && now.flags;
+        before_ = sent_;
+        before_.word = sent_.word && !keeps;
+        sent_.word = sent_.word && keeps;
+        sent_.exponent = false;
+    }
+
     // What the next clock does. Each flag is told by those of this clock, side by side.
     void next(const Clock& now) {
 #pragma HLS INLINE
@@ -203,9 +228,6 @@ class SequencerProcess {
         const bool next_beat = words ? ends_beat && !now.ends : now.tensor && !last_group && ends_beat;
         const bool stays = words || (now.tensor && !last_group);
         const bool none_left = now.ends || last_descriptor_;
-        // The last words have left by then, and all counts have come.
-        running_ = Choices<Config>::exist ? !(sent_all_ && choices_.settled()) : !stops_;
-        sent_all_ = stops_;
         groups_.step(now.tensor, now.begin);
         if (now.exponent) {
             groups_.set(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
@@ -240,8 +262,22 @@ class SequencerProcess {
             number_ = static_cast<int_t<32>>(number_ + 1);
         }
         // What the first word of a descriptor has told is used behind its last one.
-        reaches_post_ = hears_post_;
-        brings_tensor_ = loads_;
+        reaches_post_ = will_reach_post_;
+        brings_tensor_ = will_bring_tensor_;
+        will_reach_post_ = hears_post_;
+        will_bring_tensor_ = loads_;
+    }
+
+    // Whether a word belongs to the own command: comparisons, as the memory of a table would answer a clock later.
+    static bool is_own(index_t index) {
+#pragma HLS INLINE
+        bool own = false;
+    Words_Compare:
+        for (int n = 0; n < Descriptor::words; ++n) {
+#pragma HLS UNROLL
+            own = own || (index == n && TensorCommand::has(n));
+        }
+        return own;
     }
 
     // The word of this clock; it is sent in the next one.
@@ -253,6 +289,7 @@ class SequencerProcess {
         sent_.first = now.first;
         sent_.flags = now.flags;
         sent_.ends = now.ends;
+        sent_.own = is_own(now.index);
         sent_.index = now.index;
         sent_.value = 0;
         if (now.exponent && loads_) {
@@ -309,7 +346,7 @@ class SequencerProcess {
         }
         counts_now_ = Choices<Config>::exist && sent.word && sent.flags && !sent.ends && hears_post_ &&
                       counted_in(static_cast<int32_t>(word)) != 0;
-        if (sent.word && TensorCommand::has(index)) {
+        if (sent.word && sent.own) {
             TensorCommand::set(tensor_, static_cast<int>(own_index_), static_cast<int32_t>(word));
             own_index_ = static_cast<index_t>(own_index_ + 1);
         }
@@ -385,9 +422,10 @@ class SequencerProcess {
     index_t skip_left_;  // beats
     bool running_, stops_, sent_all_, loads_, last_descriptor_;
     bool hears_scratchpad_, hears_weights_, hears_post_, hears_store_;
-    bool reaches_post_, brings_tensor_;  // `hears_post_` and `loads_`, a clock later
-    int_t<32> left_, number_;            // descriptors from this one on, before it
-    index_t own_index_;                  // of the word of the own command
+    bool will_reach_post_, will_bring_tensor_;  // `hears_post_` and `loads_`, a clock later,
+    bool reaches_post_, brings_tensor_;         // and two
+    int_t<32> left_, number_;                   // descriptors from this one on, before it
+    index_t own_index_;                         // of the word of the own command
     beat_t beat_;
     Descriptor tensor_;
     GroupCount<Config> groups_;

@@ -52,31 +52,41 @@ class StoreProcess {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            const Clock now = clock_;
+            // A clock whose word has not come does nothing.
+            Clock now = clock_;
+            command_t word = 0;
+            now.command = now.command && commands.read_nb(word);
+            int_t<32> exponent = 0;
+            now.header = now.header && exponents.read_nb(exponent);
+            wire_t<GroupBeat<Config>> group = {};
+            now.group = now.group && stored.read_nb(group);
+            int_t<32> record = 0;
+            now.word = tells && now.word && told.read_nb(record);
             const bool last = groups_.last();
             const bool full = now.part == Words::groups - 1;
             const bool last_word = tells && now.word && told_.last();
             running = !(now.command && now.last_word && ends_);
-            next(now, full, last, tells);
+            if (now.begin || now.command || now.header || now.group || now.word) {
+                next(now, full, last, tells);
+            }
             if (now.command) {
-                take(now, static_cast<int32_t>(commands.read()));
+                take(now, static_cast<int32_t>(word));
             }
             if (now.header) {
                 beat_ = 0;
                 set_signed<TensorHeaderFields::exponent_bits>(beat_, TensorHeaderFields::exponent,
-                                                              static_cast<int64_t>(exponents.read()));
+                                                              static_cast<int64_t>(exponent));
                 if (counts) {
                     set_signed<TensorHeaderFields::choices_bits>(beat_, counts ? TensorHeaderFields::choices : 0,
                                                                  static_cast<int64_t>(choices_));
                 }
             }
             if (now.group) {
-                const GroupBeat<Config> group = from_wire<GroupBeat<Config>>(stored.read());
                 credits.write(true);
-                Words::set(beat_, static_cast<int>(now.part), group.word);
+                Words::set(beat_, static_cast<int>(now.part), from_wire<GroupBeat<Config>>(group).word);
             }
             if (tells && now.word) {
-                put_word(now.part, told.read());
+                put_word(now.part, record);
             }
             const bool full_words = now.part == words_per_beat - 1;
             if (now.header || (now.group && (full || last)) || (tells && now.word && (full_words || last_word))) {

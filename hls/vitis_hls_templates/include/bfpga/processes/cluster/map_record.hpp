@@ -23,7 +23,6 @@ inline int_t<32> cut_word(uint32_t moves, bool reached, bool counted) {
 // Stands for a stream of a record's words where nobody tells.
 struct NoRecords {
     bool read_nb(int_t<32>&) const { return false; }
-    int_t<32> read() const { return 0; }
     void write(const int_t<32>&) const {}
 };
 

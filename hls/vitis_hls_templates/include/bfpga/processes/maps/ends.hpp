@@ -10,9 +10,15 @@ class PlainSource {
    public:
     explicit PlainSource(stream<wire_t<PlainBeat<Config>>>& beats) : beats_(beats) {}
 
-    bits_t<Config::stream_bits> read() {
+    // Whether there was a beat, which `data` has then.
+    bool read_nb(bits_t<Config::stream_bits>& data) {
 #pragma HLS INLINE
-        return from_wire<PlainBeat<Config>>(beats_.read()).data;
+        wire_t<PlainBeat<Config>> word = {};
+        if (!beats_.read_nb(word)) {
+            return false;
+        }
+        data = from_wire<PlainBeat<Config>>(word).data;
+        return true;
     }
 
     // The splitter reads the host's stream, and tells what it waits for.

@@ -31,27 +31,40 @@ class MapExpander {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            if (begun_) {
-                send(values, plain);
+            const bool needs = begun_ && wanted_ > left_;
+            Plain next = before_;
+            const bool there = !needs || next_values(values, next);
+            if (begun_ && there) {
+                send(needs, next, plain);
             }
-            if (last_) {
-                const Chunk chunk = from_wire<Chunk>(masks.read());
+            wire_t<Chunk> word = {};
+            if (there && !last_) {
+                shift();
+            } else if (there && masks.read_nb(word)) {
+                const Chunk chunk = from_wire<Chunk>(word);
                 take(chunk);
                 running = !chunk.stop;
-            } else {
-                shift();
+            } else if (there) {
+                begun_ = false;
             }
         } while (running);
     }
 
    private:
-    void send(stream<wire_t<Plain>>& values, stream<wire_t<Plain>>& plain) {
+    // Whether there is a beat of values.
+    static bool next_values(stream<wire_t<Plain>>& values, Plain& next) {
 #pragma HLS INLINE
-        const bool needs = wanted_ > left_;
-        Plain next = before_;
-        if (needs) {
-            next = from_wire<Plain>(values.read());
+        wire_t<Plain> word = {};
+        if (!values.read_nb(word)) {
+            return false;
         }
+        next = from_wire<Plain>(word);
+        return true;
+    }
+
+    // The next plain beat; if it `needs` them, with the values of the beat `next`.
+    void send(bool needs, const Plain& next, stream<wire_t<Plain>>& plain) {
+#pragma HLS INLINE
         value_t both[2 * Form::values];
 #pragma HLS ARRAY_PARTITION variable=both complete dim=0
         value_t old[Form::values], more[Form::values], out[Form::values];

@@ -26,13 +26,14 @@ class MapJoiner {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            if (chunk_) {
-                const Chunk chunk = from_wire<Chunk>(masks.read());
+            wire_t<Chunk> word = {};
+            wire_t<Plain> value = {};
+            if (chunk_ && masks.read_nb(word)) {
+                const Chunk chunk = from_wire<Chunk>(word);
                 running = !chunk.stop;
                 begin(chunk, values, sink);
-            } else {
-                const Plain value = from_wire<Plain>(values.read());
-                sink.write(value.data, last_ && left_ == 1);
+            } else if (!chunk_ && values.read_nb(value)) {
+                sink.write(from_wire<Plain>(value).data, last_ && left_ == 1);
                 chunk_ = left_ == 1;
                 left_ = static_cast<typename Form::count_t>(left_ - 1);
             }
@@ -40,17 +41,15 @@ class MapJoiner {
     }
 
    private:
-    // The first beat of a chunk: its masks, or its first value.
+    // The first beat of a chunk: its masks, or its first value if that is there.
     template <class Sink>
     void begin(const Chunk& chunk, stream<wire_t<Plain>>& values, Sink& sink) {
 #pragma HLS INLINE
-        const typename Form::count_t behind = static_cast<typename Form::count_t>(chunk.count - (chunk.bare ? 1 : 0));
-        if (!chunk.stop) {
-            typename Form::beat_t first = chunk.masks();
-            if (chunk.bare) {
-                first = from_wire<Plain>(values.read()).data;
-            }
-            sink.write(first, chunk.last && behind == 0);
+        wire_t<Plain> value = {};
+        const bool taken = !chunk.stop && chunk.bare && values.read_nb(value);
+        const typename Form::count_t behind = static_cast<typename Form::count_t>(chunk.count - (taken ? 1 : 0));
+        if (!chunk.stop && (taken || !chunk.bare)) {
+            sink.write(chunk.bare ? from_wire<Plain>(value).data : chunk.masks(), chunk.last && behind == 0);
         }
         chunk_ = behind == 0;
         last_ = chunk.last;

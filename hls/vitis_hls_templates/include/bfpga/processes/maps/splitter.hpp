@@ -32,9 +32,12 @@ class MapSplitter {
             loop.iteration();
             const Turn now = turn_;
             running = !now.over;
+            typename Form::beat_t beat = 0;
             if (!now.over) {
                 source.expect(1, "an input frame", 0);
-                step(now, source.read(), masks, values);
+                if (source.read_nb(beat)) {
+                    step(now, beat, masks, values);
+                }
             }
         } while (running);
         Chunk stop;
