@@ -26,6 +26,7 @@ from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histog
 from bfpga.compiler.numbers.channel_factors import fill_channels
 from bfpga.compiler.numbers.cheap_parts import with_cheap_parts
 from bfpga.compiler.numbers.equalize import equalize
+from bfpga.compiler.numbers.kept_rounding import lost_rounding
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.parts import moments_of_parts, shift_parts, with_parts
 from bfpga.compiler.numbers.policies import PolicyChoice
@@ -113,6 +114,7 @@ def compile_network(
     builder.choose_numbers()
     builder.part_values()
     builder.add_nodes()
+    builder.notes += lost_rounding(graph, builder.lowered, builder.array_nodes(), builder.exponents)
     builder.correct_biases()
     inputs = builder.sampled_inputs()
     fold_inputs(builder.nodes, builder.tensors, graph.inputs, config)
@@ -124,7 +126,8 @@ def compile_network(
     return Program(
         network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, builder.tensors,
         builder.nodes, setup, steps, {name: graph.shapes[name] for name in graph.inputs},
-        {name: graph.shapes[name] for name in graph.outputs}, [*notes, *lowered.notes, *builder.notes], count,
+        {name: graph.shapes[name] for name in graph.outputs}, [*network.notes, *notes, *lowered.notes, *builder.notes],
+        count,
         builder.choices,
     )  # fmt: skip
 

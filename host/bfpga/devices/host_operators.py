@@ -127,6 +127,7 @@ OPERATORS: dict[str, Operator] = {
     "ReduceSum": _reduce_sum,
     "Relu": _plain(lambda x: np.maximum(x, 0)),
     "Reshape": _reshape,
+    "Round": _plain(np.rint),
     "Shape": _shape,
     "Sigmoid": _plain(lambda x: 1 / (1 + np.exp(-x))),
     "Softmax": _softmax,

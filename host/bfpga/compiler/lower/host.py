@@ -10,6 +10,8 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from bfpga.compiler.lower.layers import Layer, Lowered
+from bfpga.compiler.read.graphs import rename
+from bfpga.compiler.read.grids import SAME_VALUES
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.program import HostNode
 
@@ -95,7 +97,8 @@ def host_node(
     used = list(dict.fromkeys(name for operator in operators for name in operator.uses))
     inputs = [value for value in used if value not in produced and value not in graph.constants]
     outputs = [value for operator in stage.operators for value in operator.outputs if value in needed]
-    model = _model(graph, name, [operator.proto for operator in operators], inputs, outputs)
+    nodes, steps = _with_rounding(graph, [operator.proto for operator in operators])
+    model = _model(graph, name, nodes, steps, inputs, outputs)
     flops = sum(work[next(filter(None, operator.outputs))] for operator in operators)
     types = tuple(operator.type for operator in stage.operators)
     return HostNode(name, model, tuple(inputs), tuple(dict.fromkeys(outputs)), types, flops)
@@ -119,12 +122,42 @@ def _with_views(lowered: Lowered, operators: list[Operator]) -> list[Operator]:
     return result
 
 
-def _model(graph: Graph, name: str, nodes: list[NodeProto], inputs: list[str], outputs: list[str]) -> bytes:
+def _with_rounding(graph: Graph, nodes: list[NodeProto]) -> tuple[list[NodeProto], list[TensorProto]]:
+    """Operators, and the steps to which quantizers round what these give: the array does that by exponents."""
+    result: list[NodeProto] = []
+    constants: list[TensorProto] = []
+    for node in nodes:
+        rounded = [name for name in node.output if graph.rounds(name)]
+        if not rounded or (node.op_type in SAME_VALUES and graph.rounds(node.input[0])):
+            result.append(node)
+            continue
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        result.append(copy)
+        for name in rounded:
+            parts = [f"{name}/{part}" for part in ("not_rounded", "steps", "integers")]
+            rename(copy.output, name, parts[0])
+            numbers = [f"{name}/{part}" for part in ("factor", "step")]
+            step = graph.grids[name].step
+            for number, value in zip(numbers, (1 / step, step), strict=True):
+                constants.append(numpy_helper.from_array(np.asarray(value, np.float32), number))
+            result += [
+                helper.make_node("Mul", [parts[0], numbers[0]], [parts[1]]),
+                helper.make_node("Round", [parts[1]], [parts[2]]),
+                helper.make_node("Mul", [parts[2], numbers[1]], [name]),
+            ]
+    return result, constants
+
+
+def _model(
+    graph: Graph, name: str, nodes: list[NodeProto], steps: list[TensorProto], inputs: list[str], outputs: list[str]
+) -> bytes:
     names = {value for node in nodes for value in node.input} | {v for op in graph.operators for v in op.captured}
     constants = [numpy_helper.from_array(np.ascontiguousarray(graph.constants[value]), value)
                  for value in sorted(names & set(graph.constants))]
     body = helper.make_graph(
-        nodes, name, [_value(graph, value) for value in inputs], [_value(graph, value) for value in outputs], constants
+        nodes, name, [_value(graph, value) for value in inputs], [_value(graph, value) for value in outputs],
+        [*constants, *steps],
     )
     model = helper.make_model(body, opset_imports=list(graph.model.opset_import), ir_version=graph.model.ir_version)
     model.functions.extend(graph.model.functions)

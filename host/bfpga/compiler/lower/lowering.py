@@ -266,8 +266,11 @@ class Lowering(Reductions):
     # Element by element
 
     def _fusible(self, value: str) -> tuple[Layer, ...]:
-        """The layers that give ``value``, if nothing else needs the value and their function units are still free."""
-        layers = self.producers.get(value, ())
+        """The layers that give ``value``, if nothing else needs the value and their function units are still free.
+
+        Layers that round a value of few kinds are done with that.
+        """
+        layers = () if self.graph.rounds(value) else self.producers.get(value, ())
         free = all(
             layer.kind != "matmul" and layer.function == Function.NONE and layer.output == value for layer in layers
         )
@@ -495,7 +498,7 @@ class Lowering(Reductions):
         for source, value, offset in zip(sources, operator.inputs, offsets, strict=True):
             layers = self.producers.get(value, ())
             direct = source.name == value and all(layer.kind != "matmul" and layer.output == value for layer in layers)
-            if layers and direct and self.graph.only_consumer(value) is not None:
+            if layers and direct and self._same_step(value, output) and self.graph.only_consumer(value) is not None:
                 del self.tensors[value], self.views[value], self.producers[value]
             else:
                 window = Window(output_height=source.height, output_width=source.width)
@@ -511,6 +514,11 @@ class Lowering(Reductions):
                 layer.operators.append(operator)
         self.tensors[output] = ArrayTensor(output, shape, np.ascontiguousarray(layout))
         self._root(output)
+
+    def _same_step(self, value: str, output: str) -> bool:
+        """Whether a value of few kinds is rounded as it must be where it is written as a part of ``output``."""
+        grid, whole = self.graph.grids.get(value), self.graph.grids.get(output)
+        return grid is None or not grid.rounds or (whole is not None and whole.step == grid.step)
 
     # Edges
 

@@ -102,7 +102,7 @@ def _neighbours(layer: Layer, lowered: Lowered, outputs: Iterable[str]) -> Neigh
     source = layer.inputs[0]
     producers = [other for other in lowered.layers if other.output == source]
     alone = [other for other in lowered.layers if source in other.inputs] == [layer]
-    if len(producers) == 1 and alone and inner(source, lowered, outputs):
+    if len(producers) == 1 and alone and source not in lowered.exact and inner(source, lowered, outputs):
         producer = producers[0]
         if _multiplies(producer) and producer.function.row.homogeneous:
             return Neighbours(producer=producer)

@@ -62,7 +62,8 @@ class PolicyChoice:
 
     def input_exponent(self, name: str) -> int | None:
         """The exponent of a tensor that comes from the host; None: that of each sample's maximum."""
-        if self.options.policy in ("max", "dynamic", "delayed") or not self._known(name):
+        measured = self.options.policy in ("max", "dynamic", "delayed") or not self._known(name)
+        if measured and not self._rounds(name):
             return None
         self.exponents[name] = self._best(name)
         return self.exponents[name]
@@ -87,6 +88,8 @@ class PolicyChoice:
                 self.exponents[layer.output] = self.exponents[layer.inputs[0]]
             return PolicySpec(inherit=True, exponent=self.exponents.get(layer.output, 0))
         policy = options.policy
+        if policy != "lookup" and self._rounds(layer.output):
+            return PolicySpec(exponent=self._best(layer.output))
         if policy == "auto":
             policy = "static" if self._known(layer.output) else "max"
         if policy == "max":
@@ -178,6 +181,10 @@ class PolicyChoice:
         """Whether maxima may keep the exponent of what they are taken from: no quantizer asks for another one."""
         told = self._told(layer.output)
         return told is None or told == self.exponents.get(layer.inputs[0], told)
+
+    def _rounds(self, name: str) -> bool:
+        """Whether a tensor has few values, which no exponent but its quantizer's leaves as they are."""
+        return name in self.grids and self.grids[name].rounds and self._told(name) is not None
 
     def _told(self, name: str) -> int | None:
         """The exponent that a quantizer's step is, if the mantissas reach its range."""

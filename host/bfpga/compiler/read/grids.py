@@ -9,15 +9,23 @@ import numpy as np
 
 #: Quantizers with fewer values than these are kept exactly.
 FEW_VALUES = 64
+#: Operators whose result has the values of their input, apart from their order.
+SAME_VALUES = (
+    "Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze", "Dropout", "DepthToSpace",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The values that a quantizer leaves: multiples of ``step`` between ``low`` and ``high`` (0 is one of them)."""
+    """The values that a quantizer leaves: multiples of ``step`` between ``low`` and ``high`` (0 is one of them).
+
+    rounds: whether it is this value's own rounding that makes them so, and the network needs it.
+    """
 
     step: float
     low: float
     high: float
+    rounds: bool = False
 
     @property
     def largest(self) -> float:
@@ -37,8 +45,14 @@ class Grid:
 
     def with_other(self, other: Grid) -> Grid:
         """The grid of values of both kinds."""
-        return Grid(min(self.step, other.step), min(self.low, other.low), max(self.high, other.high))
+        rounds = self.rounds or other.rounds
+        return Grid(min(self.step, other.step), min(self.low, other.low), max(self.high, other.high), rounds)
 
 
 #: Grids by the name of the value.
 Grids = Mapping[str, Grid]
+
+
+def rounded(grids: Grids) -> set[str]:
+    """Names of the values whose rounding the network needs: no operator behind one may become a part of its layer."""
+    return {name for name, grid in grids.items() if grid.rounds}

@@ -6,7 +6,7 @@ number, constants folded, no unused operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -22,10 +22,10 @@ from bfpga.compiler.read import qonnx
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling
-from bfpga.compiler.read.channels_first import channels_first
+from bfpga.compiler.read.channels_first import SUFFIX, channels_first
 from bfpga.compiler.read.float_types import in_float32
 from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, without_constant_inputs
-from bfpga.compiler.read.grids import Grids
+from bfpga.compiler.read.grids import Grids, rounded
 from bfpga.compiler.read.late_averages import LateAverages
 from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.opsets import check_opset, supported_opset
@@ -90,6 +90,10 @@ class Graph:
         consumers = self.consumers.get(value, [])
         return consumers[0] if len(consumers) == 1 and value not in self.outputs else None
 
+    def rounds(self, value: str) -> bool:
+        """Whether the network needs the rounding of this value to a quantizer's few."""
+        return value in self.grids and self.grids[value].rounds
+
 
 def checked_model(path: str | Path, shapes: InputShapes | None = None) -> FloatNetworkForm:
     """Read and check an ONNX file, external weights included, and bring it into the one form that all others read.
@@ -115,16 +119,19 @@ def checked_model(path: str | Path, shapes: InputShapes | None = None) -> FloatN
 
 def simplified_graph(
     model: ModelProto, path: str | Path, side_by_side: int = 1, separate_averages: bool = False,
-    late_averages: bool = False,
+    late_averages: bool = False, grids: Grids | None = None,
 ) -> Graph:  # fmt: skip
     """The simplified graph of a checked model, which stays as it is.
 
     path: for messages. side_by_side: samples that travel together (vectors only). separate_averages: large ones go in
-    two steps. late_averages: behind the layer that reads one. Raises ModelError for shapes that do not fit together,
-    and for what cannot be side by side.
+    two steps. late_averages: behind the layer that reads one. grids: of the model's values. Raises ModelError for
+    shapes that do not fit together, and for what cannot be side by side.
     """
+    grids = grids or {}
     with _one_error(path):
-        return _simplified(model, path, side_by_side, separate_averages, late_averages)
+        graph = _simplified(model, path, side_by_side, separate_averages, late_averages, rounded(grids))
+    turned = {f"{name}{SUFFIX}": grid for name, grid in grids.items()}
+    return replace(graph, grids={**grids, **turned}, consumers={})
 
 
 @contextmanager
@@ -139,8 +146,9 @@ def _one_error(path: str | Path) -> Iterator[None]:
 
 
 def _simplified(
-    model: ModelProto, path: str | Path, side_by_side: int, separate_averages: bool, late_averages: bool
-) -> Graph:
+    model: ModelProto, path: str | Path, side_by_side: int, separate_averages: bool, late_averages: bool,
+    kept: Collection[str],
+) -> Graph:  # fmt: skip
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
@@ -155,7 +163,7 @@ def _simplified(
     if separate_averages:
         model = separated_averages(model, inferred_shapes(model, 1))
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)
-    return _graph(channels_first(simplify(model, BATCH_PROBES[0])), str(path))
+    return _graph(channels_first(simplify(model, BATCH_PROBES[0], kept)), str(path))
 
 
 def _check_header(model: ModelProto, path: str | Path) -> None:
@@ -265,7 +273,7 @@ def _graph(model: ModelProto, path: str) -> Graph:
 
 def rebuilt(graph: Graph, model: ModelProto) -> Graph:
     """The graph of a model that computes the same as ``graph`` with other operators."""
-    return _graph(model, graph.model.graph.name or "network")
+    return replace(_graph(model, graph.model.graph.name or "network"), grids=graph.grids, consumers={})
 
 
 def _check_operator(graph: Graph, operator: Operator, path: str) -> None:

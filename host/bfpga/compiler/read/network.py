@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx import ModelProto
 
-from bfpga.compiler.read.channels_first import SUFFIX
 from bfpga.compiler.read.graphs import graph_inputs
 from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.importer import Graph, checked_model, simplified_graph
@@ -17,12 +16,13 @@ from bfpga.compiler.read.sizes import InputShapes
 @dataclass
 class Network:
     """A checked network. model: in float, external data included; reference: quantized, where the file is; nobody
-    changes them. grids: what the file's quantizers say of values, by name."""
+    changes them. grids: what the file's quantizers say of values, by name; notes: what of them is not kept."""
 
     path: Path
     model: ModelProto
     reference: ModelProto
     grids: Grids = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     _graphs: dict[tuple[int, bool, bool], Graph] = field(default_factory=dict)
 
     @property
@@ -52,9 +52,9 @@ class Network:
         key = (side_by_side, separate_averages, late_averages)
         if key not in self._graphs:
             late = late_averages and not self.grids
-            graph = simplified_graph(self.model, self.path, side_by_side, separate_averages, late)
-            turned = {f"{name}{SUFFIX}": grid for name, grid in self.grids.items()}
-            self._graphs[key] = replace(graph, grids={**self.grids, **turned}, consumers={})
+            self._graphs[key] = simplified_graph(
+                self.model, self.path, side_by_side, separate_averages, late, self.grids
+            )
         return self._graphs[key]
 
 
@@ -66,4 +66,4 @@ def read_network(network: str | Path | Network, shapes: InputShapes | None = Non
     if isinstance(network, Network):
         return network
     form = checked_model(network, shapes)
-    return Network(Path(network), form.model, form.reference, form.grids)
+    return Network(Path(network), form.model, form.reference, form.grids, form.notes)

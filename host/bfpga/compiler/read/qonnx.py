@@ -44,6 +44,7 @@ class Quantizer:
     rounding: str = "ROUND"
     divided: float = 1.0
     output_scale: npt.NDArray[np.float32] | None = None
+    bits: float = 0.0
 
 
 def is_quantizer(node: NodeProto) -> bool:
@@ -84,7 +85,7 @@ def quantizer_of(node: NodeProto, constants: Constants, path: str | Path) -> Qua
         return Quantizer("uniform", scale, numbers[1], low, high, rounding)
     if len(numbers) == 4:
         divided = 2.0 ** (float(numbers[2].reshape(-1)[0]) - bits)
-        return Quantizer("truncated", scale, numbers[1], -np.inf, np.inf, rounding, divided)
+        return Quantizer("truncated", scale, numbers[1], -np.inf, np.inf, rounding, divided, bits=bits)
     divided = 2.0 ** float(np.round(np.log2(float(numbers[3].max()) / float(scale.max()))))
     return Quantizer("truncated", scale, numbers[1], low, high, rounding, divided, numbers[3])
 

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, helper, numpy_helper
 
+from bfpga.compiler.read.finer_sums import finer_sums
 from bfpga.compiler.read.graphs import copied, rename
-from bfpga.compiler.read.grids import Grid
+from bfpga.compiler.read.grids import SAME_VALUES, Grid
 from bfpga.compiler.read.qonnx import DOMAINS, in_standard_operators, is_quantizer
 from bfpga.compiler.read.qoperators import REWRITES, between_quantizers
 from bfpga.compiler.read.quantizers import FloatForm, Meaning
@@ -20,10 +21,6 @@ from bfpga.compiler.read.simplify import fold_constants, without_unused
 
 #: Standard operators of quantized networks.
 OPERATORS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
-#: Operators whose result has the values of their input, apart from their order.
-SAME_VALUES = (
-    "Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze", "Dropout", "DepthToSpace",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,12 +28,13 @@ class FloatNetworkForm:
     """A network in float, and what it stands for.
 
     reference: the network that its results are judged by: quantized as in the file, borders in float32. grids: of the
-    values that were quantized, by name.
+    values that were quantized, by name. notes: what of the quantizers is not kept.
     """
 
     model: ModelProto
     reference: ModelProto
     grids: dict[str, Grid] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def quantized(self) -> bool:
@@ -65,7 +63,10 @@ def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
     grids = spread(form.grids, result)
     result, grids = fill_mantissas(fold_factors(result), grids)
     integers = {value.name: form.meanings[value.name] for value in model.graph.output if value.name in form.meanings}
-    return FloatNetworkForm(result, _with_values(reference, integers), spread(grids, result))
+    values = {value.name for value in result.graph.input} | {name for node in result.graph.node for name in node.output}
+    grids = {name: grid for name, grid in spread(grids, result).items() if name in values}
+    notes = tuple(dict.fromkeys(form.notes))
+    return FloatNetworkForm(finer_sums(result, grids), _with_values(reference, integers), grids, notes)
 
 
 def _constants(model: ModelProto) -> dict[str, npt.NDArray[np.generic]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,8 @@ AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
 RANGES = {"Relu": (0.0, np.inf), "Softmax": (0.0, 1.0), "Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0)}
 #: What rounding down or up adds to a value that is then rounded to the nearest, in steps; ties are no matter of it.
 SHIFTS = {"FLOOR": -0.5 + 2.0**-10, "CEIL": 0.5 - 2.0**-10}
+#: The same of values from zero on, which modes that tell the signs apart leave.
+POSITIVE_SHIFTS = {"DOWN": SHIFTS["FLOOR"], "UP": SHIFTS["CEIL"], "HALF_UP": 2.0**-10, "HALF_DOWN": -(2.0**-10)}
 #: Least and largest integer by the name of their type.
 LIMITS = {
     f"{sign}int{bits}": (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1) if not sign else (0.0, 2.0**bits - 1)
@@ -74,6 +77,10 @@ class FloatForm:
         self.meanings: dict[str, Meaning] = {}
         self.renamed: dict[str, str] = {}
         self.grids: dict[str, Grid] = {}
+        self.notes: list[str] = []
+        #: What quantizers of few values gave, by what they read and their numbers; and the numbers by what they gave.
+        self.few: dict[tuple[Any, ...], str] = {}
+        self.kinds: dict[str, tuple[Any, ...]] = {}
         self.readers: dict[str, list[NodeProto]] = {}
         for node in model.graph.node:
             for name in node.input:
@@ -151,34 +158,84 @@ class FloatForm:
 
     def _limited(self, value: str, meaning: Meaning, base: str, shift: float = 0.0) -> str:
         """A value as a quantizer leaves it, apart from its step, which is noted. shift: in steps, before rounding."""
+        if meaning.limits is not None and Grid(1.0, *meaning.limits).few:
+            return self._few(value, meaning, base, shift)
         if meaning.scale.size != 1 or meaning.zero_point.size != 1:
             return value
         if meaning.limits is None:
             return self._plus(value, shift * meaning.scale, base)
         step, zero_point = meaning.scale.item(), meaning.zero_point.item()
         least, most = (limit - zero_point for limit in meaning.limits)
-        grid, factor = Grid(step, least * step, most * step), 1.0
-        few, giver = grid.few, self.givers.get(value)
-        if least == 0 and not shift and giver is not None and giver.op_type == "Relu":
-            value = giver.input[0]  # the limit at zero is one
-        if few and grid.power is None:
-            value, factor, step = self._times(value, 1 / meaning.scale.reshape(()), base), step, 1.0
+        if least == 0 and not shift:
+            value = self._without_relu(value)
         value = self._plus(value, shift * step, base)
         low, high = self._range(value)
         if low >= (least - 1) * step and high <= (most + 1) * step:
             pass  # limits change less than rounding does
-        elif value in self.inputs and not few:
+        elif value in self.inputs:
             pass  # what the host converts saturates
         elif least == 0:
-            value = self._emit("Clip", [value, *(self._constant(x * step, base) for x in (0, most))], base)
-        elif few:
-            value = self._plus(value, -least * step, base)
-            value = self._emit("Clip", [value, *(self._constant(x * step, base) for x in (0, most - least))], base)
-            self.grids[value] = Grid(step, 0, (most - least) * step)
-            value = self._plus(value, least * step, base)
-        if few or grid.power is not None or not self._averaged(value):
-            self._note(value, Grid(step, least * step, most * step))
-        return self._times(value, factor, base)
+            value = self._clipped(value, most * step, base)
+        grid = Grid(step, least * step, most * step)
+        if grid.power is not None or not self._averaged(value):
+            self._note(value, grid)
+        return value
+
+    def _few(self, value: str, meaning: Meaning, base: str, shift: float) -> str:
+        """A value as a quantizer of few values leaves it: limited from zero on, and there rounded by its exponent.
+
+        Nobody else's value is rounded: the Clip is an operator of its own even where it changes nothing.
+        """
+        assert meaning.limits is not None
+        low, high = meaning.limits
+        scale, zero_point = (
+            item.reshape(()) if item.size == 1 else item for item in (meaning.scale, meaning.zero_point)
+        )
+        numbers = (scale.tobytes(), zero_point.tobytes(), low, high)
+        if 1 in (scale.ndim, zero_point.ndim):  # the axis of QDQ, which is not known here
+            self.notes.append(f"{base}: rounding and limits of a quantizer with a scale for each channel are not kept")
+            return value
+        if self._is_one_of(value, numbers):
+            return value
+        key = (value, shift, *numbers)
+        if key not in self.few:
+            power = scale.size == 1 and Grid(scale.item(), 0, 0).power is not None
+            power = power and not self._is_coarser(value, scale.item())
+            step, factor = (scale.item(), np.ones(())) if power else (1.0, scale)
+            least = low - zero_point
+            top = (high - low) * step
+            result = value if np.any(least) or shift else self._without_relu(value)
+            result = self._plus(self._times(result, 1 / factor, base), (shift - least) * step, base)
+            result = self._clipped(result, top, base)
+            self.grids[result] = Grid(step, 0, top, rounds=True)
+            if np.any(least):
+                result = self._plus(result, least * step, base)
+                if least.size == 1 and least.item() == round(least.item()):
+                    self.grids[result] = Grid(step, least.item() * step, least.item() * step + top)
+            result = self._times(result, factor, base)
+            self.few[key] = result
+            self.kinds[result] = numbers
+        return self.few[key]
+
+    def _is_one_of(self, value: str, numbers: tuple[Any, ...]) -> bool:
+        """Whether the same quantizer stands before a value already; only moved since then."""
+        while value not in self.kinds and value in self.givers and self.givers[value].op_type in MOVING:
+            value = self.givers[value].input[0]
+        return self.kinds.get(value) == numbers
+
+    def _is_coarser(self, value: str, step: float) -> bool:
+        """Whether a value has a larger step: in units of that the array cannot limit it to a multiple of this one."""
+        while value not in self.grids and value in self.givers and self.givers[value].op_type in MOVING:
+            value = self.givers[value].input[0]
+        return value in self.grids and self.grids[value].few and self.grids[value].step > step
+
+    def _without_relu(self, value: str) -> str:
+        """What a ReLU reads, if one gives the value: a limit at zero is one."""
+        giver = self.givers.get(value)
+        return giver.input[0] if giver is not None and giver.op_type == "Relu" else value
+
+    def _clipped(self, value: str, top: float, base: str) -> str:
+        return self._emit("Clip", [value, self._constant(0, base), self._constant(top, base)], base)
 
     def _range(self, value: str) -> tuple[float, float]:
         """Limits that the operators before a value set."""
@@ -367,16 +424,27 @@ class FloatForm:
             if quantizer.output_scale is not None:
                 value = self._times(value, (quantizer.output_scale / scale).astype(np.float64), base)
                 scale, zero_point = quantizer.output_scale, zero_point / np.float32(quantizer.divided)
-        limits = (quantizer.low, quantizer.high) if np.isfinite(quantizer.low) else None
-        meaning = Meaning(value, np.asarray(scale, np.float64), np.asarray(zero_point, np.float64), limits)
-        return self._stands_for(base, self._limited(value, meaning, base, SHIFTS.get(quantizer.rounding, 0.0)))
+        limits, shift = (quantizer.low, quantizer.high), SHIFTS.get(quantizer.rounding, 0.0)
+        if not np.isfinite(quantizer.low):  # an early Trunc states bits, and no sign
+            positive = self._range(node.input[0])[0] >= 0
+            limits = (0.0 if positive else -(2.0**quantizer.bits), 2.0**quantizer.bits)
+        few = Grid(1.0, *limits).few
+        if quantizer.rounding in POSITIVE_SHIFTS:
+            if limits[0] == 0 and not zero_point.any():
+                shift = POSITIVE_SHIFTS[quantizer.rounding]
+            elif few:
+                self.notes.append(f"{base}: {quantizer.rounding} of values of both signs is rounded to the nearest")
+        bounded = few or np.isfinite(quantizer.low)
+        numbers = np.asarray(scale, np.float64), np.asarray(zero_point, np.float64)
+        meaning = Meaning(value, *numbers, limits if bounded else None)
+        return self._stands_for(base, self._limited(value, meaning, base, shift))
 
     def _sign(self, value: str, quantizer: Quantizer, base: str) -> str:
         """The sign times the scale: one bit, by rounding a value of [0, 1] to an integer."""
         offset = np.asarray(quantizer.zero_point * quantizer.scale + 0.5 + 2.0**-10, np.float64)
         value = self._plus(value, offset, base)
-        value = self._emit("Clip", [value, self._constant(0, base), self._constant(1, base)], base)
-        self.grids[value] = Grid(1.0, 0.0, 1.0)
+        value = self._clipped(value, 1, base)
+        self.grids[value] = Grid(1.0, 0.0, 1.0, rounds=True)
         scale = quantizer.scale.astype(np.float64)
         value = self._plus(self._times(value, 2 * scale, base), -scale, base)
         if quantizer.scale.size == 1:

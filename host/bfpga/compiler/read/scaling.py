@@ -14,10 +14,12 @@ import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from bfpga.compiler.read.graphs import nested, rename, replace_nodes, subgraphs
-from bfpga.compiler.read.grids import Grid
+from bfpga.compiler.read.grids import Grid, rounded
 
 #: Operators that a positive factor passes.
 PASSING = frozenset({"Flatten", "Identity", "MaxPool", "Relu", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+#: Sums that it passes too; what a quantizer says of their results does not follow from what it says of their input.
+LINEAR = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"})
 PRODUCTS = ("Conv", "Gemm", "MatMul")
 AFFINE = ("Add", "Sub", "Mul", "Div", "BatchNormalization")
 #: The largest mantissa of the narrowest usual format.
@@ -49,18 +51,20 @@ class _Scaling:
         positive = values.size == 1 and values.dtype == np.float32 and values.min() > 0
         return float(values.reshape(())) if positive else None
 
-    def products(self, value: str, at_input: bool = False) -> tuple[list[NodeProto], list[str]] | None:
+    def products(
+        self, value: str, at_input: bool = False, passing: frozenset[str] = PASSING
+    ) -> tuple[list[NodeProto], list[str]] | None:
         """Products that alone read a value, itself or moved, and the moved values; None if anybody else does.
 
-        at_input: the value may be an input of the network.
+        at_input: the value may be an input of the network. passing: operators between.
         """
         if (value in self.ends and not at_input) or not self.readers.get(value):
             return None
         found: list[NodeProto] = []
         moved = [value]
         for node in self.readers[value]:
-            if node.op_type in PASSING and node.input[0] == value and value not in list(node.input)[1:]:
-                further = None if any(node.output[1:]) else self.products(node.output[0])
+            if node.op_type in passing and node.input[0] == value and value not in list(node.input)[1:]:
+                further = None if any(node.output[1:]) else self.products(node.output[0], passing=passing)
                 if further is None:
                     return None
                 found, moved = found + further[0], moved + further[1]
@@ -88,7 +92,7 @@ def fold_factors(model: ModelProto) -> ModelProto:
     scaling = _Scaling(model)
     for node in scaling.nodes:
         factor = scaling.scalar(node.input[1]) if node.op_type == "Mul" else None
-        found = scaling.products(node.output[0]) if factor is not None else None
+        found = scaling.products(node.output[0], passing=PASSING | LINEAR) if factor is not None else None
         if factor is None or found is None:
             continue
         scaling.multiply_weights(found[0], factor)
@@ -100,6 +104,7 @@ def fold_factors(model: ModelProto) -> ModelProto:
 def fill_mantissas(model: ModelProto, grids: dict[str, Grid]) -> tuple[ModelProto, dict[str, Grid]]:
     """The model whose quantized values between layers fill mantissas, and their grids then; changes it."""
     scaling, result = _Scaling(model), dict(grids)
+    scaling.ends |= rounded(grids)
     trained = any(grid.few for grid in grids.values())
     for value, grid in grids.items():
         if grid.power is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def probe_inputs(model: ModelProto, batch: int) -> dict[str, npt.NDArray[np.floa
     return inputs
 
 
-def simplify(model: ModelProto, batch: int) -> ModelProto:
-    """The model with constants folded and idle operators removed.
+def simplify(model: ModelProto, batch: int, kept: Collection[str] = ()) -> ModelProto:
+    """The model with constants folded and idle operators removed, but none that gives a value of ``kept``.
 
     onnxslim does it; its result is used only if ONNX Runtime computes the same outputs with it, otherwise constants are
     folded here operator by operator. It is not asked where it finds nothing: that takes longer than all else here.
@@ -54,11 +55,17 @@ def simplify(model: ModelProto, batch: int) -> ModelProto:
     try:
         slim = _slim(model)
         onnx.checker.check_model(slim)
-        if _same_interface(model, slim) and _same_outputs(model, slim, batch):
+        if _same_interface(model, slim) and _gives(slim, kept) and _same_outputs(model, slim, batch):
             return fold_constants(slim)
     except Exception as error:
         logging.getLogger(__name__).debug("onnxslim does not take this network: %s", error)
     return fold_constants(model)
+
+
+def _gives(model: ModelProto, names: Collection[str]) -> bool:
+    """Whether values of these names are in a model, computed or fed."""
+    values = {name for node in model.graph.node for name in node.output}
+    return values.union(value.name for value in model.graph.input) >= set(names)
 
 
 def _is_plain(model: ModelProto) -> bool:
