@@ -113,4 +113,84 @@ long long unit_stream_processes(int count, int depth, long long seed, int lost, 
     return -sum;
 }
 
+// A process asks another one `count` times; from the question `distance` on each question waits for the answer to the one
+// so long before. `asks`, `answers`: stages of their loops. Returns the sum of the answers; an error is in `text`.
+long long unit_stream_stages(int count, int distance, int asks, int answers, char* text, int size) {
+    bfpga::ProcessScheduler scheduler;
+    bfpga::stream<int> there("there", 100), back("back", 100);
+    there.join(scheduler);
+    back.join(scheduler);
+    scheduler.add("first");
+    scheduler.add("second");
+    scheduler.stages().set("", asks);
+    scheduler.stages().set("second.Answer", answers);
+    long long sum = 0;
+    const auto first = [&] {
+        bfpga::PipelinedLoop loop("Ask");
+        for (int k = 0; k < count; ++k) {
+            loop.iteration();
+            if (k >= distance) {
+                sum += back.read();
+            }
+            there.write(k);
+        }
+        loop.ended();
+        for (int k = 0; k < distance; ++k) {
+            sum += back.read();
+        }
+    };
+    const auto second = [&] {
+        bfpga::PipelinedLoop loop("Answer");
+        for (int k = 0; k < count; ++k) {
+            loop.iteration();
+            back.write(2 * there.read());
+        }
+    };
+    report(text, size, [&] { scheduler.run({first, second}); });
+    return sum;
+}
+
+// How many of `count` numbers find room in a stream of `depth` words while nobody reads, in a loop of `stages` stages;
+// -1 if what was refused came, or came in another order. `asks`: the stream is asked whether it is full before.
+int unit_stream_room(int count, int depth, int stages, bool asks) {
+    bfpga::ProcessScheduler scheduler;
+    bfpga::stream<int> numbers("numbers", static_cast<std::size_t>(depth)), sent("sent", 1);
+    numbers.join(scheduler);
+    sent.join(scheduler);
+    scheduler.add("sender");
+    scheduler.add("receiver");
+    scheduler.stages().set("Send", stages);
+    int accepted = 0;
+    bool ordered = true;
+    const auto sender = [&] {
+        bfpga::PipelinedLoop loop("Send");
+        for (int k = 0; k < count; ++k) {
+            loop.iteration();
+            if (asks && !numbers.full()) {
+                numbers.write(accepted++);
+            } else if (!asks && numbers.write_nb(accepted)) {
+                ++accepted;
+            }
+        }
+        loop.ended();
+        sent.write(accepted);
+    };
+    const auto receiver = [&] {
+        const int words = sent.read();
+        for (int k = 0; k < words; ++k) {
+            ordered = numbers.read() == k && ordered;
+        }
+        ordered = ordered && numbers.empty();
+    };
+    scheduler.run({sender, receiver});
+    return ordered ? accepted : -1;
+}
+
+// The stages that a seed draws for a loop.
+int unit_stages_drawn(long long seed, const char* process, const char* loop) {
+    bfpga::StagesOfLoops stages;
+    stages.draw(static_cast<uint64_t>(seed));
+    return stages.of(process, loop);
+}
+
 }  // extern "C"

@@ -15,7 +15,7 @@ from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendere
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import PROCESSES
 from bfpga.devices import toolchain
-from bfpga.devices.csim import Integers
+from bfpga.devices.csim import MOST_DRAWN_STAGES, Integers
 from bfpga.formats.block_format import BlockFormat
 from bfpga.vendor.render import library_directory, shim_directory, write_project
 
@@ -135,6 +135,41 @@ def test_loops_keep_the_layout_that_pragma_tools_read(path: Path) -> None:
             assert before.startswith("// "), f"{path.name}:{number + 1}: nothing says why the loop reaches its interval"
 
 
+def unnamed_loops(text: str) -> list[int]:
+    """Lines of `PIPELINE` pragmas whose loop is no `PipelinedLoop` of its label from its first statement to its end."""
+    lines, found = text.splitlines(), []
+    for number in [number for number, line in enumerate(lines) if line.startswith("#pragma HLS PIPELINE")]:
+        label = next(n for n in range(number, 0, -1) if re.fullmatch(r"\s*[A-Z]\w*:", lines[n]))
+        name, loop = lines[label].strip()[:-1], lines[label + 1]
+        indent = loop[: len(loop) - len(loop.lstrip())]
+        first = next(line for line in lines[number + 1 :] if not line.startswith(("#", "//")))
+        end = next(n for n in range(number, len(lines)) if lines[n].startswith(f"{indent}}}"))
+        declared = lines[label - 1] == f'{indent}PipelinedLoop loop("{name}");'
+        ended = lines[end + 1].strip() in ("loop.ended();", "}")
+        if not (declared and first.strip() == "loop.iteration();" and ended):
+            found.append(number + 1)
+    return found
+
+
+@pytest.mark.parametrize("path", [path for path in HEADERS if "processes" in path.parts], ids=INCLUDED.get)
+def test_every_pipelined_loop_of_a_process_can_be_given_stages(path: Path) -> None:
+    assert unnamed_loops(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ('        PipelinedLoop loop("Store");', ""),
+        ('loop("Store")', 'loop("Stores")'),
+        ("            loop.iteration();", ""),
+        ("        loop.ended();", ""),
+    ],
+)
+def test_a_loop_whose_stages_would_not_be_seen_is_found(line: str, other: str) -> None:
+    text = (library_directory() / "bfpga" / "processes" / "store.hpp").read_text()
+    assert (text.count(line), len(unnamed_loops(text.replace(line, other)))) == (1, 1)
+
+
 @pytest.mark.parametrize("path", CORES, ids=INCLUDED.get)
 def test_cores_hold_nothing_that_cannot_be_synthesized(path: Path) -> None:
     """`long` is 32 bits wide for some synthesis tools; floating point and the heap have no place in a kernel."""
@@ -200,6 +235,49 @@ def test_processes_that_wait_for_ever_are_named_with_their_streams() -> None:
     total, text = run_processes("native", 20, 4, lost=1)
     assert text == "the processes of the kernel wait for each other: `first` looks for a word of `back`"
     assert total == -20 * 19
+
+
+def run_stages(distance: int, asks: int, answers: int) -> tuple[int, str]:
+    """Sum of the answers to 60 questions, and the error of the run; see ``tests/cpp/streams.cpp``."""
+    function = library("streams", "native").unit_stream_stages
+    function.restype = ctypes.c_longlong
+    text = ctypes.create_string_buffer(400)
+    return function(60, distance, asks, answers, text, len(text)), text.value.decode()
+
+
+@pytest.mark.parametrize(("asks", "answers"), [(5, 1), (3, 3), (1, 5)])
+def test_a_word_leaves_a_pipelined_loop_as_many_iterations_later_as_it_has_stages(asks: int, answers: int) -> None:
+    """Answers are wanted five questions later: with one stage more neither process can go on."""
+    assert run_stages(5, asks, answers) == (60 * 59, "nothing")
+    _, text = run_stages(5, asks + 1, answers)
+    assert text.startswith(
+        f"the processes of the kernel wait for each other: `first` in loop `Ask` of {asks + 1} stages, with "
+    )
+    assert text.endswith("`there`, which is empty")
+    assert run_stages(5, asks, answers + 1)[1] != "nothing"
+
+
+def test_processes_that_a_pipeline_keeps_waiting_are_named_with_their_loops() -> None:
+    _, text = run_stages(5, 6, 0)
+    first = "`first` in loop `Ask` of 6 stages, with 5 words under way, reads `back`, which is empty"
+    assert text == f"the processes of the kernel wait for each other: {first}, `second` reads `there`, which is empty"
+
+
+@pytest.mark.parametrize("asks", [False, True], ids=["write_nb", "full"])
+@pytest.mark.parametrize("stages", [0, 1, 2, 8, 40])
+def test_words_under_way_have_their_room(stages: int, asks: bool) -> None:
+    """What is not refused is there once the loop has ended, in its order."""
+    assert library("streams", "native").unit_stream_room(20, 3, stages, asks) == 3
+
+
+def test_stages_are_drawn_for_each_loop_of_each_process() -> None:
+    drawn = library("streams", "native").unit_stages_drawn
+    loops = [(process, loop) for process in (b"array", b"post", b"unit_1") for loop in (b"Array", b"Rows", b"Unit")]
+    all_drawn = [[drawn(ctypes.c_longlong(seed), *loop) for loop in loops] for seed in range(1, 400)]
+    assert {stages for one in all_drawn for stages in one} == set(range(MOST_DRAWN_STAGES + 1))
+    assert sum(len(set(one)) > 5 for one in all_drawn) > 390
+    assert all_drawn[0] == [drawn(ctypes.c_longlong(1), *loop) for loop in loops]
+    assert [drawn(ctypes.c_longlong(0), *loop) for loop in loops] == [0] * len(loops)
 
 
 def test_an_error_of_a_process_ends_all_of_them() -> None:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/pipelined_loop.hpp"
 
 // What only this stream has: `expect`, `peak_occupancy`, `join`, `part`, `clear`, `name`.
 #define BFPGA_STREAM_SHIM
@@ -36,6 +37,8 @@ class StreamWaits {
             await_clock(stream);
         }
     }
+    // The loop that keeps what the process writes now in its pipeline; null if words are there at once.
+    PipelinedLoop* keeper() const { return has_stages_ ? deep_loop() : nullptr; }
     // Whether a stream shall pretend to be empty or full this time; a test of all that may happen in hardware.
     bool refuses() { return disturbs_ && pretends(); }
 
@@ -49,6 +52,13 @@ class StreamWaits {
     uint64_t transfers_ = 0;
     bool disturbs_ = false;
     bool counts_clocks_ = false;
+    bool has_stages_ = false;
+
+   private:
+    static PipelinedLoop* deep_loop() {
+        PipelinedLoop* const loop = PipelinedLoop::running();
+        return loop != nullptr && loop->stages() > 0 ? loop : nullptr;
+    }
 };
 
 }  // namespace bfpga
@@ -56,7 +66,7 @@ class StreamWaits {
 namespace hls {
 
 template <class T>
-class stream {
+class stream : private bfpga::WordUnderWay {
    public:
     explicit stream(const char* name, std::size_t depth = unlimited)
         : name_(name), depth_(depth), ring_(first_capacity(depth)) {}
@@ -80,6 +90,7 @@ class stream {
         depth_ = depth;
         first_ = 0;
         held_ = 0;
+        under_way_ = 0;
         ring_.resize(first_capacity(depth_));
     }
 
@@ -108,6 +119,9 @@ class stream {
     }
 
     void write(const T& value) {
+        if (keep(value)) {
+            return;
+        }
         if (waits_ != nullptr) {
             begin_use();
             await(false);
@@ -127,13 +141,16 @@ class stream {
         if (full()) {
             return false;
         }
-        put(value);
+        if (!keep(value)) {
+            put(value);
+        }
         return true;
     }
 
     const std::string& name() const { return name_; }
     bool empty() const { return held_ == 0; }
-    bool full() const { return held_ >= depth_; }
+    // Words that its writer's pipeline has under way have their room: it may send no more than that.
+    bool full() const { return held_ + under_way_ >= depth_; }
     std::size_t peak_occupancy() const { return peak_; }
 
    private:
@@ -152,7 +169,7 @@ class stream {
         if (waits_->refuses()) {
             waits_->wait(name_, reads);
         }
-        while (reads ? empty() : full()) {
+        while (reads ? empty() : held_ >= depth_) {
             waits_->wait(name_, reads);
         }
     }
@@ -167,11 +184,39 @@ class stream {
     }
 
     void put(const T& value) {
-        if (held_ == ring_.size()) {
+        place(value);
+        count_put();
+    }
+
+    // Whether the word goes into the pipeline of its writer: behind those that are held, and not one of them yet.
+    bool keep(const T& value) {
+        bfpga::PipelinedLoop* const loop = waits_ == nullptr ? nullptr : waits_->keeper();
+        if (loop == nullptr) {
+            return false;
+        }
+        place(value);
+        ++under_way_;
+        loop->keep(*this);
+        return true;
+    }
+
+    void land() override {
+        begin_use();
+        await(false);
+        --under_way_;
+        count_put();
+    }
+
+    void place(const T& value) {
+        const std::size_t words = held_ + under_way_;
+        if (words == ring_.size()) {
             grow();
         }
-        const std::size_t end = first_ + held_;
+        const std::size_t end = first_ + words;
         ring_[end < ring_.size() ? end : end - ring_.size()] = value;
+    }
+
+    void count_put() {
         ++held_;
         peak_ = held_ > peak_ ? held_ : peak_;
         count_transfer();
@@ -184,8 +229,8 @@ class stream {
     }
 
     void grow() {
-        std::vector<T> larger(2 * ring_.size() < depth_ ? 2 * ring_.size() : depth_);
-        for (std::size_t k = 0; k < held_; ++k) {
+        std::vector<T> larger(2 * ring_.size());
+        for (std::size_t k = 0; k < ring_.size(); ++k) {
             larger[k] = ring_[(first_ + k) % ring_.size()];
         }
         ring_.swap(larger);
@@ -198,6 +243,7 @@ class stream {
     std::vector<T> ring_;
     std::size_t first_ = 0;
     std::size_t held_ = 0;
+    std::size_t under_way_ = 0;
     std::size_t peak_ = 0;
     long long expected_ = 1;
     std::string what_ = "words";

@@ -49,8 +49,8 @@ def verify(
         list[str] | None,
         typer.Option(
             "--against",
-            help="csim (native integers, the default), csim:ap_int, csim:exact, virtual, or native (the emulator's "
-            "compiled layers with every instruction set of this machine); may be repeated.",
+            help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES], virtual, or "
+            "native (the emulator's compiled layers with every instruction set of this machine); may be repeated.",
         ),
     ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
@@ -62,7 +62,9 @@ def verify(
     """Random layers on the emulator's engines and on the C simulation of an accelerator: equal, or a difference.
 
     `random` draws the arrays too: any format, shape, multiplier, rounding and memory size that validate. `virtual`
-    is the virtual board, with an overlay of each array and PYNQ between.
+    is the virtual board, with an overlay of each array and PYNQ between. `csim:stalled` gives every pipelined loop 0 to
+    40 stages, drawn for each network: a word leaves so many iterations later, and a loop that waits moves nothing. A
+    kernel whose processes wait for each other then ends with what each waits for, in which loop.
 
     \b
     Examples:
@@ -70,6 +72,8 @@ def verify(
       bfpga verify pynq_z2_dense --against csim:ap_int
       bfpga verify random --arrays 16 --cases 500 --against csim --against csim:ap_int
       bfpga verify random --arrays 8 --cases 80 --against virtual
+      bfpga verify random --arrays 200 --cases 400 --against csim:stalled
+      bfpga verify tiny --against csim:stalled:Array=8,post.Rows=3
       bfpga verify random --arrays 40 --cases 400 --against native
       bfpga verify random --arrays 40 --cases 4000 --workers 4
     """

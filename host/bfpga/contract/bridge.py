@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any
 
 #: Characters of a sentence of the kernel, with the zero that ends it.
-TEXT_BYTES = 512
+TEXT_BYTES = 2048
 
 _TYPES: dict[str, Any] = {
     "int32_t": ctypes.c_int32,

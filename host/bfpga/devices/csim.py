@@ -10,10 +10,12 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -45,6 +47,9 @@ _FLAGS: dict[Integers, tuple[str, ...]] = {
 
 #: Flags of a build of any integers that can count clocks.
 COUNTING_FLAGS = ("-DBFPGA_WAIVER_CHECKS", "-Wno-maybe-uninitialized")
+
+#: The most stages of a pipelined loop that are simulated, and the most that are drawn (`StagesOfLoops::most_drawn`).
+MOST_STAGES, MOST_DRAWN_STAGES = 1000, 40
 
 
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
@@ -145,6 +150,26 @@ def disturb_kernel(library: ctypes.CDLL, kernel: int, seed: int) -> None:
     library.bfpga_disturb(kernel, seed)
 
 
+def check_stages(stages: Mapping[str, int]) -> None:
+    """Refuse what `CSimulation.stall` cannot give: DeviceError for a loop that no process has, or a number of stages
+    beyond 0 to ``MOST_STAGES``.
+    """
+    known = {*pipelined_loops(), ""}
+    for name, count in stages.items():
+        if name.rpartition(".")[2] not in known:
+            raise DeviceError(f"no process has a loop {name!r}; there are {', '.join(sorted(known - {''}))}")
+        if not 0 <= count <= MOST_STAGES:
+            raise DeviceError(f"loop {name!r} cannot have {count} stages; 0 to {MOST_STAGES} can be simulated")
+
+
+def pipelined_loops() -> set[str]:
+    """The names of the pipelined loops of processes, as their headers give them."""
+    from bfpga.vendor.render import library_directory
+
+    headers = (library_directory() / "bfpga" / "processes").rglob("*.hpp")
+    return {name for header in headers for name in re.findall(r'PipelinedLoop \w+\("(\w+)"\)', header.read_text())}
+
+
 class CSimulation:
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
@@ -170,6 +195,7 @@ class CSimulation:
         self._kernel: int | None = create_kernel(self._library)
         self._results: list[KernelResult] = []
         self.seconds: dict[str, float] = {}
+        self._stalled = ""
 
     def disturb(self, seed: int) -> None:
         """From now on the processes of the kernel run in an order drawn by chance, and the streams between them pretend
@@ -196,6 +222,23 @@ class CSimulation:
         self._library.bfpga_hold.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
         for name in names:
             self._library.bfpga_hold(self._kernel, name.encode(), words.get(name, 0))
+
+    def stall(self, seed: int = 0, stages: Mapping[str, int] = MappingProxyType({})) -> None:
+        """From the next start on pipelined loops have stages: a word leaves its process so many iterations later, and
+        while a loop waits nothing of it moves (docs/kernel.md). Nothing of that may change a value or stop a start.
+
+        seed: draws 0 to 40 stages for each loop of each process; 0: none. stages: of loops by name, `Array` or
+        `array.Array` (the process in front), and by `` (nothing) of all others. What was said before is forgotten.
+        DeviceError for a loop that no process has, and for stages beyond 0 to ``MOST_STAGES``.
+        """
+        check_stages(stages)
+        self._library.bfpga_draw_stages.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        self._library.bfpga_set_stages.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
+        self._library.bfpga_draw_stages(self._kernel, seed)
+        said = [f"seed={seed}"] * (seed != 0) + [f"{name}={count}".lstrip("=") for name, count in stages.items()]
+        self._stalled = f" (csim:stalled:{','.join(said)})" if said else ""
+        for name, count in stages.items():
+            self._library.bfpga_set_stages(self._kernel, name.encode(), count)
 
     def count_clocks(self) -> None:
         """From the next start on clocks are counted (``clocks``): each process one iteration of its loop a clock.
@@ -271,7 +314,7 @@ class CSimulation:
             operation_cycles=cycles.ctypes.data,
         )
         if self._library.bfpga_run(self._kernel, ctypes.byref(run)):
-            raise DeviceError(f"C simulation stopped: {run.error.decode(errors='replace')}")
+            raise DeviceError(f"C simulation stopped: {run.error.decode(errors='replace')}{self._stalled}")
         self._check_finished(run)
         stored = output[: run.output_bytes].tobytes()
         return KernelResult(

@@ -25,6 +25,7 @@ from bfpga.verify.orders import order_of
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import with_zeros
+from bfpga.verify.stalled import STALLED, is_stalled, stages_said, stall
 from bfpga.verify.virtual_boards import VirtualBoards
 
 #: Devices a case can be verified against -> the integers of the simulated kernel, which the virtual board has too.
@@ -32,6 +33,7 @@ TARGETS: dict[str, Integers] = {
     "csim": "native",
     "csim:ap_int": "ap_int",
     "csim:exact": "exact",
+    STALLED: "native",
     "virtual": "native",
 }
 #: The compiled layers of the emulator: a target for each instruction set that this machine has.
@@ -120,15 +122,17 @@ def simulation(target: str) -> OpenProgram:
     """Opens programs on a C simulation of their array, or on the emulator with one instruction set.
 
     The processes of a kernel run in an order drawn by chance in half of the programs, their streams pretend to be empty
-    or full: neither may change a bit.
+    or full; those of `csim:stalled` have stages in their pipelines. None of it may change a bit.
     """
     if target.startswith(NATIVE):
         return lambda program: Emulator(program, target.removeprefix(f"{NATIVE}:"), probe=False)
-    integers = TARGETS[target]
+    integers = integers_of(target)
 
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
         kernel.disturb(order_of(program))
+        if is_stalled(target):
+            stall(kernel, program, target)
         return StreamingDevice(program, kernel, target)
 
     return open_program
@@ -177,11 +181,19 @@ def verify_on_all(
 
 def target_names(targets: Sequence[str]) -> list[str]:
     """Every target by its own name; ConfigurationError for one that there is not."""
-    unknown = [target for target in targets if target not in (*TARGETS, NATIVE)]
+    for target in targets:
+        if is_stalled(target):
+            stages_said(target)
+    unknown = [target for target in targets if target not in (*TARGETS, NATIVE) and not is_stalled(target)]
     if unknown:
         known = ", ".join((*TARGETS, NATIVE))
         raise ConfigurationError(f"no device {unknown[0]!r} to verify against; there are {known}")
     return [name for target in targets for name in _instruction_sets(target)]
+
+
+def integers_of(target: str) -> Integers:
+    """Those of the simulated kernel of a target."""
+    return TARGETS[STALLED if is_stalled(target) else target]
 
 
 def _instruction_sets(target: str) -> list[str]:
@@ -205,8 +217,8 @@ def _built(configs: Sequence[SystolicConfig], targets: Sequence[str]) -> Iterato
         def start(number: int) -> list[Any]:
             if number >= len(configs):
                 return []
-            kernels = [TARGETS[target] for target in targets if target in TARGETS]
-            return [pool.submit(build, configs[number], integers, "random", "0" * 64) for integers in kernels]
+            kernels = {integers_of(target) for target in targets if not target.startswith(NATIVE)}
+            return [pool.submit(build, configs[number], integers, "random", "0" * 64) for integers in sorted(kernels)]
 
         waiting = start(0)
         for number, config in enumerate(configs):

@@ -8,11 +8,16 @@ from bfpga.contract.program import LaunchStep, Program
 
 
 def order_of(program: Program) -> int:
-    """The seed of a program's order, 0 for half of all programs: theirs is that of an undisturbed kernel.
+    """The seed of a program's order, 0 for half of all programs: theirs is that of an undisturbed kernel."""
+    drawn = number_of(program)
+    return drawn if drawn & 1 else 0
 
-    It follows from the program alone, so a case that is repeated meets the same order whatever ran before it.
+
+def number_of(program: Program) -> int:
+    """A number of 32 bits as if drawn by chance.
+
+    It follows from the program alone, so a case that is repeated meets the same one whatever ran before it.
     """
     steps = [step for step in program.steps if isinstance(step, LaunchStep)]
     operations = [operation for step in steps for operation in step.operations]
-    drawn = zlib.crc32(b"".join(operation.descriptor.to_words().tobytes() for operation in operations))
-    return drawn if drawn & 1 else 0
+    return zlib.crc32(b"".join(operation.descriptor.to_words().tobytes() for operation in operations))

@@ -1,8 +1,8 @@
 // Waivers of dependences, checked: a `DEPENDENCE` pragma tells a synthesis tool what it cannot see, and nothing in the
 // hardware notices when it is not true. With BFPGA_WAIVER_CHECKS a simulation does.
 //
-// A memory with a waiver has a `Waiver` beside it, which hears of every access; a loop that uses such a memory is
-// counted by a `PipelinedLoop`. An access that the waiver excludes stops the simulation with the memory, the word, the
+// A memory with a waiver has a `Waiver` beside it, which hears of every access; the loop that uses such a memory is a
+// `PipelinedLoop`. An access that the waiver excludes stops the simulation with the memory, the word, the
 // loop, the iterations and the line of the pragma. Otherwise, and in hardware, all of this is nothing.
 //
 //     for a memory:   Memory() {
@@ -10,15 +10,10 @@
 //                         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 //                     }
 //                     mutable Waiver<InterFalse, words> cell_waiver_;
-//     before a loop:  PipelinedLoop loop("Label");
-//     in its body:    loop.iteration();  // the first statement
 #pragma once
-#include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/pipelined_loop.hpp"
 
-#if defined(BFPGA_SIMULATION) && defined(BFPGA_WAIVER_CHECKS)
-#define BFPGA_WAIVERS_CHECKED
-#include <atomic>
-#include <cstdint>
+#ifdef BFPGA_WAIVERS_CHECKED
 #include <cstring>
 #endif
 
@@ -38,61 +33,6 @@ template <int Distance>
 struct InterRawDistance;
 
 #ifdef BFPGA_WAIVERS_CHECKED
-
-// One execution of a loop, the innermost that runs. A moment is the number of the execution and of its iteration.
-class PipelinedLoop {
-   public:
-    explicit PipelinedLoop(const char* name) : name_(name), outer_(running()), now_(begins()) { running() = this; }
-    ~PipelinedLoop() { running() = outer_; }
-    PipelinedLoop(const PipelinedLoop&) = delete;
-    PipelinedLoop& operator=(const PipelinedLoop&) = delete;
-
-    void iteration() { ++now_; }
-
-    const char* name() const { return name_; }
-    int64_t now() const { return now_; }
-    // Iterations since `moment`; negative if it is of another execution.
-    int64_t since(int64_t moment) const { return moment >> bits == now_ >> bits ? now_ - moment : -1; }
-    static int64_t number(int64_t moment) { return moment & ((static_cast<int64_t>(1) << bits) - 1); }
-
-    // The loop of this thread; a kernel that is suspended takes its own with it.
-    static PipelinedLoop*& running() {
-        static thread_local PipelinedLoop* loop = nullptr;
-        return loop;
-    }
-
-   private:
-    static constexpr int bits = 32;  // of the number of an iteration
-
-    // Executions are numbered over all kernels and threads, so no moment is of two of them.
-    static int64_t begins() {
-        static std::atomic<int64_t> executions(0);
-        return (executions.fetch_add(1, std::memory_order_relaxed) + 1) << bits;
-    }
-
-    const char* name_;
-    PipelinedLoop* outer_;
-    int64_t now_;
-};
-
-// A place between two loops that uses such a memory: nothing there overlaps.
-class NoLoop {
-   public:
-    NoLoop() : loop_("between loops") {}
-
-   private:
-    PipelinedLoop loop_;
-};
-
-// The loop of a kernel that is suspended: others run meanwhile.
-class LoopOfKernel {
-   public:
-    LoopOfKernel() : loop_(PipelinedLoop::running()) {}
-    void resume() const { PipelinedLoop::running() = loop_; }
-
-   private:
-    PipelinedLoop* loop_;
-};
 
 // When a word was last written and read.
 struct WordAccess {
@@ -181,25 +121,6 @@ class Waiver {
 };
 
 #else
-
-class PipelinedLoop {
-   public:
-    explicit PipelinedLoop(const char*) {}
-
-    void iteration() {
-#pragma HLS INLINE
-    }
-};
-
-class NoLoop {
-   public:
-    NoLoop() {}
-};
-
-class LoopOfKernel {
-   public:
-    void resume() const {}
-};
 
 template <class Claim, int Words>
 class Waiver {

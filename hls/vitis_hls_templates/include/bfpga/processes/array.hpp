@@ -12,6 +12,7 @@
 //
 // Columns that take taps from their neighbours compute a channel of a word in each row pair; its first row leaves.
 #pragma once
+#include "bfpga/numeric/pipelined_loop.hpp"
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/tap_operands.hpp"
 
@@ -64,12 +65,14 @@ class ArrayProcess {
         // Steps in which the last rows leave the blocks behind the first one.
         uint_t<bit_length(blocks + 1)> tail = blocks + 1;
         bool running = true;
+        PipelinedLoop loop("Array");
     Array:
         while (running) {
 // II=1: an accumulator takes one addition of a finished sum of products; counters one addition or comparison each; all
 // registers between blocks are read before they are written.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
+            loop.iteration();
             send(sums);
             multiply();
             forward_rows();

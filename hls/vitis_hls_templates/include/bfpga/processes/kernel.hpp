@@ -65,7 +65,7 @@ class OutsideSource : public OutsideEnd {
 
 // The sink of the kernel as its process has it.
 template <int Bits, class Sink>
-class OutsideSink : public OutsideEnd {
+class OutsideSink : public OutsideEnd, private WordUnderWay {
    public:
     OutsideSink(const char* name, Sink& sink, ProcessScheduler& scheduler)
         : name_(name), sink_(sink), scheduler_(scheduler) {}
@@ -74,6 +74,28 @@ class OutsideSink : public OutsideEnd {
     void await() override { sink_.await(); }
 
     void write(const bits_t<Bits>& data, bool last) {
+        PipelinedLoop* const loop = scheduler_.keeper();
+        if (loop == nullptr) {
+            send(data, last);
+        } else {
+            under_way_.push_back({data, last});
+            loop->keep(*this);
+        }
+    }
+
+   private:
+    struct Beat {
+        bits_t<Bits> data;
+        bool last;
+    };
+
+    void land() override {
+        const Beat beat = under_way_.front();
+        under_way_.pop_front();
+        send(beat.data, beat.last);
+    }
+
+    void send(const bits_t<Bits>& data, bool last) {
         scheduler_.uses(name_);
         while (!sink_.ready()) {
             starves_ = true;
@@ -84,10 +106,10 @@ class OutsideSink : public OutsideEnd {
         sink_.write(data, last);
     }
 
-   private:
     std::string name_;
     Sink& sink_;
     ProcessScheduler& scheduler_;
+    std::deque<Beat> under_way_;
     bool starves_ = false;
 };
 
@@ -243,6 +265,9 @@ class ProcessKernel {
     // From now on the processes run in an order drawn by chance, streams hold any number of words that suffices, and
     // pretend to be empty or full at times. 0: no longer.
     void disturb(uint64_t seed) { scheduler_.disturb(seed); }
+
+    // From the next start on pipelined loops have stages; see `StagesOfLoops`.
+    StagesOfLoops& stages() { return scheduler_.stages(); }
 
     // From the next start on a stream holds so many words, however many suffice: a test of what does. 0: as designed.
     void hold(const std::string& stream, int words) { held_words_[stream] = words; }

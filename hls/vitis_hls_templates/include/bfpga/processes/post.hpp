@@ -104,13 +104,16 @@ class PostProcess {
     static int32_t fetch(stream<command_t>& commands, Descriptor& d) {
 #pragma HLS INLINE
         int32_t word = 0;
+        PipelinedLoop loop("Words_Fetch");
     Words_Fetch:
         for (int index = 0; index <= PostCommand::words; ++index) {
 // II=1: a word is read a clock; the fields are registers.
 #pragma HLS PIPELINE II=1
+            loop.iteration();
             word = static_cast<int32_t>(commands.read());
             PostCommand::set(d, index, word);
         }
+        loop.ended();
         return word;
     }
 
@@ -159,6 +162,7 @@ class PostProcess {
                 parameter_.next(parameters);
             }
         }
+        loop.ended();
         finish(d, policy);
     }
 

@@ -70,6 +70,7 @@ class ScratchpadProcess {
             advance(loads, results, credits, windows, trace);
             receive(commands);
         } while (running);
+        loop.ended();
         operands.write(to_wire(stop_beat()));
         send(stop_beat(), skip_operands);
         reports.write(static_cast<command_t>(low_bits<32>(work_)));

@@ -106,6 +106,7 @@ class SequencerProcess {
                 loads.write(to_wire(group));
             }
         } while (running_);
+        loop.ended();
         return status(input.checksum(), scratchpad_report, weights_report, post_report, store_report);
     }
 

@@ -98,6 +98,7 @@ class StoreProcess {
                 beat_ = 0;
             }
         } while (running);
+        loop.ended();
         end_beats(sink);
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(output.checksum())));
     }

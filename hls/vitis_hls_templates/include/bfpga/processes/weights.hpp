@@ -546,6 +546,7 @@ class WeightsProcess {
             step(may, filled, came, trace);
             take_command(commands, free);
         } while (running);
+        loop.ended();
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(work_)));
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(input.checksum())));
     }

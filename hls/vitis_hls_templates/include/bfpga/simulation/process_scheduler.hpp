@@ -3,8 +3,8 @@
 // Values do not depend on who runs when, so the order is free: round robin, or drawn by chance to try that very claim.
 //
 // Where waivers are checked, rounds can be clocks: a process uses a stream in the clock of the iteration that it is in,
-// and a process that waits for a stream goes on a clock later. What is not counted are the stages of pipelines: a word
-// is in its stream in the clock of its iteration.
+// and a process that waits for a stream goes on a clock later. What is not counted are the stages of pipelines, unless
+// they are given: a word is in its stream in the clock of its iteration.
 #pragma once
 #include <exception>
 #include <functional>
@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "bfpga/numeric/checks.hpp"
-#include "bfpga/numeric/waivers.hpp"
+#include "bfpga/numeric/pipelined_loop.hpp"
 #include "bfpga/ports/stream.hpp"
 #include "bfpga/simulation/coroutine.hpp"
+#include "bfpga/simulation/stages_of_loops.hpp"
 
 namespace bfpga {
 
@@ -52,6 +53,9 @@ class ProcessScheduler : public StreamWaits {
         random_ = seed;
     }
 
+    // How many stages pipelined loops have from the next start on.
+    StagesOfLoops& stages() { return stages_; }
+
     // From the next start on rounds are clocks; false if the loops of the processes are not counted.
     bool count_clocks(bool counts) {
 #ifdef BFPGA_WAIVERS_CHECKED
@@ -79,6 +83,9 @@ class ProcessScheduler : public StreamWaits {
         failure_ = nullptr;
         idle_rounds_ = 0;
         clock_ = 0;
+        const int most_stages = stages_.most();
+        has_stages_ = most_stages > 0;
+        idle_limit_ = patience_ + turns_a_stage * most_stages;
         for (std::size_t k = 0; k < processes_.size(); ++k) {
             processes_[k]->start(bodies[k]);
         }
@@ -149,7 +156,7 @@ class ProcessScheduler : public StreamWaits {
    private:
     enum class Waits { Nothing, Word, Room, Perhaps, Clock };
 
-    struct Process {
+    struct Process final : LoopStages {
         Process(ProcessScheduler& own, const std::string& text) : scheduler(own), name(text), coroutine(stack_bytes) {}
 
         void start(const Body& work) {
@@ -169,10 +176,14 @@ class ProcessScheduler : public StreamWaits {
             waits = what;
         }
 
+        int stages_of(const char* label) override {
+            return scheduler.has_stages_ ? scheduler.stages_.of(name, label) : 0;
+        }
+
         static void enter(void* self) { static_cast<Process*>(self)->execute(); }
 
         void execute() {
-            NoLoop own;  // the loop that another process is in is not this one's
+            NoLoop own(*this);
             if (scheduler.failure_ != nullptr) {
                 return;
             }
@@ -188,6 +199,7 @@ class ProcessScheduler : public StreamWaits {
         const std::string name;
         Coroutine coroutine;
         const Body* body = nullptr;
+        const PipelinedLoop* loop = nullptr;  // in which it was suspended
         const std::string* stream = nullptr;
         Waits waits = Waits::Nothing;
         // What had moved when the process was suspended or asked a stream last; that stream; those it asked since.
@@ -218,7 +230,7 @@ class ProcessScheduler : public StreamWaits {
                             (process->waits == Waits::Perhaps || process->waits == Waits::Clock));
         }
         idle_rounds_ = transfers_ == before ? idle_rounds_ + 1 : 0;
-        if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? patience_ : 0)) {
+        if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? idle_limit_ : 0)) {
             nothing_moves();
         }
         return left;
@@ -242,6 +254,7 @@ class ProcessScheduler : public StreamWaits {
         Process* self = running_;
         LoopOfKernel loop;
         self->transfers = transfers_;
+        self->loop = loop.loop();
         self->coroutine.suspend();
         self->waits = Waits::Nothing;
         loop.resume();
@@ -271,10 +284,20 @@ class ProcessScheduler : public StreamWaits {
         std::string text;
         for (const std::unique_ptr<Process>& process : processes_) {
             if (process->coroutine.running()) {
-                text += (text.empty() ? "`" : ", `") + process->name + "` " + reason(*process);
+                text += (text.empty() ? "`" : ", `") + process->name + "` " + loop_of(*process) + reason(*process);
             }
         }
         return text;
+    }
+
+    // In which loop it waits, if a pipeline may be why.
+    static std::string loop_of(const Process& process) {
+        const PipelinedLoop* const loop = process.loop;
+        if (loop == nullptr || loop->stages() == 0) {
+            return "";
+        }
+        return "in loop `" + std::string(loop->name()) + "` of " + std::to_string(loop->stages()) + " stages, with " +
+               std::to_string(loop->under_way()) + " words under way, ";
     }
 
     static std::string reason(const Process& process) {
@@ -307,14 +330,18 @@ class ProcessScheduler : public StreamWaits {
     static constexpr std::size_t stack_bytes = std::size_t(1) << 20;
     // Streams that a process asks in one turn of its loop are fewer.
     static constexpr int most_others = 16;
+    // Rounds in which a process that waits for nothing has moved its pipeline on by a stage, in any order.
+    static constexpr int turns_a_stage = 16;
 
     const int patience_;
     std::vector<std::unique_ptr<Process>> processes_;
     std::vector<OutsideEnd*> ends_;
     Process* running_ = nullptr;
     std::exception_ptr failure_;
+    StagesOfLoops stages_;
     uint64_t random_ = 0;
     int idle_rounds_ = 0;
+    int idle_limit_ = 0;
     int64_t clock_ = 0;
 };
 

@@ -124,6 +124,7 @@ class ExchangeSearch {
             candidate.known = weighing && term.last_term;
             weighing = advance(term, partition) && weighing;
         }
+        loop.ended();
         return left;
     }
 

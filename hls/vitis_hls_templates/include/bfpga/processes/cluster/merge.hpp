@@ -80,6 +80,7 @@ class MergeProcess {
                 round_.next(rounds);
             }
         }
+        loop.ended();
         reports.write(held_);
         reports.write(stalls_);
     }

@@ -195,7 +195,7 @@ class PartitionProcess {
         bool counting = true;
         simulation_check(map.rows <= Config::map_lines && map.columns <= Config::map_lines, "a map",
                          "has more lines than the partition counts; rows:", static_cast<int>(map.rows));
-        PipelinedLoop loop("Words");
+        PipelinedLoop loop("Words_Count");
     Words_Count:
         while (counting) {
 // II=1: what is carried is a sum; what a column and a cell had was written before a pause.
@@ -333,7 +333,7 @@ class PartitionProcess {
 #pragma HLS INLINE
         index_t band = 0, piece = 0;
         unit_t turn = 0;
-        PipelinedLoop loop("Limits");
+        PipelinedLoop loop("Limits_Send");
     Limits_Send:
         for (int n = 0; n < units; ++n) {
 // II=1: a unit a clock.

@@ -86,6 +86,7 @@ class UnitProcess {
             reader_.step(takes, pieces);
             table_.step(ends, steps);
         }
+        loop.ended();
         reports.write(issued_);
         reports.write(rounds_);
     }

@@ -40,6 +40,7 @@ class MapSplitter {
                 }
             }
         } while (running);
+        loop.ended();
         Chunk stop;
         stop.fill();
         stop.count = 0;

@@ -1,0 +1,62 @@
+// How many stages the pipelined loops of a kernel have in its simulation: none, so many, or a number drawn by chance.
+//
+// What a synthesis tool makes of a loop is not known before; no number of stages may stop a kernel or change a bit.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace bfpga {
+
+class StagesOfLoops {
+   public:
+    // The most that is drawn; chains of DSP blocks and wide adders come to about twenty.
+    static constexpr int most_drawn = 40;
+
+    // Forgets what was said before; each loop of each process has a number of its own, drawn from `seed`. 0: no stages.
+    void draw(uint64_t seed) {
+        seed_ = seed;
+        said_.clear();
+    }
+
+    // Of a loop: `loop`, `process.loop`, or of all others: an empty name.
+    void set(const std::string& loop, int stages) { said_[loop] = stages; }
+
+    int of(const std::string& process, const std::string& loop) const {
+        const std::string names[] = {process + "." + loop, loop, ""};
+        for (const std::string& name : names) {
+            const std::map<std::string, int>::const_iterator found = said_.find(name);
+            if (found != said_.end()) {
+                return found->second;
+            }
+        }
+        return seed_ == 0 ? 0 : drawn(names[0]);
+    }
+
+    // No loop has more.
+    int most() const {
+        int found = seed_ == 0 ? 0 : most_drawn;
+        for (const std::pair<const std::string, int>& loop : said_) {
+            found = loop.second > found ? loop.second : found;
+        }
+        return found;
+    }
+
+   private:
+    // By the name alone, whichever loops there are beside it (FNV-1a, Fowler, Noll and Vo; the finalizer of
+    // MurmurHash3, Appleby).
+    int drawn(const std::string& name) const {
+        uint64_t hash = 0xcbf29ce484222325u ^ seed_;
+        for (const char letter : name) {
+            hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001b3u;
+        }
+        hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
+        hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
+        return static_cast<int>((hash ^ hash >> 33) % (most_drawn + 1));
+    }
+
+    uint64_t seed_ = 0;
+    std::map<std::string, int> said_;
+};
+
+}  // namespace bfpga
