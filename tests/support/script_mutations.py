@@ -178,6 +178,8 @@ MUTATIONS = [
     Mutation("other clock for HLS", HLS, "-period 8", "-period 10", "clock", "create_clock"),
     Mutation("another share for wires", HLS, "set_clock_uncertainty 27%", "set_clock_uncertainty 12.5%", "clock",
              "set_clock_uncertainty"),
+    Mutation("reset left to the tool", HLS, "config_rtl -reset control\n", "", "missing-command"),
+    Mutation("reset of memories too", HLS, "config_rtl -reset control", "config_rtl -reset state", "missing-command"),
     Mutation("other clock in the processing system", BLOCK, "FREQMHZ {125}", "FREQMHZ {100}", "clock",
              "processing_system7] ps"),
     # Text
@@ -261,6 +263,8 @@ MUTATIONS = [
     Mutation("process of another name in the configuration", "hls_store_config.cfg", "package.ip.name=bfpga_store",
              "package.ip.name=bfpga_post", "config-value", "package.ip.name", TINY),
     # Configuration file
+    Mutation("reset of memories too in the configuration", CONFIG, "syn.rtl.reset=control", "syn.rtl.reset=all",
+             "config-value", "syn.rtl.reset="),
     Mutation("misspelt key", CONFIG, "syn.top=", "syn.topp=", "config-key", "syn.topp="),
     Mutation("key given twice", CONFIG, "flow_target=vivado\n", "flow_target=vivado\nflow_target=vivado\n",
              "config-key"),

@@ -45,6 +45,7 @@ def test_both_flows_of_hls_ask_for_the_same(accelerator: str) -> None:
     assert "set_clock_uncertainty 27%\n" in tcl
     assert f"add_files {{{config['syn.file']}}} -cflags {{{config['syn.cflags']}}}" in tcl
     assert f"set_top {config['syn.top']}\n" in tcl
+    assert f"config_rtl -reset {config['syn.rtl.reset']}\n" in tcl
     assert (config["package.ip.vendor"], config["package.ip.library"]) == (vendor, library)
     assert (config["package.ip.name"], config["package.ip.version"]) == (name, version)
 

@@ -45,6 +45,7 @@ HLS = _TCL | {
     "set_part": Command(1, 1),
     "create_clock": Command(0, 0, (), ("-period", "-name")),
     "set_clock_uncertainty": Command(1, 2),
+    "config_rtl": Command(0, 0, (), ("-reset",)),
     "csynth_design": Command(),
     "export_design": Command(
         0,

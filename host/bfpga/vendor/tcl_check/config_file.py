@@ -28,6 +28,7 @@ def _wanted(design: BlockDesign, ip: KernelIp) -> dict[str, str | None]:
         "clock_uncertainty": f"{wire_percent(design.system.name, ip.part)}%",
         "syn.file": None,
         "syn.top": name,
+        "syn.rtl.reset": "control",
         "syn.cflags": None,
         "syn.csimflags": None,
         "package.ip.vendor": vendor,

@@ -45,6 +45,7 @@ STEPS: Mapping[str, Sequence[Step]] = {
         Step(3, "set_part *"),
         Step(3, "create_clock *"),
         Step(4, "set_clock_uncertainty *"),
+        Step(4, "config_rtl -reset control"),
         Step(6, "csynth_design"),
         Step(7, "export_design -format ip_catalog *"),
         Step(8, "file copy *"),
