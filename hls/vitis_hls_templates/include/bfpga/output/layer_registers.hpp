@@ -16,8 +16,9 @@ template <class Config>
 class LayerRegisters {
    public:
     LayerRegisters() : exponent_(), policy_() {
-// Exponents are in registers (BFP R39).
-#pragma HLS ARRAY_PARTITION variable=exponent_ complete dim=0
+// Exponents are in LUT memory, none in block memory (BFP R39): operations need them one after the other, and so many
+// registers would be selected from wherever one is read.
+#pragma HLS BIND_STORAGE variable=exponent_ type=ram_s2p impl=lutram
 // Policy slots are rows of a LUT memory; the slot of the running operation is copied to registers.
 #pragma HLS AGGREGATE variable=policy_
 #pragma HLS BIND_STORAGE variable=policy_ type=ram_s2p impl=lutram
