@@ -1,4 +1,4 @@
-"""Damaged files of every kind: each is read rightly or refused with one message; benchmarks/robustness.py has more."""
+"""Damaged files of every kind: each is read rightly or refused with one message; benchmarks/robustness has more."""
 
 from __future__ import annotations
 

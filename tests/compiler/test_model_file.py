@@ -10,13 +10,13 @@ import onnx
 import pytest
 from mutations import mutations
 from onnx import external_data_helper
-from small_networks import Network
+from small_networks import Network, refusal
 
 from bfpga.compiler.read import model_file
 from bfpga.compiler.read.network import read_network
 from bfpga.errors import ModelError
 
-MUTANTS = 100  # benchmarks/robustness.py takes thousands
+MUTANTS = 100  # benchmarks/robustness/mutants.py takes thousands
 
 
 def network() -> Network:
@@ -108,15 +108,6 @@ def test_control_characters_of_names_do_not_reach_the_terminal(tmp_path: Path) -
     model.graph.node[0].name = "conv\x1b[2J"
     path.write_bytes(model.SerializeToString())
     assert read_network(path).graph().operators[0].name == "conv\\x1b[2J"
-
-
-def refusal(path: Path) -> str:
-    """What is said of a network; empty for one that can be read."""
-    try:
-        read_network(path).graph()
-    except ModelError as error:
-        return str(error)
-    return ""
 
 
 def test_damaged_networks_are_networks_or_one_error(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.network import read_network
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.emulator import Emulator
+from bfpga.errors import ModelError
 from bfpga.formats.block_format import BlockFormat
 
 #: 16-bit mantissas: results are close enough to float to compare values, not only statistics.
@@ -63,7 +65,8 @@ class Network:
         self.conv(channels, channels, 1, self.add("GlobalAveragePool", image))
         return self.add("Mul", image, self.add(function, **attributes))
 
-    def model(self, *outputs: str, batch: int | str = "N") -> onnx.ModelProto:
+    def model(self, *outputs: str, batch: int | str = "N", inferred: bool = True) -> onnx.ModelProto:
+        """inferred: with the shapes of inner values, of networks that ONNX can infer."""
         graph = helper.make_graph(
             self.nodes,
             "small",
@@ -74,7 +77,8 @@ class Network:
         for value in graph.output:
             value.type.tensor_type.elem_type = TensorProto.FLOAT
         imports = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(name, 1) for name in self.domains)]
-        return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=8))
+        model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+        return onnx.shape_inference.infer_shapes(model) if inferred else model
 
     def samples(self, count: int = 6) -> dict[str, np.ndarray]:
         generator = np.random.default_rng(1)
@@ -181,3 +185,12 @@ def largest_error(network: Network, program: Program, outputs: tuple[str, ...] =
     assert [value.shape for value in found] == [value.shape for value in expected]
     scales = [max(np.abs(e).max(), least) or 1.0 for e in expected]
     return max(float(np.abs(f - e).max() / s) for f, e, s in zip(found, expected, scales, strict=True))
+
+
+def refusal(path: Path) -> str:
+    """What is said of a network; empty for one that can be read."""
+    try:
+        read_network(path).graph()
+    except ModelError as error:
+        return str(error)
+    return ""

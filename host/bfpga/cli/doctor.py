@@ -32,7 +32,7 @@ EXACT = "int trial() { _BitInt(288) wide = 3; return int(wide); }\n"
 VENDOR = "#include <ap_int.h>\nint trial() { return int(ap_int<7>(3)); }\n"
 #: A network of one operator, run.
 _RUN = """
-import onnxruntime
+from bfpga.formats.onnx_runtime import onnxruntime
 from onnx import TensorProto, helper
 value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
 graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "trial", value[:1], value[1:])

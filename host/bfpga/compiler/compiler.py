@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ from bfpga.contract.program import (
     values_read,
 )
 from bfpga.engines.array.tap_reuse import choose_tap_reuse
-from bfpga.errors import ConfigurationError
+from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import Float64Array, IntArray
 from bfpga.program.layout import together
 
@@ -109,11 +110,13 @@ def compile_network(
         say("measure the ranges")
         samples = samples_of(graph, _grouped(calibration, count) if count > 1 else calibration)
         grouping = Grouping(count, _items(calibration)) if count > 1 else None
-        builder.measured = measure(graph, lowered, config, options, samples, grouping)
+        with _named(network.path):
+            builder.measured = measure(graph, lowered, config, options, samples, grouping)
     say("choose formats and pack the weights")
     builder.choose_numbers()
     builder.part_values()
-    builder.add_nodes()
+    with _named(network.path):
+        builder.add_nodes()
     builder.notes += lost_rounding(graph, builder.lowered, builder.array_nodes(), builder.exponents)
     builder.correct_biases()
     inputs = builder.sampled_inputs()
@@ -130,6 +133,15 @@ def compile_network(
         count,
         builder.choices,
     )  # fmt: skip
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Messages about the network's values name its file."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error.__cause__
 
 
 def _check_side_by_side(count: int, calibration: Calibration | None, items: int) -> None:

@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from bfpga.contract.program import HostNode
 from bfpga.devices.host_operators import compile_model
-from bfpga.errors import DataError
+from bfpga.errors import DataError, ProgramError
 from bfpga.scale.threads import stated_threads
 
 HostArray = npt.NDArray[Any]
 HostFunction = Callable[[Mapping[str, HostArray]], dict[str, HostArray]]
+
+#: Operators of a node that a message names.
+SHOWN = 8
 
 
 def onnx_runtime_installed() -> bool:
@@ -45,7 +48,11 @@ def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     """
     if numpy_only or not onnx_runtime_installed():
         return _guarded(node, compile_model(node.model, node.name))
-    session = onnx_session(node.model)
+    try:
+        session = onnx_session(node.model)
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ProgramError(f"{_work(node)} is nothing that ONNX Runtime runs: {reason}") from error
     wanted = [value.name for value in session.get_outputs()]
     needed = [value.name for value in session.get_inputs()]
 
@@ -56,13 +63,18 @@ def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     return _guarded(node, run)
 
 
+def _work(node: HostNode) -> str:
+    """A node and what it computes, as far as a message holds it."""
+    more = ["..."] if len(node.operators) > SHOWN else []
+    return f"{node.name} ({', '.join([*node.operators[:SHOWN], *more])})"
+
+
 def _guarded(node: HostNode, function: HostFunction) -> HostFunction:
     def run(values: Mapping[str, HostArray]) -> dict[str, HostArray]:
         try:
             return function(values)
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            work = ", ".join(node.operators)
-            raise DataError(f"{node.name} ({work}) cannot compute these values: {reason}") from error
+            raise DataError(f"{_work(node)} cannot compute these values: {reason}") from error
 
     return run

@@ -14,13 +14,15 @@ from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, position
 from bfpga.compiler.numbers.tail import Tail, fit_tail
 from bfpga.compiler.numbers.values import Float32Array
 from bfpga.compiler.read.importer import Graph
-from bfpga.errors import DataError
+from bfpga.errors import DataError, ModelError
 from bfpga.formats.block_format import BlockFormat
 
 Floats = npt.NDArray[np.float64]
 #: Magnitudes are counted by their exponent and the first 6 bits after the leading one.
 BIN_SHIFT = 23 - 6
 BINS = 1 << (31 - BIN_SHIFT)
+#: Bits of an infinite magnitude; those of NaN are more.
+INFINITE = 0x7F800000
 #: Bins that are kept of a tensor, down to 2^-32 of its largest value: smaller values become zero at every exponent that
 #: the error search tries, also where channels are stored times factors, and weigh nothing.
 KEPT_BINS = 32 << (23 - BIN_SHIFT)
@@ -165,7 +167,7 @@ class _ChannelCounts:
     """Counts of one tensor, a row for each of its channels or one for all."""
 
     def __init__(self, tensor: ArrayTensor, by_channel: bool, grouping: Grouping) -> None:
-        self.grouping, self.seen = grouping, 0
+        self.name, self.grouping, self.seen = tensor.name, grouping, 0
         layout = grouping.layout(tensor.layout if by_channel else positions((1, tensor.layout.size, 1)))
         self.channels, self.order = layout.shape[1], ChannelOrder(layout)
         #: (elements,): where the row of an element begins.
@@ -184,8 +186,14 @@ class _ChannelCounts:
         if not len(magnitude):
             return
         self.seen += len(magnitude)
+        top = int(magnitude.view(np.int32).max())
+        if top >= INFINITE:
+            raise ModelError(
+                f"value {self.name} is infinite or NaN on the calibration samples: it leaves the range of float32, so "
+                "nothing can be told of its exponent; scale the weights before it, or the samples"
+            )
         self.peaks.append(self.order.apart(magnitude).max(axis=2))
-        self._raise(int(magnitude.view(np.int32).max()) >> BIN_SHIFT)
+        self._raise(top >> BIN_SHIFT)
         for start in range(0, magnitude.shape[1], max(1, CACHED // len(magnitude))):
             part = slice(start, start + max(1, CACHED // len(magnitude)))
             self._count(magnitude[:, part], self.rows[part])

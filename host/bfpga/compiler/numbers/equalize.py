@@ -16,7 +16,7 @@ import numpy.typing as npt
 from bfpga.compiler.lower.layers import PRODUCTS, ArrayTensor, IndexArray, Layer, Lowered
 from bfpga.compiler.numbers.calibrate import ChannelOrder, Grouping
 from bfpga.compiler.numbers.tail import channel_reach
-from bfpga.compiler.numbers.values import Float32Array
+from bfpga.compiler.numbers.values import Float32Array, within_squares
 from bfpga.formats.block_format import BlockFormat
 
 Floats = npt.NDArray[np.float64]
@@ -86,7 +86,9 @@ class ChannelRanges:
             self._peaks[name].append(peaks)
             found = self.found[name]
             found.largest = np.maximum(found.largest, peaks.max(axis=0))
-            found.square += np.square(by_channel).sum(axis=(0, 2), dtype=np.float64) / self._items / by_channel.shape[2]
+            numbers, factor = within_squares(by_channel)
+            squares = np.square(numbers).sum(axis=(0, 2), dtype=np.float64) * factor**2
+            found.square += squares / self._items / by_channel.shape[2]
 
 
 @dataclass

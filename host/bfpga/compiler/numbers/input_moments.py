@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer
 from bfpga.compiler.numbers.shift_weights import Moments
-from bfpga.compiler.numbers.values import Float32Array
+from bfpga.compiler.numbers.values import Float32Array, within_squares
 from bfpga.engines.array.windows import padded, patches
 
 Matrix = npt.NDArray[np.float64]
@@ -54,8 +54,9 @@ class InputMoments:
 
     def add(self, values: Mapping[str, Float32Array]) -> None:
         for layer in self._layers:
-            rows = _by_group(self._looks[layer.name].at(values[layer.inputs[0]]), layer)
-            self._sums[layer.name] += np.matmul(rows.transpose(0, 2, 1), rows)
+            rows, factor = within_squares(_by_group(self._looks[layer.name].at(values[layer.inputs[0]]), layer))
+            products = np.matmul(rows.transpose(0, 2, 1), rows)
+            self._sums[layer.name] += products if factor == 1 else products.astype(np.float64) * factor**2
             self._windows[layer.name] += rows.shape[1]
 
     def moments(self, scales: Mapping[str, Vector]) -> dict[str, Moments]:

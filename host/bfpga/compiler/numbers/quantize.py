@@ -12,7 +12,12 @@ from bfpga.compiler.numbers.parts import terms_of_parts
 from bfpga.compiler.numbers.shift_weights import Moments, compensated_integers, shift_exponents, shift_integers
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.program import ArrayNode, PolicySpec
+from bfpga.errors import ModelError
 from bfpga.formats.arrays import FloatArray, IntArray
+
+#: Binary logarithm of the largest value of a layer's input, where nothing is known of it: at least that is expected, so
+#: that biases stay within the accumulator above weights that are much smaller than they.
+SMALLEST = -8
 
 
 @dataclass
@@ -156,10 +161,12 @@ def quantize_layer(
         return node, ""
     bias = layer.bias
     lowest = None
-    if bias is not None and input_exponent is not None:
+    if bias is not None:
+        expected = input_exponent if input_exponent is not None else SMALLEST - (config.format.mantissa_bits - 1)
         lead = np.frexp(np.where(bias == 0, 2.0**-200, np.abs(bias)))[1] - 1
-        lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - input_exponent
+        lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - expected
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
+    _check_weights(layer.name, weights, config)
     if bias is not None:
         node.bias, node.bias_exponent = quantize_bias(bias, config)
     biases = _biases(node, input_exponent)
@@ -169,6 +176,16 @@ def quantize_layer(
     node.weight_exponents = rows.exponents
     note = f"{layer.name}: {rows.lowered} weight rows use fewer bits to stay inside the accumulator"
     return node, note if rows.lowered else ""
+
+
+def _check_weights(name: str, weights: FloatArray, config: SystolicConfig) -> None:
+    """ModelError for weights that no exponent of the format holds: factors of other operators are in them."""
+    largest, most = np.abs(weights).max(initial=0.0), config.format.mantissa_max * 2.0**config.format.exponent_max
+    if not largest <= most:  # NaN is none of the numbers either
+        raise ModelError(
+            f"layer {name}: with the factors of the operators around it its weights reach {largest:.3g}; the format of "
+            f"the array ends at {most:.3g}: scale the weights of the network"
+        )
 
 
 def scaled_node(layer: Layer, config: SystolicConfig, policy: PolicySpec) -> ArrayNode:

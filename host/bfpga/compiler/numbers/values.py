@@ -91,7 +91,10 @@ def _batches(
     present = {value.name for value in extended.graph.output}
     fetched = [name for name in names if name not in samples]
     extended.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
-    run = session(extended) if fetched else None
+    try:
+        run = session(extended) if fetched else None
+    except Exception as error:
+        raise ModelError(f"ONNX Runtime cannot run this network: {first_line(error)}") from error
     total, start, step = len(next(iter(samples.values()))), 0, 1
     while start < total:
         part = {name: array[start : start + step] for name, array in samples.items()}
@@ -105,6 +108,15 @@ def _batches(
         # The first sample tells how much memory one takes.
         if step == 1:
             step = max(1, CAPTURED_VALUES // max(1, sum(value.size for value in results.values())))
+
+
+def within_squares(values: Float32Array) -> tuple[Float32Array, float]:
+    """Values whose squares float32 holds, and the power of two that they were divided by: 1 for usual ones."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0 or 2.0**-40 < largest < 2.0**40:
+        return values, 1.0
+    power = int(np.frexp(largest)[1])
+    return np.asarray(np.ldexp(values, -power), np.float32), 2.0**power
 
 
 def stored(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,40 @@ COUNTS = ("strides", "dilations", "kernel_shape")
 LARGEST = 1 << 20
 #: Largest magnitude of an axis: tensors have far fewer.
 MOST_AXES = 64
+#: Attributes that may be infinite: bounds that do not bind, and masks.
+ENDLESS = frozenset({("Clip", "min"), ("Clip", "max"), ("Pad", "value"), ("Constant", "value_float"),
+                     ("Constant", "value_floats")})  # fmt: skip
+
+_PADDING = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+_DIRECTIONS = ("forward", "reverse", "bidirectional")
+_REDUCTIONS = ("none", "add", "mul", "max", "min")
+#: Words that attributes may be, by operator and name.
+WORDS: dict[tuple[str, str], tuple[str, ...]] = {
+    **{(operator, "auto_pad"): _PADDING for operator in (*WINDOWS, "ConvInteger", "QLinearConv")},
+    **{(operator, "direction"): _DIRECTIONS for operator in ("RNN", "GRU", "LSTM")},
+    **{(operator, "reduction"): _REDUCTIONS for operator in ("ScatterElements", "ScatterND")},
+    ("Resize", "mode"): ("nearest", "linear", "cubic"),
+    ("Resize", "coordinate_transformation_mode"): (
+        "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+        "tf_half_pixel_for_nn", "tf_crop_and_resize",
+    ),
+    ("Resize", "nearest_mode"): ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    ("Resize", "keep_aspect_ratio_policy"): ("stretch", "not_larger", "not_smaller"),
+    ("Upsample", "mode"): ("nearest", "linear", "bilinear"),
+    ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
+    ("DepthToSpace", "mode"): ("DCR", "CRD"),
+    ("GridSample", "mode"): ("linear", "bilinear", "nearest", "cubic", "bicubic"),
+    ("GridSample", "padding_mode"): ("zeros", "border", "reflection"),
+    ("RoiAlign", "mode"): ("avg", "max"),
+    ("RoiAlign", "coordinate_transformation_mode"): ("half_pixel", "output_half_pixel"),
+    ("Gelu", "approximate"): ("none", "tanh"),
+    ("BitShift", "direction"): ("LEFT", "RIGHT"),
+}  # fmt: skip
+#: Functions of recurrent cells, whatever their capitals.
+ACTIVATIONS = (
+    "Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu", "Softsign",
+    "Softplus",
+)  # fmt: skip
 
 
 def check_attributes(model: ModelProto, path: object) -> None:
@@ -30,6 +65,7 @@ def check_attributes(model: ModelProto, path: object) -> None:
 
 def _problems(node: NodeProto) -> Iterator[str]:
     for item in node.attribute:
+        yield from (*_number_problems(node, item), *_word_problems(node, item))
         values = _integers(helper.get_attribute_value(item)) if item.type in _NUMBERS else []
         if item.name in ("axis", "axes"):
             yield from (
@@ -37,6 +73,25 @@ def _problems(node: NodeProto) -> Iterator[str]:
             )
         elif node.op_type in WINDOWS:
             yield from _window_problems(item.name, values)
+
+
+def _number_problems(node: NodeProto, item: AttributeProto) -> Iterator[str]:
+    for value in [item.f] if item.type == AttributeProto.FLOAT else item.floats:
+        if math.isnan(value) or (math.isinf(value) and (node.op_type, item.name) not in ENDLESS):
+            yield f"{item.name} is {value}; must be a finite number"
+
+
+def _word_problems(node: NodeProto, item: AttributeProto) -> Iterator[str]:
+    """Words that the operator does not know; bytes that are no text at all."""
+    known = ACTIVATIONS if item.name == "activations" else WORDS.get((node.op_type, item.name))
+    lowered = {word.lower() for word in ACTIVATIONS}
+    for data in [item.s] if item.type == AttributeProto.STRING else item.strings:
+        word = data.decode(errors="replace")
+        fits = word.lower() in lowered if item.name == "activations" else known is None or word in known
+        if not fits and known is not None and node.domain in ("", "ai.onnx"):
+            yield f"{item.name} is {printable(word[:40])!r}; must be one of {', '.join(known)}"
+        elif known is None and "\ufffd" in word:
+            yield f"{item.name} holds bytes that are no UTF-8 text"
 
 
 _NUMBERS = (AttributeProto.INT, AttributeProto.INTS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, MutableSequence
+from itertools import count
 from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
@@ -29,6 +31,20 @@ def without_constant_inputs(model: ModelProto) -> ModelProto:
     result = copied(model)
     del result.graph.input[:]
     result.graph.input.extend(fed)
+    return result
+
+
+def with_own_names(model: ModelProto) -> ModelProto:
+    """The model whose nodes have names of their own, which ONNX Runtime wants; itself if they have already."""
+    names = Counter(node.name for node in model.graph.node if node.name)
+    if all(uses == 1 for uses in names.values()):
+        return model
+    result, used = copied(model), set(names)
+    for node in result.graph.node:
+        if names[node.name] > 1:
+            names[node.name] -= 1
+            node.name = next(name for number in count(2) if (name := f"{node.name}_{number}") not in used)
+            used.add(node.name)
     return result
 
 

@@ -24,17 +24,22 @@ from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling
 from bfpga.compiler.read.channels_first import SUFFIX, channels_first
 from bfpga.compiler.read.float_types import in_float32
-from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, without_constant_inputs
+from bfpga.compiler.read.functions import check_functions
+from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, with_own_names, without_constant_inputs
 from bfpga.compiler.read.grids import Grids, rounded
 from bfpga.compiler.read.late_averages import LateAverages
 from bfpga.compiler.read.model_file import first_line, read_model
-from bfpga.compiler.read.opsets import check_opset, supported_opset
+from bfpga.compiler.read.operands import Operands, problems
+from bfpga.compiler.read.opsets import STANDARD, check_opset, opset_of, supported_opset
+from bfpga.compiler.read.plain import is_plain
 from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
+from bfpga.compiler.read.ranks import check_ranks, constants_of, ranks_of
 from bfpga.compiler.read.separable_averages import separated_averages
 from bfpga.compiler.read.shapes import inferred_shapes, inferred_values
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.compiler.read.sizes import InputShapes, check_shape, with_sizes
+from bfpga.compiler.read.trial import try_reading
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.formats.files import printable
 
@@ -95,19 +100,27 @@ class Graph:
         return value in self.grids and self.grids[value].rounds
 
 
-def checked_model(path: str | Path, shapes: InputShapes | None = None) -> FloatNetworkForm:
+def checked_model(path: str | Path, shapes: InputShapes | None = None, tried: bool = False) -> FloatNetworkForm:
     """Read and check an ONNX file, external weights included, and bring it into the one form that all others read.
 
     shapes: of inputs, batch first, where the file leaves sizes open. Whatever the file holds (any opset, half
-    precision, integer inputs, quantizers), the model is float32 of a known opset; see the passes of this room.
+    precision, integer inputs, quantizers), the model is float32 of a known opset; see the passes of this room. tried:
+    this is a process that reads on trial, which all files go through first that could end it.
     Raises ModelError for files that are not ONNX or truncated, opsets that the installed onnx does not know, unknown
     operator domains, missing external data, sizes that stay open (but the batch), NaN or infinite weights.
     """
     with _one_error(path):
         model = read_model(Path(path))
         check_attributes(model, path)
+        check_opset(model, path)
+        check_functions(model, path)
+        constants = constants_of(model)
+        ranks = ranks_of(model, constants)
+        check_ranks(model, ranks, path)
+        if not tried and not is_plain(model, ranks, constants):
+            try_reading(path, shapes or {})
         _check_header(model, path)
-        model = with_sizes(without_constant_inputs(model), shapes or {}, path)
+        model = with_sizes(with_own_names(without_constant_inputs(model)), shapes or {}, path)
         _check_borders(model, path)
         model = float_inputs(in_float32(supported_opset(model, path)), path)
         form = in_float(model, path)
@@ -139,8 +152,10 @@ def _one_error(path: str | Path) -> Iterator[None]:
     """Libraries of ONNX raise whatever a damaged model makes them stumble over; it becomes a ModelError."""
     try:
         yield
-    except BfpgaError:
-        raise
+    except BfpgaError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise ModelError(f"{path}: {error}") from None
     except Exception as error:
         raise ModelError(f"{path}: not a network that can be read: {first_line(error)}") from error
 
@@ -167,7 +182,6 @@ def _simplified(
 
 
 def _check_header(model: ModelProto, path: str | Path) -> None:
-    check_opset(model, path)
     functions = {(function.domain, function.name) for function in model.functions}
     for node in model.graph.node:
         if node.domain not in DOMAINS and (node.domain, node.op_type) not in functions:
@@ -277,20 +291,16 @@ def rebuilt(graph: Graph, model: ModelProto) -> Graph:
 
 
 def _check_operator(graph: Graph, operator: Operator, path: str) -> None:
-    """What the inference of shapes lets pass: results without elements, weights of other channels than the input's."""
+    """What the inference of shapes lets pass: results without elements, operands of wrong shapes and types."""
     for name in operator.outputs:
         if 0 in graph.shapes.get(name, ()):
             shape = graph.shapes[name]
             raise ModelError(f"{path}: {operator.type} {operator.name} gives no values, its shape is {shape}")
-    if operator.type != "Conv" or operator.inputs[0] not in graph.shapes:
+    if operator.proto.domain not in STANDARD:
         return
-    weights, channels = graph.constants.get(operator.inputs[1]), graph.shapes[operator.inputs[0]][0]
-    if weights is not None and weights.shape[1] * operator.attributes.get("group", 1) != channels:
-        wanted = weights.shape[1] * operator.attributes.get("group", 1)
-        raise ModelError(
-            f"{path}: shapes do not fit together: Conv {operator.name} has weights for {wanted} channels, its input "
-            f"has {channels}"
-        )
+    operands = Operands(operator.proto, graph.shapes, graph.constants, graph.types)
+    for problem in problems(operands, opset_of(graph.model)):
+        raise ModelError(f"{path}: shapes do not fit together: {operator.type} {operator.name}: {problem}")
 
 
 def _check_window(graph: Graph, operator: Operator, path: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import logging
 from collections.abc import Collection
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, numpy_helper
 
+from bfpga.compiler.read.ranks import KEEPING
+from bfpga.errors import ModelError
+from bfpga.formats.files import printable
 from bfpga.formats.onnx_runtime import onnxruntime
 
 #: Largest relative difference that rounding may cause between a model and its simplified form.
@@ -24,6 +28,8 @@ COMPUTING = frozenset({
     "Sigmoid", "Softmax", "Sub", "Tanh",
 })  # fmt: skip
 RESHAPING = frozenset({"Flatten", "Reshape"})
+#: Elements of the largest constant that is computed.
+LARGEST_CONSTANT = 1 << 26
 
 
 def session(model: ModelProto | bytes) -> onnxruntime.InferenceSession:
@@ -50,16 +56,17 @@ def simplify(model: ModelProto, batch: int, kept: Collection[str] = ()) -> Model
     onnxslim does it; its result is used only if ONNX Runtime computes the same outputs with it, otherwise constants are
     folded here operator by operator. It is not asked where it finds nothing: that takes longer than all else here.
     """
+    folded = fold_constants(model)  # first, within its limits: onnxslim has none
     if _is_plain(model):
-        return fold_constants(model)
+        return folded
     try:
-        slim = _slim(model)
+        slim = _slim(folded)
         onnx.checker.check_model(slim)
         if _same_interface(model, slim) and _gives(slim, kept) and _same_outputs(model, slim, batch):
             return fold_constants(slim)
     except Exception as error:
         logging.getLogger(__name__).debug("onnxslim does not take this network: %s", error)
-    return fold_constants(model)
+    return folded
 
 
 def _gives(model: ModelProto, names: Collection[str]) -> bool:
@@ -146,6 +153,8 @@ def _evaluate(
     feed = {name: constants[name] for name in node.input if name}
     names = [name for name in node.output if name]
     single = _single(node, list(feed), names, model)
+    if node.op_type not in KEEPING:
+        _check_size(node, single, feed)
     for run in (_by_reference, _by_runtime):
         try:
             results = run(single, feed)
@@ -154,6 +163,22 @@ def _evaluate(
         if all(isinstance(value, np.ndarray | np.generic) for value in results):
             return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
     return None
+
+
+def _check_size(node: onnx.NodeProto, single: ModelProto, feed: dict[str, npt.NDArray[Any]]) -> None:
+    """ModelError for a constant that no memory holds, before it is computed."""
+    model = ModelProto()
+    model.CopyFrom(single)
+    del model.graph.input[:]
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in feed.items())
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    for value in inferred.graph.output:
+        size = prod(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        if size > LARGEST_CONSTANT or any(dim.dim_value < 0 for dim in value.type.tensor_type.shape.dim):
+            name = printable(node.name) or node.op_type
+            raise ModelError(
+                f"{node.op_type} {name} gives a constant of {size:,} elements; {LARGEST_CONSTANT:,} are possible"
+            )
 
 
 def _single(node: onnx.NodeProto, inputs: list[str], outputs: list[str], model: ModelProto) -> ModelProto:
@@ -224,7 +249,7 @@ def rewrite_reshapes(model: ModelProto, batches: tuple[int, int], fixed: int = 0
     except Exception:
         return model
     for node, (shape, before, after), (second, _, _) in zip(targets, *values, strict=True):
-        first_varies = after[0] == before[0] == batches[0] and len(shape) == len(second)
+        first_varies = after[:1] == before[:1] == batches[:1] and len(shape) == len(second)
         if not first_varies or list(shape[1:]) != list(second[1:]):
             continue
         name = f"{node.output[0]}_target"
