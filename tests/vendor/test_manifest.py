@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
@@ -103,7 +104,8 @@ MANIFESTS = st.builds(
     board=st.builds(BoardEntry, NAMES, TEXTS, TEXTS, TEXTS, st.sampled_from(["zynq7", "zynqmp"])),
     clock=st.builds(ClockEntry, MEGAHERTZ, MEGAHERTZ),
     systolic=st.builds(
-        SystolicConfig, FORMATS, COUNTS, COUNTS, COUNTS, functions=st.lists(NAMES, max_size=3).map(tuple)
+        SystolicConfig, FORMATS, st.integers(1, 128), st.sampled_from([2, 8, 64]), accumulator_bits=st.just(58),
+        functions=st.sets(st.sampled_from(FUNCTION_NAMES[1:]), max_size=3).map(lambda names: ("none", *sorted(names))),
     ),
     layout=st.dictionaries(TEXTS, st.lists(NAMES) | st.dictionaries(TEXTS, TEXTS | st.integers())),
     cells=st.dictionaries(NAMES, st.builds(CellEntry, TEXTS, st.integers(0, (1 << 64) - 1), COUNTS), max_size=3),

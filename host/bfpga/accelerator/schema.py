@@ -12,10 +12,11 @@ from pydantic import Field
 from bfpga.accelerator.sections import Section
 from bfpga.contract.configuration import Dsp, Multiplier, SkipSource, UltraRam
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
+from bfpga.contract.names import NAME_PATTERN
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.formats.block_format import LogMode, Rounding, Saturation
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$", max_length=48)]
 if TYPE_CHECKING:
     FunctionName: TypeAlias = str
 else:

@@ -9,10 +9,11 @@ from bfpga.accelerator.boards import Board, load_boards
 from bfpga.accelerator.constraints import board_findings
 from bfpga.accelerator.loader import Accelerator, digest
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.names import DIGEST_DIGITS
 
 
 def accelerator_around(
-    config: SystolicConfig, name: str = "unnamed", digest: str = "digest", clock_mhz: float = 100.0
+    config: SystolicConfig, name: str = "unnamed", digest: str = "0" * DIGEST_DIGITS, clock_mhz: float = 100.0
 ) -> Accelerator:
     """An accelerator with these numbers that no file describes, on the first board with DSP blocks of its kind.
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from bfpga.contract.functions import USUAL_FUNCTIONS
+from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.formats.block_format import BlockFormat, container_bits
+from bfpga.formats.checked_fields import Among, Between, check_fields
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
 #: What every kernel computes layers with: its name in accelerator files, results and reports.
@@ -39,43 +40,52 @@ MERGE_DISTANCE = SUM_DISTANCE + 1
 WINDOW_CLOCKS = 4
 WINDOW_DISTANCE = 2
 
+#: Ranges of the fields below: what a kernel or a model can have at all. An accelerator file allows less.
+Bits: TypeAlias = Annotated[int, Between(1, 64)]
+StreamBits: TypeAlias = Annotated[int, Among((32, 64, 128, 256, 512))]
+Words: TypeAlias = Annotated[int, Between(1, 65536)]
+Width: TypeAlias = Annotated[int, Between(1, 256)]
+WidthOrNone: TypeAlias = Annotated[int, Between(0, 256)]
+Slots: TypeAlias = Annotated[int, Between(1, 1024)]
+
 
 @dataclass(frozen=True)
 class SystolicConfig:
     """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6).
 
+    ConfigurationError for a field of another type or out of its range: what is rendered from it stands in C++.
     Memories: ``banks`` activation memories of ``activation_words`` words of ``lanes`` mantissas; a weight memory of
     ``weight_words`` words of rows x lanes mantissas; ``parameter_rows`` rows of bias and row exponent.
     """
 
     format: BlockFormat = field(default_factory=BlockFormat)
-    columns: int = 12
-    rows: int = 16
-    lanes: int = 2
+    columns: Width = 12
+    rows: Width = 16
+    lanes: Annotated[int, Among((1, 2, 4))] = 2
     multiplier: Multiplier = "dsp"
     dsp: Dsp = "DSP48E1"
-    accumulator_bits: int = 32
-    bias_bits: int = 18
-    activation_words: int = 4096
-    weight_words: int = 4096
-    parameter_rows: int = 2048
-    stream_bits: int = 64
-    weight_stream_bits: int = 64
-    functions: tuple[str, ...] = USUAL_FUNCTIONS
-    tensor_slots: int = 64
-    policy_slots: int = 64
+    accumulator_bits: Bits = 32
+    bias_bits: Bits = 18
+    activation_words: Words = 4096
+    weight_words: Words = 4096
+    parameter_rows: Words = 2048
+    stream_bits: StreamBits = 64
+    weight_stream_bits: StreamBits = 64
+    functions: tuple[Annotated[str, Among(FUNCTION_NAMES)], ...] = USUAL_FUNCTIONS
+    tensor_slots: Slots = 64
+    policy_slots: Slots = 64
     #: The last columns multiply by shifts, beside columns of DSP blocks (0: all columns have ``multiplier``).
-    shift_columns: int = 0
+    shift_columns: WidthOrNone = 0
     #: Words of the shift units; None for an array without them.
     shift: ShiftFormat | None = None
     #: Bins of the collector that finds exponents by other rules than the lead; 0: there is none (FP 2.3).
-    position_bins: int = 0
+    position_bins: WidthOrNone = 0
     #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
-    wide_words: int = 0
+    wide_words: Annotated[int, Between(0, 65536)] = 0
     #: Whether accumulators may be kept as words of the activation memory, and so in the host's memory (FP R24).
     wide_memory: bool = False
     #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
-    hop_columns: int = 0
+    hop_columns: WidthOrNone = 0
     #: Groups of a skip array, in the place of the systolic array; 0: none. It computes ``skip_halves`` groups of
     #: ``columns`` pixels at a time and holds chunks of ``skip_chunk`` channels of windows.
     #: Source weights (processes/skip_array.hpp): it multiplies by stored weights that are not zero, for ``rows`` output
@@ -83,12 +93,12 @@ class SystolicConfig:
     #: Source activations (processes/sparse_array.hpp): each of ``skip_halves`` x ``columns`` groups multiplies by the
     #: activations of its pixel that are not zero, of which ``skip_queue`` words wait, for ``rows`` output channels at a
     #: time. The weights of a chunk stay for ``skip_passes`` passes.
-    skip_groups: int = 0
+    skip_groups: WidthOrNone = 0
     skip_source: SkipSource = "weights"
-    skip_halves: int = 2
-    skip_chunk: int = 256
-    skip_queue: int = 32
-    skip_passes: int = 16
+    skip_halves: Width = 2
+    skip_chunk: Width = 256
+    skip_queue: Words = 32
+    skip_passes: Words = 16
     #: Beside a skip array of source activations: a systolic array of the same columns, rows and lanes, which multiplies
     #: by the same weight words. Each GEMM says which of the two computes it (flag SKIP_ARRAY).
     dense_beside: bool = False
@@ -102,30 +112,33 @@ class SystolicConfig:
     #: of A all cells of a block of the map by one weight; those of the others have ``cluster_products`` lanes: B for
     #: values of a block and one weight, C and D for half as many values and two weights. Pieces share no cell
     #: (overlap_add), or each owns outputs and has the cells that these need (halo).
-    cluster_rows: int = 0
-    cluster_columns: int = 0
-    cluster_kernel: int = 3
-    cluster_words: int = 64
-    cluster_queue: int = 64
-    cluster_lines: int = 64
-    cluster_blocks: int = 512
-    cluster_threshold: int = 3
-    cluster_moves: int = 256
+    cluster_rows: WidthOrNone = 0
+    cluster_columns: WidthOrNone = 0
+    cluster_kernel: WidthOrNone = 3
+    cluster_words: Words = 64
+    cluster_queue: Words = 64
+    cluster_lines: Words = 64
+    cluster_blocks: Words = 512
+    cluster_threshold: Annotated[int, Between(0, 100)] = 3
+    cluster_moves: Annotated[int, Between(0, 1023)] = 256
     cluster_variant: ClusterVariant = "E"
     cluster_form: ClusterForm = "overlap_add"
-    cluster_products: int = 4
+    cluster_products: WidthOrNone = 4
     #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the
     #: sums of a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose
     #: piece is the map: each weight that is not zero meets all cells of it.
-    tile_rows: int = 0
-    tile_columns: int = 0
-    tile_parallel: int = 0
+    tile_rows: WidthOrNone = 0
+    tile_columns: WidthOrNone = 0
+    tile_parallel: WidthOrNone = 0
     #: Memories of UltraRAM, which some devices have beside their block memories.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none.
-    count_registers: int = 0
+    count_registers: WidthOrNone = 0
     #: Whether tensors may cross the streams without their zeros (processes/maps): each as its descriptor says.
     compressed_maps: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, "kernel configuration")
 
     @cached_property
     def banks(self) -> int:

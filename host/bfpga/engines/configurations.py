@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array.constraints import findings
+from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.formats.checked_fields import shown
 from bfpga.formats.shift_format import ShiftFormat
 
 
@@ -15,11 +20,51 @@ def config_to_dict(config: SystolicConfig) -> dict[str, Any]:
     return asdict(config)
 
 
-def config_from_dict(values: dict[str, Any]) -> SystolicConfig:
-    """The inverse of ``config_to_dict``; KeyError, TypeError or ValueError for values that are no configuration."""
-    values = dict(values)
-    values["format"] = BlockFormat(**values["format"])
-    values.update({name: tuple(values[name]) for name in ("functions", "ultra_ram")})
-    if values.get("shift") is not None:
-        values["shift"] = ShiftFormat.from_dict(values["shift"])
-    return SystolicConfig(**values)
+def config_from_dict(values: object) -> SystolicConfig:
+    """The inverse of ``config_to_dict``.
+
+    ConfigurationError that names the key for anything that is no configuration of a kernel that can be built.
+    """
+    config = SystolicConfig(**dict(_arguments(_section(SystolicConfig, values, "kernel configuration"))))
+    check_config(config)
+    return config
+
+
+def check_config(config: SystolicConfig) -> None:
+    """ConfigurationError for the first number of a kernel that does not go with the others."""
+    needs_shift = config.multiplier == "shift" or config.shift_columns > 0
+    if needs_shift != (config.shift is not None):
+        text = "is missing; shift units have words" if needs_shift else "is given; the array has no shift units"
+        raise ConfigurationError(f"kernel configuration: shift {text}")
+    if config.shift_columns >= config.columns:
+        text = f"is {config.shift_columns}; must be less than columns = {config.columns}, which counts all"
+        raise ConfigurationError(f"kernel configuration: shift_columns {text}")
+    for finding in findings(config):
+        raise ConfigurationError(f"kernel configuration: {finding.key} {finding.text}")
+
+
+def _arguments(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of a configuration: sections as their dataclasses, lists as tuples."""
+    for name, value in values.items():
+        if name == "format":
+            yield name, BlockFormat(**_section(BlockFormat, value, "number format"))
+        elif name == "shift" and value is not None:
+            yield name, ShiftFormat(**_section(ShiftFormat, value, "shift format"))
+        else:
+            yield name, tuple(value) if isinstance(value, list) else value
+
+
+def _section(kind: type, values: object, what: str) -> dict[str, Any]:
+    """The keys of a section, which are all fields of its dataclass."""
+    if not isinstance(values, dict):
+        raise ConfigurationError(f"{what} is {shown(values)}; must be a section with the keys of {kind.__name__}")
+    known = [item.name for item in fields(kind)]
+    for key in values:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise ConfigurationError(f"{what}: {shown(key)} is unknown{hint}")
+    for key in known:
+        if key not in values:
+            raise ConfigurationError(f"{what}: {key} is missing")
+    return values

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Literal
+from typing import Annotated, Literal
+
+from bfpga.formats.checked_fields import Between, check_fields
 
 Rounding = Literal["trunc", "tozero", "half_up", "half_away", "rne"]
 Saturation = Literal["sym", "full", "wrap"]
@@ -21,13 +23,19 @@ def container_bits(bits: int) -> int:
 
 @dataclass(frozen=True)
 class BlockFormat:
-    """A block floating point format: value = mantissa * 2**exponent (BFP 2.1, 2.2)."""
+    """A block floating point format: value = mantissa * 2**exponent (BFP 2.1, 2.2).
 
-    mantissa_bits: int = 8
-    exponent_bits: int = 8
+    ConfigurationError for a field of another type or out of its range.
+    """
+
+    mantissa_bits: Annotated[int, Between(2, 64)] = 8
+    exponent_bits: Annotated[int, Between(2, 32)] = 8
     rounding: Rounding = "rne"
     saturation: Saturation = "sym"
     log: LogMode = "floor"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "number format")
 
     @property
     def exponent_min(self) -> int:

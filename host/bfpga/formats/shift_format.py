@@ -39,7 +39,7 @@ def _check_range(name: str, value: object, low: int, high: int) -> None:
 
 
 def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    if value not in choices:
+    if not any(type(value) is type(choice) and value == choice for choice in choices):  # true is not 1
         names = ", ".join(str(choice) for choice in choices)
         raise ConfigurationError(f"shift format: {name} is {value!r}, it must be one of {names}")
 

@@ -24,9 +24,10 @@ from bfpga.contract import program as shapes
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
 from bfpga.contract.layout import layout, layout_mismatch
+from bfpga.contract.names import check_digest, check_name
 from bfpga.contract.program import Program
 from bfpga.engines.configurations import config_from_dict, config_to_dict
-from bfpga.errors import ProgramError
+from bfpga.errors import ConfigurationError, ProgramError
 from bfpga.formats.archive import UNREADABLE, OversizeError, memory_limit, opened, read_array, read_member
 from bfpga.formats.files import replace_file
 from bfpga.program.limits import check_limits
@@ -110,12 +111,16 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
         )
     try:
         program = _object(Program, header["program"], blobs)
+    except ConfigurationError as error:
+        raise ProgramError(f"{path}: {error}; compile the network again") from None
     except (*UNREADABLE, LookupError, AttributeError):
         raise ProgramError(f"{path}: the program file is damaged; make it again with `bfpga compile`") from None
     assert isinstance(program, Program)
     try:
+        check_name(program.accelerator, "accelerator")
+        check_digest(program.digest, "digest")
         check_limits(program)
-    except ProgramError as error:
+    except (ConfigurationError, ProgramError) as error:
         raise ProgramError(f"{path}: {error}") from None
     if digest is not None and program.digest != digest:
         raise ProgramError(

@@ -19,6 +19,7 @@ from bfpga.accelerator.clocks import wire_percent
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import BlockDesign, Cell, Segment
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
+from bfpga.vendor.source_text import braced, own, prose, source_environment
 
 #: Stages that a script of its own runs.
 STAGES = ("hls", "block_design", "synthesis", "implementation")
@@ -151,14 +152,7 @@ def _rendered(name: str, context: dict[str, Any]) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("vitis_hls_templates", "tcl"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-    )
+    environment = source_environment("tcl", trim_blocks=True, lstrip_blocks=True)
     environment.filters["unbraced"] = lambda text: text.removeprefix("{").removesuffix("}")
     return environment
 
@@ -176,11 +170,6 @@ def _word(text: str, what: str) -> str:
     return text
 
 
-def _prose(text: str) -> str:
-    """Free text without the characters that Tcl would read."""
-    return re.sub(r"[\\{}\[\]$\"\n]", " ", text)
-
-
 def _braced(path: Path) -> str:
     """An absolute path as a literal of Tcl.
 
@@ -192,7 +181,7 @@ def _braced(path: Path) -> str:
         raise ConfigurationError(
             f"the path {text!r} cannot be given to the vendor's tools: use letters of ASCII, digits and `. _ - + @ ~`"
         )
-    return f"{{{text}}}"
+    return braced(text)
 
 
 def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: ScriptOptions) -> dict[str, Any]:
@@ -201,7 +190,7 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
     return {
         "name": accelerator.name,
         "digest": accelerator.digest[:12],
-        "part": f"{{{part}}}",
+        "part": braced(part),
         "part_text": part,
         "period_ns": f"{design.clock.period_ns:g}",
         "system": design.system.name,
@@ -236,7 +225,7 @@ def _reports(paths: ScriptPaths) -> dict[str, str]:
 
 def _kernel(ip: KernelIp, paths: ScriptPaths) -> dict[str, str]:
     vendor, library, name, version = ip.vlnv.split(":")
-    missing = f"{{the IP {ip.vlnv} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
+    missing = braced(f"the IP {ip.vlnv} is not in {paths.ip_repository.absolute()}: run C synthesis first")
     return {
         "vlnv": ip.vlnv,
         "vendor": vendor,
@@ -269,7 +258,7 @@ def _hls(ip: KernelIp, paths: ScriptPaths) -> dict[str, Any]:
         "project": paths.hls_project(ip).name,
         "solution": HLS_SOLUTION,
         "sources": [_braced(sources / ip.source)],
-        "flags": f"{{-std=c++14 -I{sources / 'include'} -I{sources / 'src'}}}",
+        "flags": braced(f"-std=c++14 -I{sources / 'include'} -I{sources / 'src'}"),
         "packaged": _braced(solution / "impl" / "ip"),
         "report": _braced(solution / "syn" / "report" / CSYNTH_REPORT),
     }
@@ -289,25 +278,25 @@ def _project(paths: ScriptPaths) -> dict[str, str]:
         "synthesis_log": str(runs / "synth_1" / "runme.log"),
         "implementation_log": str(runs / "impl_1" / "runme.log"),
         "bitstream": _braced(runs / "impl_1" / f"{VIVADO_DESIGN}_wrapper.bit"),
-        "handoffs": " ".join(_braced(path) for path in handoffs),
+        "handoffs": own(" ".join(_braced(path) for path in handoffs)),
     }
 
 
 def _board(board: Board, repository: Path | None) -> dict[str, str | None]:
     """The board files: any version will do, the newest is taken. A message for when there are none."""
     pattern = f"{_word(board.board_part, f'board_part of the board {board.name}').rpartition(':')[0]}:*"
-    title = _prose(board.title)
+    title = prose(board.title)
     remedy = (
         "install them in Vivado (Tools, Vivado Store, Boards), or get them from "
-        f"{_prose(board.board_files_source) or 'the maker of the board'} and put their folder into "
+        f"{prose(board.board_files_source) or 'the maker of the board'} and put their folder into "
         "data/boards/board_files of Vivado"
     )
     if board.board_files_in_vivado:
         remedy = f"Vivado brings them along when the device {board.part} is installed: add it with the installer"
     return {
         "title": title,
-        "pattern": f"{{{pattern}}}",
-        "missing": f"{{the board files of {title}, {pattern}, are not installed: {remedy}}}",
+        "pattern": braced(pattern),
+        "missing": braced(f"the board files of {title}, {pattern}, are not installed: {remedy}"),
         "repository": None if repository is None else _braced(repository),
     }
 
@@ -332,8 +321,8 @@ def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
     own = {ip.vlnv for ip in kernel_ips(design.accelerator.systolic)}
     automation = None
     if cell is _processing_system(design):
-        automation = {"rule": design.system.automation, "config": f"{{{design.system.automation_config}}}"}
-    parameters = [{"name": name, "value": f"{{{value}}}"} for name, value in cell.parameters.items()]
+        automation = {"rule": design.system.automation, "config": braced(design.system.automation_config)}
+    parameters = [{"name": name, "value": braced(value)} for name, value in cell.parameters.items()]
     return {
         "name": cell.name,
         "ip": cell.ip,
@@ -352,7 +341,7 @@ def _modules(design: BlockDesign, paths: ScriptPaths) -> list[dict[str, str]]:
         {
             "name": name,
             "file": _braced(paths.verilog),
-            "missing": f"{{Vivado finds no module {name} in {paths.verilog.absolute()}}}",
+            "missing": braced(f"Vivado finds no module {name} in {paths.verilog.absolute()}"),
         }
         for name in names
     ]

@@ -21,6 +21,7 @@ from bfpga.contract.registers import (
     Control,
     offset_of,
 )
+from bfpga.vendor.source_text import own
 
 #: Interface that watches the kernel's control port; those that watch its streams have the names of the streams.
 CONTROL_MONITOR = "control"
@@ -76,7 +77,7 @@ def counter_context(config: SystolicConfig) -> dict[str, Any]:
                 "name": register.name,
                 "offset": f"0x{register.offset:02x}",
                 "literal": f"{own_bits}'h{register.offset:04x}",
-                "description": register.description,
+                "description": own(register.description),
             }
             for register in COUNTER_REGISTERS
         ],
@@ -116,5 +117,5 @@ def _port(interface: str, signal: str, bits: int, direction: str = "input wire")
         "name": f"{interface}_{signal.lower()}",
         "signal": signal,
         "direction": direction,
-        "range": f"[{bits - 1}:0] " if bits > 1 else "",
+        "range": own(f"[{bits - 1}:0] " if bits > 1 else ""),
     }

@@ -14,6 +14,8 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from bfpga.errors import ConfigurationError
+
 Kind = TypeVar("Kind")
 
 #: Fields that are written in hexadecimal, and fields that hold a SHA-256.
@@ -79,7 +81,11 @@ def read_object(kind: type[Kind], value: Any, where: str = "", renamed: Mapping[
         if key not in value:
             raise FieldError(_join(where, key), "is missing")
     hints = get_type_hints(kind)
-    return kind(**{name: _read_field(name, hints[name], value[key], _join(where, key)) for name, key in keys.items()})
+    values = {name: _read_field(name, hints[name], value[key], _join(where, key)) for name, key in keys.items()}
+    try:
+        return kind(**values)
+    except ConfigurationError as error:  # types say less than ranges
+        raise FieldError(where, str(error)) from None
 
 
 def _read_field(name: str, hint: Any, value: Any, where: str) -> Any:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.names import check_name
+from bfpga.engines.configurations import check_config
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import check_regular, read_file, replace_file
 from bfpga.vendor.json_fields import FieldError, json_text, parse, plain, read_object
@@ -177,6 +179,12 @@ def _check(manifest: Manifest) -> None:
     """What types cannot say: plain names, a handoff in every overlay, positive clocks and widths."""
     if not is_plain_name(manifest.name):
         raise FieldError("name", "must be a plain name: letters, digits, `_`, `-`, `.`")
+    try:
+        check_name(manifest.accelerator.name, "accelerator.name")
+        check_name(manifest.board.name, "board.name")
+        check_config(manifest.systolic)
+    except ConfigurationError as error:
+        raise FieldError("", str(error)) from None
     for key in (HANDOFF, BITSTREAM):
         if key not in manifest.files:
             raise FieldError(f"files.{key}", "is missing")

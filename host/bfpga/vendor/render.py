@@ -19,12 +19,13 @@ from typing import Any
 
 import jinja2
 
-from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
+from bfpga.contract.bridge import OPERATION, PIECE, RUN, BridgeField, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
+from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
 from bfpga.contract.processes import (
     AWAITED_PASSES,
     CLUSTER,
@@ -54,6 +55,7 @@ from bfpga.formats.files import write_error
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.vendor.clock_counter import counter_context
 from bfpga.vendor.json_fields import json_text
+from bfpga.vendor.source_text import own, source_environment
 
 #: Called with a configuration, returns testbench files: name -> content.
 VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
@@ -121,12 +123,7 @@ def shim_headers() -> dict[str, str]:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("vitis_hls_templates", "kernels"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    return source_environment("kernels")
 
 
 def _pascal(name: str) -> str:
@@ -135,7 +132,7 @@ def _pascal(name: str) -> str:
 
 def _enumeration(item: type[IntEnum] | type[IntFlag]) -> dict[str, Any]:
     members = [{"name": _pascal(name), "value": int(value)} for name, value in item.__members__.items()]
-    return {"name": item.__name__, "comment": (item.__doc__ or "").strip(), "members": members}
+    return {"name": item.__name__, "comment": own((item.__doc__ or "").strip()), "members": members}
 
 
 def _number(name: str, value: int | bool | str) -> dict[str, str]:
@@ -148,7 +145,7 @@ def _number(name: str, value: int | bool | str) -> dict[str, str]:
 
 
 def _group(comment: str, **numbers: int | bool | str) -> dict[str, Any]:
-    return {"comment": comment, "numbers": [_number(name, value) for name, value in numbers.items()]}
+    return {"comment": own(comment), "numbers": [_number(name, value) for name, value in numbers.items()]}
 
 
 def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
@@ -334,10 +331,15 @@ def _registers() -> list[dict[str, Any]]:
             "name": register.name,
             "type": "int32_t" if register.name == "descriptor_count" else types[register.access],
             "offset": f"0x{register.offset:02x}",
-            "description": register.description,
+            "description": own(register.description),
         }
         for register in ARGUMENT_REGISTERS
     ]
+
+
+def _structure(fields: Iterable[BridgeField]) -> list[dict[str, str]]:
+    """A structure of the bridge, line by line."""
+    return [{"declaration": own(item.declaration), "comment": own(item.comment)} for item in fields]
 
 
 def _beats() -> list[dict[str, Any]]:
@@ -435,6 +437,8 @@ def _mask_of(codes: Iterable[int]) -> int:
 
 
 def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
+    check_name(name, "name of the kernel")
+    check_digest(digest, "digest of the kernel", SHORT_DIGITS)
     return {
         "name": name,
         "digest": digest,
@@ -445,7 +449,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier][0],
         "part_headers": _part_headers(config),
-        "structures": {"Run": RUN, "Piece": PIECE, "OperationRecord": OPERATION},
+        "structures": {"Run": _structure(RUN), "Piece": _structure(PIECE), "OperationRecord": _structure(OPERATION)},
         "start_states": _enumeration(StartState),
         "enumerations": [_enumeration(item) for item in ENUMERATIONS],
         "bits": [_enumeration(item) for item in BITS],
@@ -479,7 +483,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "entries": _entry_streams(config),
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)],
-        "layout": json_text(layout(config.functions)),
+        "layout": own(json_text(layout(config.functions))),
         "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
 
@@ -507,7 +511,10 @@ _SKIP_TOP = {f"src/{SKIP_ARRAY}.cpp": f"processes/{SKIP_ARRAY}.cpp.j2"}
 
 
 def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
-    """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more."""
+    """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more.
+
+    ConfigurationError for a name or a digest that is none.
+    """
     context = _context(name, digest, config)
     files = _FILES | _tops(config)
     counter = context | counter_context(config)

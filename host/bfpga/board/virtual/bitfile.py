@@ -35,6 +35,8 @@ _SYNC_WORD = bytes.fromhex("aa995566")
 _SYNC_WINDOW = 4096
 #: Bitstreams of the largest parts have some 200 MB.
 LARGEST_FILE = 1 << 30
+#: A handoff and the descriptions of its kernels have some hundred thousand bytes.
+LARGEST_CONTENT = 1 << 26
 #: The same content gives the same file, so the date of the header is fixed.
 _DATE, _TIME = "2000/01/01", "00:00:00"
 
@@ -43,11 +45,12 @@ _DATE, _TIME = "2000/01/01", "00:00:00"
 class EmulationBitstream:
     """What a virtual board is configured with.
 
-    handoff: text of the `.hwh`. kernels: description of the kernel by the name of its instance.
+    handoff: text of the `.hwh`. kernels: description of the kernel by the name of its instance. where: for errors.
     """
 
     handoff: str
     kernels: Mapping[str, Mapping[str, Any]]
+    where: str = "bitstream"
 
 
 def write_emulation_bitstream(path: str | Path, handoff: str, kernels: Mapping[str, Mapping[str, Any]]) -> None:
@@ -173,7 +176,22 @@ def _decode(data: bytes, where: str) -> EmulationBitstream:
     if len(body) != length or zlib.crc32(body) != checksum:
         raise DeviceError(f"{where}: the emulation bitstream is damaged (its checksum does not match); write it again")
     try:
-        content = json.loads(zlib.decompress(body))
-        return EmulationBitstream(str(content["handoff"]), dict(content["kernels"]))
-    except (zlib.error, ValueError, KeyError, TypeError):
+        content = json.loads(_decompressed(body, where))
+        handoff, kernels = content["handoff"], content["kernels"]
+    except (zlib.error, ValueError, KeyError, TypeError, RecursionError):
         raise DeviceError(f"{where}: the emulation bitstream is not readable; write it again") from None
+    if not isinstance(handoff, str) or not _all_sections(kernels):
+        raise DeviceError(f"{where}: the emulation bitstream must hold a text `handoff` and a section for each kernel")
+    return EmulationBitstream(handoff, kernels, where)
+
+
+def _decompressed(body: bytes, where: str) -> bytes:
+    """A small file must not fill the memory: no more than ``LARGEST_CONTENT`` bytes are made of it."""
+    content = zlib.decompressobj().decompress(body, LARGEST_CONTENT + 1)
+    if len(content) > LARGEST_CONTENT:
+        raise DeviceError(f"{where}: the emulation bitstream unpacks to more than {LARGEST_CONTENT >> 20} MiB")
+    return content
+
+
+def _all_sections(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())

@@ -16,12 +16,13 @@ from bfpga.contract.bridge import OperationRecord, PieceRecord, RunRecord, Start
 from bfpga.contract.configuration import ARRAY, SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.layout import layout_mismatch
+from bfpga.contract.names import check_digest, check_name
 from bfpga.contract.processes import ProcessStream, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build, create_kernel, disturb_kernel, load_library
 from bfpga.engines.array.map_streams import MapStreams
 from bfpga.engines.configurations import config_from_dict
-from bfpga.errors import DeviceError
+from bfpga.errors import ConfigurationError, DeviceError
 
 #: Most bytes that one piece takes from a stream or gives to it.
 PIECE_BYTES = 1 << 16
@@ -193,7 +194,8 @@ def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
             "overlay again with this toolkit, which writes a new one"
         )
     try:
-        config = config_from_dict(description["configuration"])
-        return CompiledKernel(config, str(description["name"]), str(description["digest"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise DeviceError(f"the emulation bitstream does not describe a systolic array: {error}") from error
+        name, digest = check_name(description.get("name"), "name"), check_digest(description.get("digest"), "digest")
+        config = config_from_dict(description.get("configuration"))
+    except ConfigurationError as error:
+        raise DeviceError(f"the emulation bitstream does not describe a systolic array: {error}") from None
+    return CompiledKernel(config, name, digest)

@@ -11,6 +11,7 @@ from bfpga.board.virtual.bitfile import EmulationBitstream, read_emulation_bitst
 from bfpga.board.virtual.board import VirtualBoard
 from bfpga.board.virtual.kernel_model import KernelFactory, KernelModel
 from bfpga.errors import DeviceError
+from bfpga.formats.checked_fields import shown
 
 
 def read_design(path: str | Path) -> EmulationBitstream:
@@ -22,7 +23,7 @@ def read_design(path: str | Path) -> EmulationBitstream:
     if path.suffix != ".hwh":
         return read_emulation_bitstream(path)
     try:
-        return EmulationBitstream(path.read_text("utf-8-sig"), {})
+        return EmulationBitstream(path.read_text("utf-8-sig"), {}, str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise DeviceError(f"{path}: cannot read the hardware handoff: {reason}") from None
@@ -37,10 +38,17 @@ def program_board(board: VirtualBoard, design: EmulationBitstream, kernels: Kern
     made: dict[str, KernelModel] = {}
     with ExitStack() as undo:
         for instance, description in design.kernels.items():
-            made[instance] = make(description)
+            made[instance] = _described(make, description, f"{design.where}, kernel {shown(instance)}")
             undo.callback(made[instance].close)
         board.configure(design.handoff, made)
         undo.pop_all()
+
+
+def _described(make: KernelFactory, description: Mapping[str, Any], where: str) -> KernelModel:
+    try:
+        return make(description)
+    except DeviceError as error:
+        raise DeviceError(f"{where}: {error}") from None
 
 
 def _compiled_kernel(description: Mapping[str, Any]) -> KernelModel:
