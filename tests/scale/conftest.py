@@ -13,6 +13,7 @@ from bfpga.scale.cluster import Cluster
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     pytest.importorskip("distributed")
+    pytest.importorskip("cryptography")
     with open_workers(2) as workers:
         assert isinstance(workers, Cluster)
         yield workers

@@ -25,6 +25,7 @@ from bfpga.errors import DataError, ScaleError
 from bfpga.explore.front import Goal
 from bfpga.explore.search import Search
 from bfpga.explore.task import Task
+from bfpga.scale.choice import open_workers
 from bfpga.scale.cluster import Cluster
 from bfpga.scale.work import IN_PROCESS, Workers
 from bfpga.vendor.bitstream.failure import BuildError
@@ -85,7 +86,7 @@ def test_a_station_that_hangs_or_dies_is_started_again(cluster: Cluster, tmp_pat
     assert station.call("again", 120) == "again"
     with pytest.raises(ScaleError, match="has ended"):
         station.call("die", 120)
-    with pytest.raises(ScaleError, match=r"[12] workers of tcp.* have 'board', 3 are needed"):
+    with pytest.raises(ScaleError, match=r"[12] workers of tls.* have 'board', 3 are needed"):
         cluster.stations("board", 3, ANSWER, shared(tmp_path))
 
 
@@ -108,6 +109,39 @@ def test_workers_take_their_share_of_the_cores_and_listen_on_this_machine_alone(
     assert info["services"] == {}
     assert all(worker["services"] == {} for worker in info["workers"].values())
     assert {address.split(":")[1] for address in (info["address"], *info["workers"])} == {"//127.0.0.1"}
+
+
+def test_only_the_client_with_the_key_reaches_workers_of_this_machine(cluster: Cluster) -> None:
+    """Whoever talks to a scheduler or a worker of Dask runs programs there."""
+    from distributed import Client
+    from distributed.security import Security
+
+    addresses = [cluster.address, *cluster.workers()]
+    assert {address.partition(":")[0] for address in addresses} == {"tls"}
+    plain = cluster.address.replace("tls://", "tcp://")
+    for address, security in ((plain, None), *((address, Security.temporary()) for address in addresses)):
+        with pytest.raises((OSError, TypeError)):
+            Client(address, timeout=1, set_as_default=False, security=security)
+    assert cluster.client.submit(len, "abc").result() == 3
+
+
+def test_a_scheduler_with_certificates_is_reached_by_those_of_the_configuration(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    import dask
+
+    keys = cluster.client.security
+    files = {"ca-file": keys.tls_ca_file, "client.cert": keys.tls_client_cert, "client.key": keys.tls_client_key}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    named = {f"distributed.comm.tls.{name}": str(tmp_path / name) for name in files}
+    with dask.config.set(named), open_workers(scheduler=cluster.address) as workers:
+        found = list(workers.map(LOOK_UP, range(3), shared=shared(tmp_path)))
+    assert [entry for entry, _ in found] == TABLE[:3]
+    (tmp_path / "client.key").write_text("no key")
+    refused = pytest.raises(ScaleError, match="the TLS files of Dask's configuration cannot be used")
+    with dask.config.set(named), refused, open_workers(scheduler=cluster.address):
+        pass
 
 
 def test_an_evaluation_has_the_bits_of_one_process(cluster: Cluster) -> None:
@@ -191,6 +225,7 @@ def test_every_case_is_in_one_part() -> None:
         (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "either a number of workers or a scheduler"),
         (["--scheduler", "tcp://127.0.0.1:1"], "no scheduler answers at tcp://127.0.0.1:1"),
         (["--scheduler", "nowhere://x"], "no scheduler answers at nowhere://x"),
+        (["--scheduler", "tls://127.0.0.1:1"], "names none: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE"),
     ],
 )
 def test_workers_that_there_are_not_are_one_message(

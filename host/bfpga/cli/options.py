@@ -36,7 +36,8 @@ Scheduler = Annotated[
     str | None,
     typer.Option(
         "--scheduler",
-        help="Share the work among the workers of a Dask scheduler, such as tcp://host:8786.",
+        help="Share the work among the workers of a Dask scheduler, such as tcp://host:8786, or tls://host:8786 with "
+        "the certificates that Dask's configuration names.",
         metavar="ADDRESS",
     ),
 ]

@@ -1,4 +1,8 @@
-"""Workers of this machine: processes that listen on 127.0.0.1 alone, show no dashboard and leave nothing behind."""
+"""Workers of this machine: processes that listen on 127.0.0.1 alone, show no dashboard and leave nothing behind.
+
+Other users of the machine reach 127.0.0.1 too, and whoever talks to a worker runs programs in it: all talk is TLS with
+a key that is made for this cluster and that only its processes have.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,12 @@ from typing import Any
 
 import dask
 from distributed import Client, Nanny, Scheduler, SpecCluster, Worker
+from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from bfpga.scale.threads import THREADS_VARIABLE, cores
 
-HOST = "127.0.0.1"
+HOST, PROTOCOL = "127.0.0.1", "tls://"
 #: Variables by which libraries of numerics choose their threads.
 THREAD_VARIABLES = (THREADS_VARIABLE, "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 #: A worker that ends a part so often with its own end is not the cause: the part is.
@@ -42,8 +47,9 @@ class QuietWorker(_NoPage, Worker):  # type: ignore[misc]
 def local_client(workers: int, resources: Mapping[str, int]) -> Iterator[Client]:
     """A client of ``workers`` processes, each with a share of cores and memory and with ``resources``.
 
-    Processes that end are started again; all of them end with the block.
+    Processes that end are started again; all of them end with the block. No client without its key is let in.
     """
+    security = Security.temporary()
     threads = max(1, cores() // workers)
     variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
     settings = {
@@ -54,6 +60,8 @@ def local_client(workers: int, resources: Mapping[str, int]) -> Iterator[Client]
     with tempfile.TemporaryDirectory(prefix="bfpga_workers_", ignore_cleanup_errors=True) as folder:
         options = {
             "host": HOST,
+            "protocol": PROTOCOL,
+            "security": security,
             "nthreads": 1,
             "memory_limit": MEMORY_LIMIT // workers,
             "local_directory": folder,
@@ -65,7 +73,11 @@ def local_client(workers: int, resources: Mapping[str, int]) -> Iterator[Client]
         with dask.config.set(settings), _interrupts_held():
             cluster = SpecCluster(
                 workers={number: {"cls": Nanny, "options": options} for number in range(workers)},
-                scheduler={"cls": QuietScheduler, "options": {"host": HOST, "dashboard": False}},
+                scheduler={
+                    "cls": QuietScheduler,
+                    "options": {"host": HOST, "protocol": PROTOCOL, "security": security, "dashboard": False},
+                },
+                security=security,
                 silence_logs=logging.CRITICAL,
             )
             client = Client(cluster, set_as_default=False)
