@@ -121,6 +121,28 @@ def test_damaged_sample_files_give_samples_or_one_error(kind: str, tmp_path: Pat
     assert all(message.startswith(str(path)) and "\n" not in message for message in refused)
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_that_numpy_does_not_write_are_read_or_refused(method: int, tmp_path: Path) -> None:
+    """Other packers than numpy's; their streams have errors of their own (LZMAError)."""
+    path, packed = tmp_path / "x.npz", io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as target, zipfile.ZipFile(io.BytesIO(npz(x=X))) as source:
+        target.writestr("x.npy", source.read("x.npy"))
+        end = target.start_dir
+        start = end - target.filelist[0].compress_size
+    path.write_bytes(packed.getvalue())
+    np.testing.assert_array_equal(load_samples(path).x, X)
+    refused = 0
+    for place in range(start, end):
+        data = bytearray(packed.getvalue())
+        data[place] ^= 0xFF
+        path.write_bytes(data)
+        message = refusal(path)
+        refused += message.startswith(str(path))
+        if not message:
+            np.testing.assert_array_equal(load_samples(path).x, X)
+    assert refused > 0.9 * (end - start)
+
+
 def test_samples_of_another_shape_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
     """4 MB that would be 5.5 GB, with or without `-n`: the header says that no sample fits the network."""
     path = tmp_path / "bomb.npz"

@@ -487,6 +487,21 @@ def test_a_virtual_board_gets_an_emulation_bitstream_next_to_the_handoff(tmp_pat
     assert len(list((tmp_path / "staged").iterdir())) == 2
 
 
+def test_a_handoff_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    manifest = write_overlay(load_accelerator("tiny"), tmp_path / "tiny")
+    path = tmp_path / "tiny" / manifest.handoff.name
+    content = path.read_bytes()
+    path.write_bytes(content.decode().encode("utf-16"))
+    text = (tmp_path / "tiny" / "overlay.yaml").read_text()
+    (tmp_path / "tiny" / "overlay.yaml").write_text(
+        text.replace(manifest.handoff.sha256, content_hash(path.read_bytes()))
+    )
+    overlay = find_overlay(tmp_path / "tiny")
+    with pytest.raises(DeviceError, match=rf"{manifest.handoff.name}: is no hardware handoff: byte 0 is no UTF-8"):
+        staged_files(overlay, tmp_path / "staged", virtual=True)
+    assert list((tmp_path / "staged").iterdir()) == []
+
+
 def test_other_content_is_staged_under_another_name(tmp_path: Path) -> None:
     accelerator = load_accelerator("tiny")
     stems = set()

@@ -25,6 +25,7 @@ from bfpga.board.overlays import OverlayFiles, load_overlay
 from bfpga.contract.program import Program
 from bfpga.deploy.bundle import Bundle, build_bundle, overlay_files
 from bfpga.deploy.deployment import Deployment, Options, Outcome, same_board
+from bfpga.deploy.request import read_programs
 from bfpga.deploy.secure_shell import Address, SecureShell
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
 from bfpga.formats.cache import cache_directory
@@ -163,6 +164,17 @@ def test_program_of_another_accelerator_is_refused(overlay: OverlayFiles, progra
     other = replace(program[0], accelerator="other", digest="0" * 64)
     with pytest.raises(ProgramError, match="compiled for accelerator other"):
         build_bundle(overlay, {"small": (other, program[1])}, {})
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r", "\x1b[2J", os.fsdecode(b"caf\xe9")])
+def test_program_whose_name_no_list_of_files_can_hold_is_refused(
+    program: tuple[Program, bytes], tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / f"{name}.bfpga"
+    path.write_bytes(program[1])
+    with pytest.raises(DeviceError, match="a file of this name cannot go to a board; rename it") as caught:
+        read_programs((path,))
+    assert str(caught.value).isprintable()
 
 
 def test_probe_speaks_the_python_of_old_images() -> None:

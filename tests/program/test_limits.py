@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from mutations import mutations
 from small_networks import Network
+from structure_mutations import packed, signed
 
 import bfpga
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
@@ -134,9 +135,7 @@ def edited(path: Path, change: Any) -> None:
         members = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(members[HEADER])
     members[HEADER] = change(header)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
+    path.write_bytes(packed(signed(list(members.items())), zipfile.ZIP_STORED))
 
 
 @pytest.mark.parametrize("value", [1e30, 1 << 31, -(1 << 31) - 1, 1 << 62, None, "7", [1]])
@@ -163,10 +162,11 @@ def test_damaged_programs_are_programs_or_one_error(tmp_path: Path) -> None:
     data, path, refused = whole.read_bytes(), tmp_path / "network.program", 0
     with zipfile.ZipFile(whole) as archive:
         header = archive.read(HEADER)
-    packed = [*mutations(header, 150, seed=3), b"[" * 100_000, b'{"magic":' * 5_000]
-    for mutant in [*mutations(data, 150, seed=4), *packed]:
-        path.write_bytes(data if mutant in packed else mutant)
-        if mutant in packed:
+    nested = b'{"magic": "bfpga program", "version": ' + b"[" * 990 + b"]" * 990 + b"}"
+    inside = [*mutations(header, 150, seed=3), b"[" * 100_000, b'{"magic":' * 5_000, nested]
+    for mutant in [*mutations(data, 150, seed=4), *inside]:
+        path.write_bytes(data if mutant in inside else mutant)
+        if mutant in inside:
             edited(path, lambda _, text=mutant: text)
         refused += refusal(path)
     assert refused > 150

@@ -193,3 +193,64 @@ def test_a_program_file_of_an_earlier_version_is_refused_with_what_to_do(program
     rewrite(path, earlier, signed=False)
     with pytest.raises(ProgramError, match=r"of version 6, this toolkit reads version 7; compile the network again"):
         load_program(path)
+
+
+def array(values: Any) -> Any:
+    """A change that puts other values in the place of the first layer's weights."""
+
+    def change(header: dict[str, Any], parts: dict[str, bytes]) -> None:
+        stream = io.BytesIO()
+        np.save(stream, values(np.load(io.BytesIO(parts[header["program"]["nodes"][0]["weights"]]))))
+        parts[header["program"]["nodes"][0]["weights"]] = stream.getvalue()
+
+    return change
+
+
+def node(index: int, **values: Any) -> Any:
+    return lambda header, parts: header["program"]["nodes"][index].update(values)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (array(lambda weights: weights.T), r"weights of shape \[8, 1, 1, 6\]; .* need \[6, 1, 1, 8\]"),
+        (array(lambda weights: weights[:-1]), "weights of shape"),
+        (array(lambda weights: weights[()].reshape(-1)), "weights of shape"),
+        (array(lambda weights: weights + (1 << 30)), "weights from .* the kernel holds -32768 to 32768"),
+        (array(lambda weights: np.where(weights > 0, np.nan, 1.0)), "damaged"),
+        (array(lambda weights: weights.astype("S1")), "damaged"),
+        (array(lambda weights: weights.astype(">i4")), "damaged"),
+        (lambda header, parts: header["program"].update(clock_mhz=float("nan")), "damaged"),
+        (lambda header, parts: header["program"].update(clock_mhz=0), "clock_mhz is 0"),
+        (lambda header, parts: header["program"].update(side_by_side=True), "damaged"),
+        (lambda header, parts: header["program"]["tensors"]["x"].update(factor=float("inf")), "damaged"),
+        (lambda header, parts: header["program"]["tensors"]["x"].update(height=5), "tensor x: .* values are not those"),
+        (lambda header, parts: header["program"]["tensors"]["x"].update(axes=[0, 0]), "no order of those"),
+        (lambda header, parts: header["program"]["outputs"].update(y=[3]), "nothing computes its output y"),
+        (lambda header, parts: header["program"]["nodes"].reverse(), "before anything computes it"),
+        (lambda header, parts: header["program"]["steps"][1].update(node=0), "runs node 0, which is no"),
+        (node(0, kind="mean"), "1 inputs of a layer of kind mean"),
+        (node(0, inputs=["y"]), "reads y before anything computes it"),
+        (node(0, channels=7), "channels of it is 7; 1 to 6 are possible"),
+        (node(0, channel_offset=1), "channel_offset"),
+        (node(0, groups=0), "groups"),
+        (node(0, groups=3), "3 groups of 8 input and 6 output channels"),
+        (lambda header, parts: header["program"]["nodes"][0]["window"].update(stride_y=0), "stride_y of its window is"),
+        (lambda header, parts: header["program"]["nodes"][0]["window"].update(output_height=99), "99 rows of results"),
+        (lambda header, parts: header["program"]["nodes"][0]["tiles"][0].update(y1=99), "lies beside its results"),
+        (
+            lambda header, parts: header["program"]["nodes"][0]["tiles"].extend(header["program"]["nodes"][0]["tiles"]),
+            "its tiles have 48 results of 24",
+        ),
+        (lambda header, parts: header["program"]["nodes"][0]["policy"].update(slot=4096), "slot of its policy is 4096"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_though_the_digest_is_right(
+    program: Program, tmp_path: Path, change: Any, message: str
+) -> None:
+    """Who writes such a file computes the digest too; devices must be able to rely on shapes and numbers."""
+    path = tmp_path / "net.program"
+    save_program(program, path)
+    rewrite(path, change)
+    with pytest.raises(ProgramError, match=message):
+        load_program(path)

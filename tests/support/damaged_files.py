@@ -7,30 +7,38 @@ from __future__ import annotations
 
 import ctypes
 import io
+import random
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import onnx
 from mutations import mutations
+from small_networks import WIDE, Network
+from small_networks import compiled as compiled_network
+from structure_mutations import MUTATORS
 
 from bfpga import runtime
 from bfpga.accelerator.boards import config_folder, load_board, read_board
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.board.overlays import load_overlay
+from bfpga.board.overlays import load_overlay, staged_files
 from bfpga.compiler.read.network import read_network
 from bfpga.compiler.recipes import load_recipe
 from bfpga.data import load_samples
 from bfpga.devices import toolchain
+from bfpga.devices.emulator import Emulator
 from bfpga.devices.library_cache import RECORD, cached_library
+from bfpga.devices.native.library import NUMPY
 from bfpga.engines.positions.measured_clocks import load_clocks
 from bfpga.errors import BfpgaError
 from bfpga.program.file import load_program, save_program
 from bfpga.program.listing import listing
+from bfpga.vendor.manifest import MANIFEST_NAME, content_hash, file_hash
 from bfpga.vendor.overlay_files import write_overlay
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
@@ -74,10 +82,21 @@ def damage(files: Sequence[tuple[Path, bytes]], index: int, seed: int) -> None:
         path.unlink(missing_ok=True)  # a library that this process has loaded is not written into
         path.write_bytes(content)
     path, content = files[index % len(files)]
-    number = seed * 1_000_003 + index
-    inside = index // len(files) % 2 and zipfile.is_zipfile(io.BytesIO(content))
-    mutant = damaged_member(content, number) if inside else next(mutations(content, 1, number))
-    path.write_bytes(mutant)
+    number, turn = seed * 1_000_003 + index, index // len(files) % 4
+    if turn >= 2 and path.suffix in MUTATORS:
+        path.write_bytes(MUTATORS[path.suffix](content, random.Random(number)))
+    elif turn % 2 and zipfile.is_zipfile(io.BytesIO(content)):
+        path.write_bytes(damaged_member(content, number))
+    else:
+        path.write_bytes(next(mutations(content, 1, number)))
+    if turn == 3 and path.suffix == ".hwh":
+        state_hash(path, content)
+
+
+def state_hash(path: Path, content: bytes) -> None:
+    """Let the manifest beside a damaged file name its hash; content: the whole file's."""
+    manifest = path.parent / MANIFEST_NAME
+    manifest.write_text(manifest.read_text().replace(content_hash(content), file_hash(path)))
 
 
 def damaged_member(content: bytes, number: int) -> bytes:
@@ -127,13 +146,36 @@ def prepare_samples(folder: Path) -> Sequence[Path]:
 
 
 def prepare_program(folder: Path) -> Sequence[Path]:
-    save_program(runtime.compile(MODELS / "mlp_digits.onnx", "tiny"), folder / "net.bfpga")
-    return [folder / "net.bfpga"]
+    """Programs with every kind of node and step."""
+    image = Network(2, 6, 6)
+    image.add("Relu", image.conv(4, 2, 3, pads=[1, 1, 1, 1]))
+    image.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    image.add("Softmax", image.add("Flatten"), axis=1)
+    attention = Network(4, 8)
+    query = attention.add("MatMul", "x", attention.weights(8, 6))
+    attention.add("MatMul", query, attention.add("Transpose", query, perm=[0, 2, 1]))
+    for name, network in (("image", image), ("attention", attention)):
+        save_program(compiled_network(network, folder, WIDE), folder / f"{name}.bfpga")
+    return [folder / "image.bfpga", folder / "attention.bfpga"]
+
+
+def read_program(folder: Path) -> object:
+    """As `bfpga show` and `bfpga run` on the emulator do, with the engines in numpy."""
+    for name, shape in (("image", (1, 2, 6, 6)), ("attention", (1, 4, 8))):
+        program = load_program(folder / f"{name}.bfpga")
+        listing(program)
+        Emulator(program, NUMPY).run({"x": np.linspace(-1, 1, prod(shape), dtype=np.float32).reshape(shape)})
+    return None
 
 
 def prepare_overlay(folder: Path) -> Sequence[Path]:
     manifest = write_overlay(load_accelerator("tiny"), folder)
     return [folder / "overlay.yaml", folder / "overlay.yaml", folder / manifest.handoff.name]
+
+
+def read_overlay(folder: Path) -> object:
+    """As loading it on a virtual board begins."""
+    return staged_files(load_overlay(folder), folder / "staged", virtual=True)
 
 
 def compiled(built: Path, directory: Path) -> None:
@@ -171,8 +213,8 @@ KINDS: dict[str, Kind] = {
     "recipe": Kind(shipped("networks", "adaptive", "recipe.yaml"), lambda folder: load_recipe(folder / "recipe.yaml")),
     "ONNX, external data": Kind(prepare_network, compile_network),
     "NPZ": Kind(prepare_samples, lambda folder: load_samples(folder / "samples.npz", (64,), 5)),
-    "program": Kind(prepare_program, lambda folder: listing(load_program(folder / "net.bfpga"))),
-    "overlay": Kind(prepare_overlay, load_overlay),
+    "program": Kind(prepare_program, read_program),
+    "overlay": Kind(prepare_overlay, read_overlay),
     "cached kernel": Kind(prepare_kernel, load_kernel),
     "measured clocks": Kind(prepare_clocks, lambda folder: load_clocks(folder / "clocks.json").choices()),
 }

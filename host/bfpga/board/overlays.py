@@ -416,10 +416,20 @@ def _stage_emulation(overlay: OverlayFiles, directory: Path) -> StagedFiles:
     content = handoff + json.dumps(kernels, sort_keys=True).encode()
     stem = hashed_stem(f"{overlay.name}-virtual", content_hash(content))
     staged = StagedFiles(directory / f"{stem}.bit", directory / f"{stem}.hwh")
-    # A file of Vivado may start with a byte order mark.
-    write_emulation_bitstream(staged.bitstream, handoff.decode("utf-8-sig"), kernels)
+    write_emulation_bitstream(staged.bitstream, _handoff_text(overlay.handoff, handoff), kernels)
     replace_file(staged.handoff, handoff)
     return staged
+
+
+def _handoff_text(path: Path, content: bytes) -> str:
+    """A handoff as text; DeviceError for other encodings than Vivado's, which may begin with a byte order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DeviceError(
+            f"{path}: is no hardware handoff: byte {error.start} is no UTF-8; copy it from the build, or generate the "
+            "overlay again"
+        ) from None
 
 
 def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:

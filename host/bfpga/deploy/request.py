@@ -73,9 +73,14 @@ def prepare(request: Request, note: Callable[[str], None], dry_run: bool = False
 
 
 def read_programs(paths: tuple[Path, ...]) -> dict[str, tuple[Program, bytes]]:
-    """Programs by the names of their files, with the bytes of the files; ProgramError for what is none."""
+    """Programs by the names of their files, with the bytes of the files; ProgramError for what is none.
+
+    DeviceError for a name that a list of files cannot hold: one with a line break, or that is no text.
+    """
     programs: dict[str, tuple[Program, bytes]] = {}
     for path in paths:
+        if not path.stem.isprintable():
+            raise DeviceError(f"{path.name!a}: a file of this name cannot go to a board; rename it")
         if path.stem in programs:
             raise DeviceError(f"{path}: two programs are named {path.stem}; rename one")
         programs[path.stem] = (load_program(path), path.read_bytes())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bfpga.contract.program import HostNode
 from bfpga.devices.host_operators import compile_model
-from bfpga.errors import DataError, ProgramError
+from bfpga.errors import BfpgaError, DataError, ProgramError
 from bfpga.scale.threads import stated_threads
 
 HostArray = npt.NDArray[Any]
@@ -43,18 +43,22 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
 def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     """The function from input values to output values, by ONNX name, of one host node.
 
-    ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it. The function
+    ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it, and for a model
+    that it does not take. The function
     raises DataError for values that an operator does not take, as an index beyond its table.
     """
-    if numpy_only or not onnx_runtime_installed():
-        return _guarded(node, compile_model(node.model, node.name))
     try:
+        if numpy_only or not onnx_runtime_installed():
+            return _guarded(node, compile_model(node.model, node.name))
         session = onnx_session(node.model)
+    except BfpgaError:
+        raise
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ProgramError(f"{_work(node)} is nothing that ONNX Runtime runs: {reason}") from error
+        raise ProgramError(f"{_work(node)} cannot be run here: {_reason(error)}") from error
     wanted = [value.name for value in session.get_outputs()]
     needed = [value.name for value in session.get_inputs()]
+    if not set(needed) <= set(node.inputs) or not set(node.outputs) <= set(wanted):
+        raise ProgramError(f"host node {node.name} computes {wanted} from {needed}, not what its program says")
 
     def run(values: Mapping[str, HostArray]) -> dict[str, HostArray]:
         results = session.run(wanted, {name: values[name] for name in needed})
@@ -74,7 +78,10 @@ def _guarded(node: HostNode, function: HostFunction) -> HostFunction:
         try:
             return function(values)
         except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DataError(f"{_work(node)} cannot compute these values: {reason}") from error
+            raise DataError(f"{_work(node)} cannot compute these values: {_reason(error)}") from error
 
     return run
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

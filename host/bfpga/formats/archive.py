@@ -5,6 +5,7 @@ What a file says of itself decides how much is read, so the size that an array w
 
 from __future__ import annotations
 
+import lzma
 import os
 import resource
 import tokenize
@@ -36,6 +37,7 @@ UNREADABLE = (
     TypeError,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     tokenize.TokenError,
 )
 #: What looks at the shape and the type that an array states.

@@ -14,11 +14,13 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from enum import IntEnum, IntFlag
+from math import isfinite
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 
 from bfpga.contract import program as shapes
 from bfpga.contract.configuration import SystolicConfig
@@ -30,6 +32,7 @@ from bfpga.engines.configurations import config_from_dict, config_to_dict
 from bfpga.errors import ConfigurationError, ProgramError
 from bfpga.formats.archive import UNREADABLE, OversizeError, memory_limit, opened, read_array, read_member
 from bfpga.formats.files import replace_file
+from bfpga.program.checks import check_parts
 from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
@@ -104,7 +107,11 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
             f"{path}: the program was compiled for kernels of another layout than this toolkit's: {mismatch}. Compile "
             "the network again, or install the toolkit that compiled it"
         )
-    if header.get("content") != content_digest(header, blobs.items()):
+    try:
+        whole = header.get("content") == content_digest(header, blobs.items())
+    except RecursionError:
+        whole = False
+    if not whole:
         raise ProgramError(
             f"{path}: the program file is damaged: it does not hold what its digest says; make it again with `bfpga "
             "compile`"
@@ -119,6 +126,7 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
     try:
         check_name(program.accelerator, "accelerator")
         check_digest(program.digest, "digest")
+        check_parts(program)
         check_limits(program)
     except (ConfigurationError, ProgramError) as error:
         raise ProgramError(f"{path}: {error}") from None
@@ -189,7 +197,7 @@ def _value(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
             return _object(CLASSES[value["type"]], value, blobs)
         return _value(next(item for item in arguments if item is not type(None)), value, blobs)
     if origin is np.ndarray:
-        return read_array(io.BytesIO(blobs[value]))
+        return _whole_numbers(read_array(io.BytesIO(blobs[value])))
     if origin is list:
         return [_value(arguments[0], item, blobs) for item in value]
     if origin is tuple:
@@ -198,6 +206,13 @@ def _value(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
     if origin is dict:
         return {key: _value(arguments[1], item, blobs) for key, item in value.items()}
     return _leaf(hint, value, blobs)
+
+
+def _whole_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """All arrays of a program hold integers of this machine's order."""
+    if values.dtype.kind != "i" or not values.dtype.isnative:
+        raise TypeError(f"an array of {values.dtype}")
+    return values
 
 
 def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
@@ -219,6 +234,8 @@ def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
         return _object(hint, value, blobs)
     if isinstance(hint, type) and issubclass(hint, IntEnum | IntFlag):
         return hint(value)
-    if not isinstance(value, hint if hint is not float else (int, float)):
+    if not isinstance(value, hint if hint is not float else (int, float)) or isinstance(value, bool) != (hint is bool):
         raise TypeError(f"{value!r} is not {hint.__name__}")
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value!r} is no number")
     return value

@@ -1,0 +1,260 @@
+"""Whether all parts of a program fit each other: tensors, nodes, steps. Devices rely on it, compiled code among them.
+
+What the compiler makes always does; a file may hold anything, and its digest says only that nobody changed it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from bfpga.contract import program as parts
+from bfpga.contract.program import ArrayNode, Node, Program, TensorSpec, values_read
+from bfpga.errors import ProgramError
+from bfpga.formats.arrays import IntArray
+from bfpga.program.layout import unfolded
+
+#: More values than a tensor has, and more pixels, taps, channels or steps than anything counts.
+MOST_VALUES, MOST = 1 << 31, 1 << 24
+#: Exponents, and what is added to them.
+MOST_EXPONENT = 1 << 15
+KINDS = ("gemm", "max", "sum")
+
+
+def check_parts(program: Program) -> None:
+    """ProgramError for the first part that does not fit the others."""
+    for problem in _problems(program):
+        raise ProgramError(f"program {program.name}: {problem}; compile the network again")
+
+
+def _problems(program: Program) -> Iterator[str]:
+    if not 0 < program.clock_mhz < MOST:
+        yield f"clock_mhz is {program.clock_mhz}"
+    yield from _outside("the program", program, 1, MOST, "side_by_side")
+    for name, spec in program.tensors.items():
+        yield from (f"tensor {name}: {problem}" for problem in _tensor_problems(name, spec))
+    known = set(program.inputs)
+    names = [node.name for node in program.nodes]
+    for index, node in enumerate(program.nodes):
+        if node.name in names[:index]:
+            yield f"two nodes are named {node.name}"
+        yield from (f"layer {node.name}: {problem}" for problem in _node_problems(program, node, known))
+        known |= set(node.outputs) if isinstance(node, parts.HostNode) else {node.output}
+    for name in program.outputs:
+        if name not in known:
+            yield f"nothing computes its output {name}"
+    yield from _steps_problems(program)
+
+
+def _outside(what: str, item: object, low: int, high: int, *names: str) -> Iterator[str]:
+    """Numbers of an item that are not in a range, its end included."""
+    for name in names:
+        value = getattr(item, name)
+        if not low <= value <= high:
+            yield f"{name} of {what} is {value}; {low} to {high} are possible"
+
+
+# Tensors
+
+
+def _tensor_problems(name: str, spec: TensorSpec) -> Iterator[str]:
+    if spec.name != name:
+        yield f"it is named {spec.name}"
+    yield from _outside("it", spec, 1, MOST, "height", "width", "channels")
+    yield from _outside("it", spec, 0, MOST_EXPONENT, "remainder")
+    if spec.input_exponent is not None:
+        yield from _outside("it", spec, -MOST_EXPONENT, MOST_EXPONENT, "input_exponent")
+    if spec.height * spec.width * spec.channels > MOST_VALUES:
+        yield f"it has {spec.height} x {spec.width} x {spec.channels} values"
+    if len(spec.channel_shift) not in (0, spec.channels):
+        yield f"it has {len(spec.channel_shift)} shifts for {spec.channels} channels"
+    if any(abs(shift) > MOST_EXPONENT for shift in spec.channel_shift):
+        yield "a shift of its channels is out of range"
+    if spec.axes and sorted(spec.axes) != list(range(len(spec.onnx_shape))):
+        yield f"its axes {list(spec.axes)} are no order of those of {list(spec.onnx_shape)}"
+    if any(not 0 < size <= MOST for size in spec.onnx_shape):
+        yield f"its shape is {list(spec.onnx_shape)}"
+    elif spec.folded is not None:
+        yield from _folded_problems(spec)
+        yield from _size_problems(unfolded(spec))
+    else:
+        yield from _size_problems(spec)
+
+
+def _size_problems(spec: TensorSpec) -> Iterator[str]:
+    """What does not fit between the values in memory and those of the ONNX value."""
+    values = spec.height * spec.width * spec.channels
+    if spec.onnx_shape and spec.remainder and values != 2 * prod(spec.onnx_shape):
+        yield f"{values} values are not those of {list(spec.onnx_shape)} with their remainders"
+    elif spec.onnx_shape and (values % prod(spec.onnx_shape) or spec.channels % spec.parts):
+        yield f"{values} values are not those of {list(spec.onnx_shape)}"
+
+
+def _folded_problems(spec: TensorSpec) -> Iterator[str]:
+    fold = spec.folded
+    assert fold is not None
+    yield from _outside("its folded image", fold, 1, MOST, "width", "channels", "taps", "stride", "dilation")
+    yield from _outside("its folded image", fold, -MOST, MOST, "pad")
+    if fold.taps * fold.channels != spec.channels:
+        yield f"{fold.taps} taps of {fold.channels} channels are not its {spec.channels} channels"
+
+
+# Nodes
+
+
+def _node_problems(program: Program, node: Node, known: set[str]) -> Iterator[str]:
+    """known: values that the inputs and the nodes before give."""
+    for name in values_read(node):
+        if name not in known:
+            yield f"it reads {name} before anything computes it"
+        elif not isinstance(node, parts.HostNode) and name not in program.tensors:
+            yield f"it reads {name}, which is no tensor"
+    if isinstance(node, parts.HostNode):
+        return
+    if node.output not in program.tensors:
+        yield f"it writes {node.output}, which is no tensor"
+    elif all(name in program.tensors for name in values_read(node)):
+        if isinstance(node, ArrayNode):
+            yield from _layer_problems(program, node)
+        else:
+            yield from _matmul_problems(program, node)
+        channels = node.channels if isinstance(node, ArrayNode) else node.columns
+        yield from _policy_problems(program, node.policy, channels)
+
+
+def _layer_problems(program: Program, node: ArrayNode) -> Iterator[str]:
+    output, sources = program.tensors[node.output], [program.tensors[name] for name in node.inputs]
+    window, first = node.window, sources[0] if sources else None
+    if node.kind not in KINDS or first is None or (node.kind != "sum" and len(sources) != 1) or len(sources) > 2:
+        yield f"{len(sources)} inputs of a layer of kind {node.kind}"
+        return
+    sizes = ("kernel_height", "kernel_width", "stride_y", "stride_x", "output_height", "output_width", "spread_y")
+    yield from _outside("its window", window, 1, 1 << 16, *sizes)
+    yield from _outside("its window", window, 0, 1 << 16, "first_y", "first_x", "dilation_y", "dilation_x")
+    yield from _outside("its window", window, -(1 << 16), 1 << 16, "pad_top", "pad_left")
+    yield from _outside("it", node, 1, output.channels, "channels", "groups")
+    yield from _outside("it", node, 0, output.channels - node.channels, "channel_offset")
+    yield from _outside("it", node, -MOST_EXPONENT, MOST_EXPONENT, "bias_exponent", "function_exponent")
+    yield from _outside("it", node, -MOST_VALUES, MOST_VALUES - 1, "function_argument")
+    if not window.tensor_rows(0, window.output_height)[1] <= output.height:
+        yield f"{window.output_height} rows of results do not fit {output.height} of {node.output}"
+    if not window.first_x + window.output_width <= output.width:
+        yield f"{window.output_width} columns of results do not fit {output.width} of {node.output}"
+    if min(node.joined_pieces) < 1 or len(node.joined_pieces) != 2:
+        yield f"it joins {list(node.joined_pieces)} pieces"
+    yield from _source_problems(node, sources)
+    yield from _array_problems(program, node, first.channels)
+    yield from _tile_problems(node)
+
+
+def _source_problems(node: ArrayNode, sources: list[TensorSpec]) -> Iterator[str]:
+    """What does not fit between a layer's inputs and its results."""
+    first = sources[0]
+    if node.kind == "gemm":
+        if node.groups < 1 or first.channels % node.groups or node.channels % node.groups:
+            yield f"{node.groups} groups of {first.channels} input and {node.channels} output channels"
+        return
+    if any(source.channels != node.channels for source in sources):
+        yield f"its inputs have not its {node.channels} channels"
+    if node.kind == "sum" and any((source.height, source.width) != (first.height, first.width) for source in sources):
+        yield "its inputs differ in size"
+
+
+def _array_problems(program: Program, node: ArrayNode, channels: int) -> Iterator[str]:
+    """What is wrong with weights, exponents and biases. channels: of the input."""
+    window, fmt = node.window, program.config.format
+    if node.kind == "gemm":
+        shape = (node.channels, window.kernel_height, window.kernel_width, channels // max(node.groups, 1))
+        largest = max(fmt.mantissa_max, 1 << 15)
+        yield from _values_problems("weights", node.weights, shape, largest, needed=True)
+    elif node.weights is not None:
+        yield "it has weights and multiplies by none"
+    yield from _values_problems("weight_exponents", node.weight_exponents, (node.channels,), MOST_EXPONENT)
+    yield from _values_problems("bias", node.bias, (node.channels,), 1 << max(program.config.bias_bits - 1, 0))
+
+
+def _values_problems(
+    name: str, values: IntArray | None, shape: tuple[int, ...], largest: int, needed: bool = False
+) -> Iterator[str]:
+    if values is None:
+        if needed:
+            yield f"it has no {name}"
+    elif values.shape != shape:
+        yield f"{name} of shape {list(values.shape)}; its window and channels need {list(shape)}"
+    elif values.size and not -largest <= int(values.min()) <= int(values.max()) <= largest:
+        yield f"{name} from {values.min()} to {values.max()}; the kernel holds {-largest} to {largest}"
+
+
+def _tile_problems(node: ArrayNode) -> Iterator[str]:
+    """Each result is computed once: tiles lie in the results and are as many values together."""
+    height, width = node.window.output_height, node.window.output_width
+    for tile in node.tiles:
+        inside = 0 <= tile.y0 < tile.y1 <= height and 0 <= tile.m0 < tile.m1 <= node.channels and tile.step >= 1
+        if not inside or not (0 <= tile.x0 < tile.x1 <= width or tile.x0 == tile.x1 == 0):
+            yield f"a tile of rows {tile.y0} to {tile.y1}, channels {tile.m0} to {tile.m1} lies beside its results"
+            return
+    covered = sum(_values_of(tile, width) for tile in node.tiles)
+    if node.tiles and covered != height * width * node.channels:
+        yield f"its tiles have {covered} results of {height * width * node.channels}"
+
+
+def _values_of(tile: parts.Tile, width: int) -> int:
+    x0, x1 = tile.columns(width)
+    return tile.rows * (x1 - x0) * (tile.m1 - tile.m0)
+
+
+def _matmul_problems(program: Program, node: parts.MatMulNode) -> Iterator[str]:
+    yield from _outside("it", node, 1, MOST, "batch", "rows", "inner", "columns")
+    wanted = (node.rows * node.inner, node.inner * node.columns, node.rows * node.columns)
+    for name, values in zip((*node.inputs, node.output), wanted, strict=True):
+        spec = program.tensors[name]
+        found = prod(spec.onnx_shape) if spec.onnx_shape else spec.height * spec.width * spec.channels
+        if found != node.batch * values:
+            yield f"{name} has {found} values for {node.batch} matrices of {values}"
+
+
+def _policy_problems(program: Program, policy: parts.PolicySpec, channels: int) -> Iterator[str]:
+    yield from _outside("its policy", policy, 0, program.config.policy_slots - 1, "slot")
+    yield from _outside("its policy", policy, -MOST_EXPONENT, MOST_EXPONENT, "exponent", "margin", "base")
+    yield from _outside("its policy", policy, 0, MOST, "window", "factor", "rate")
+    yield from _outside("its policy", policy, 1, MOST, "sample_period")
+    yield from _outside("its policy", policy, 0, MOST, "sample_offset")
+    sample = policy.sample
+    if sample is None:
+        return
+    yield from _outside("its sample", sample, 1, MOST, "step")
+    yield from _outside("its sample", sample, 0, MOST, "offset")
+    ends = [end for block in sample.blocks for end in block]
+    if not ends or any(len(block) != 2 for block in sample.blocks) or sorted(set(ends)) != ends:
+        yield f"its sample has the blocks {list(sample.blocks)}"
+    elif ends[0] < 0 or ends[-1] > channels:
+        yield f"its sample has channels {ends[0]} to {ends[-1]} of {channels}"
+
+
+# Steps
+
+
+def _steps_problems(program: Program) -> Iterator[str]:
+    for number, step in enumerate((program.setup, *program.steps)):
+        if isinstance(step, parts.HostStep | parts.MatMulStep):
+            kind = parts.HostNode if isinstance(step, parts.HostStep) else parts.MatMulNode
+            if not 0 <= step.node < len(program.nodes) or not isinstance(program.nodes[step.node], kind):
+                yield f"step {number} runs node {step.node}, which is no {kind.__name__}"
+        if isinstance(step, parts.LaunchStep) and not 0 <= step.ahead <= len(step.operations):
+            yield f"step {number} sends the next sample before operation {step.ahead}"
+        for operation in [] if isinstance(step, parts.HostStep) else step.operations:
+            yield from (f"step {number}: {problem}" for problem in _operation_problems(program, operation))
+
+
+def _operation_problems(program: Program, operation: parts.KernelOperation) -> Iterator[str]:
+    transfer, use = operation.transfer, operation.memory
+    if transfer is not None:
+        spec = program.tensors.get(transfer.tensor)
+        if spec is None or not 0 <= transfer.y0 < transfer.y1 <= spec.height or not 0 <= transfer.share < MOST:
+            rows = f"{transfer.y0} to {transfer.y1}"
+            yield f"an operation of layer {operation.layer} moves rows {rows} of {transfer.tensor}"
+    ranges: list[Any] = [*use.reads, *use.writes] if use is not None else []
+    ranges += [operation.channels] if operation.channels is not None else []
+    if any(len(item) != 2 or not 0 <= item[0] <= item[1] for item in ranges):
+        yield f"an operation of layer {operation.layer} has the ranges {ranges}"
