@@ -244,8 +244,20 @@ def test_a_kernel_without_sparse_engines_has_no_header_of_them() -> None:
 
 def test_onnx_runtime_comes_through_one_door() -> None:
     """Which turns its telemetry off before it is imported."""
-    nodes = ((name, node) for name, path in FILES.items() for node in ast.walk(ast.parse(path.read_text())))
-    assert [name for name, node in nodes if "onnxruntime" in roots(node)] == ["bfpga.formats.onnx_runtime"]
+    assert [name for name, path in FILES.items() if "onnxruntime" in roots_of(path)] == ["bfpga.formats.onnx_runtime"]
+
+
+def test_all_caches_have_one_place() -> None:
+    """Which is private: what lies in a cache is run, or believed."""
+    naming = [name for name, path in FILES.items() if '"XDG_CACHE_HOME"' in path.read_text()]
+    assert naming == ["bfpga.formats.cache"]
+    pickling = [name for name, path in FILES.items() if "pickle" in roots_of(path)]
+    assert [name for name in pickling if not name.startswith("bfpga.scale.")] == []
+
+
+def roots_of(path: Path) -> set[str]:
+    """Top packages that a module imports."""
+    return {root for node in ast.walk(ast.parse(path.read_text())) for root in roots(node)}
 
 
 def roots(node: ast.AST) -> set[str]:
