@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from importlib.metadata import requires
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from packaging.requirements import Requirement
 from small_networks import WIDE, Network, compiled, largest_error
 
 import bfpga
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.read.network import read_network
+from bfpga.compiler.read.opsets import NEWEST_ONNX
 from bfpga.contract.program import HostNode, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.host import onnx_session
-from bfpga.errors import ModelError
+from bfpga.devices.host import host_function, onnx_session
+from bfpga.errors import ModelError, ProgramError
 
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -61,15 +65,58 @@ def small(opset: int) -> Network:
     return network
 
 
-@pytest.mark.parametrize("opset", [7, 9, 10, 22, NEWEST])
+@pytest.mark.parametrize("opset", [7, 9, 10, *range(22, NEWEST + 1)])
 def test_opsets_beyond_those_of_the_compiler_are_converted(opset: int, tmp_path: Path) -> None:
+    """As the installed onnx writes them: in a format that ONNX Runtime may not know yet."""
     network = small(opset)
     model = network.model()
-    model.ir_version = 10
-    assert error_of(model, network.samples(), tmp_path) < 1e-3
-    read = read_network(tmp_path / "network.onnx")
+    model.ir_version = onnx.IR_VERSION
+    read = read_network(saved(model, tmp_path))
     assert [item.version for item in read.model.opset_import] == [13 if opset < 11 else 21]
-    assert not host_operators(compile_network(read, accelerator_around(WIDE, "test")))
+    assert read.model.ir_version == 10
+    program = compile_network(read, accelerator_around(WIDE, "test"), network.samples())
+    assert not host_operators(program)
+    plain = small(min(opset, 21))
+    assert largest_error(plain, program) < 1e-3
+
+
+#: Operators since the opset 24 without an older form: the first one, attributes, inputs, constants.
+SINCE = {
+    "Swish": (24, {}, ["r"], []),
+    "CumProd": (26, {}, ["r", "axis"], [np.int64(1)]),
+    "SwiGLU": (28, {}, ["r", "r"], []),
+}
+
+
+@pytest.mark.parametrize("operator", [name for name, (opset, *_) in SINCE.items() if opset <= NEWEST])
+def test_operators_of_newer_opsets_are_computed_or_refused(operator: str, tmp_path: Path) -> None:
+    """By the array, or by the host if ONNX Runtime has them; never a traceback."""
+    opset, attributes, inputs, constants = SINCE[operator]
+    network = Network(3, 4, 4, opset=opset)
+    network.conv(4, 3, 3)
+    relu = network.add("Relu", network.last)
+    given = [network.constant(value) for value in constants]
+    network.add(operator, *[relu if name == "r" else given[0] for name in inputs], **attributes)
+    refused, outputs = "", {}
+    try:
+        outputs = Emulator(compiled(network, tmp_path)).run(network.samples()).outputs
+    except ModelError as error:
+        refused = str(error)
+    assert outputs or re.search(rf"ONNX Runtime .* opset up to 21, it has {opset}", refused), refused
+    assert all(np.isfinite(value).all() for value in outputs.values())
+
+
+def test_what_onnx_runtime_does_not_have_is_named_before_a_run(tmp_path: Path) -> None:
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Absent", ["x"], ["y"], "a")], "host",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+        ), opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+    )  # fmt: skip
+    node = HostNode(name="a", inputs=("x",), outputs=("y",), model=model.SerializeToString(), operators=("Absent",))
+    with pytest.raises(ProgramError, match=r"a \(Absent\) cannot be computed on the host"):
+        host_function(node)
 
 
 def test_weights_may_be_listed_among_the_inputs(tmp_path: Path) -> None:
@@ -101,6 +148,17 @@ def test_an_opset_that_onnx_does_not_know_is_one_sentence(tmp_path: Path) -> Non
     path = saved(small(NEWEST + 1).model(), tmp_path)
     with pytest.raises(ModelError, match=f"opset {NEWEST + 1} is unknown to the installed onnx .* 1 to {NEWEST}"):
         read_network(path)
+
+
+@pytest.mark.parametrize(("opset", "said"), [(28, f": install onnx {NEWEST_ONNX}, or export"), (29, ": export the")])
+def test_the_onnx_to_install_is_one_that_the_package_allows(
+    opset: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 25)
+    with pytest.raises(ModelError, match=said):
+        read_network(saved(small(opset).model(), tmp_path))
+    (allowed,) = (item for item in map(Requirement, requires("bfpga") or []) if item.name == "onnx")
+    assert allowed.specifier.contains(NEWEST_ONNX)
 
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])

@@ -54,7 +54,7 @@ def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     except BfpgaError:
         raise
     except Exception as error:
-        raise ProgramError(f"{_work(node)} cannot be run here: {_reason(error)}") from error
+        raise ProgramError(f"{_work(node)} cannot be computed on the host: {_reason(error)}") from error
     wanted = [value.name for value in session.get_outputs()]
     needed = [value.name for value in session.get_inputs()]
     if not set(needed) <= set(node.inputs) or not set(node.outputs) <= set(wanted):

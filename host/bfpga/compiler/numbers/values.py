@@ -19,8 +19,10 @@ from onnx import ModelProto
 from bfpga.compiler.lower.layers import ArrayTensor
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.model_file import first_line
+from bfpga.compiler.read.opsets import OPSETS, opset_of
 from bfpga.compiler.read.simplify import session
 from bfpga.errors import ModelError
+from bfpga.formats.onnx_runtime import onnxruntime
 
 Float32Array = npt.NDArray[np.float32]
 #: Float32 values captured at a time (all wanted values of a few samples).
@@ -82,6 +84,18 @@ def _widened(value: Float32Array) -> Float32Array:
     return np.concatenate([flat, np.zeros_like(flat)], axis=1)
 
 
+def _runtime_session(model: ModelProto) -> onnxruntime.InferenceSession:
+    """ModelError for operators that the installed ONNX Runtime does not have, as those of a newer opset."""
+    try:
+        return session(model)
+    except Exception as error:
+        newest, opset = OPSETS[1], opset_of(model)
+        remedy = f"; export the network with an opset up to {newest}, it has {opset}" if opset > newest else ""
+        raise ModelError(
+            f"ONNX Runtime {onnxruntime.__version__} does not compute this network: {first_line(error)}{remedy}"
+        ) from error
+
+
 def _batches(
     model: ModelProto, samples: Mapping[str, Float32Array], names: Sequence[str]
 ) -> Iterator[dict[str, Float32Array]]:
@@ -91,10 +105,7 @@ def _batches(
     present = {value.name for value in extended.graph.output}
     fetched = [name for name in names if name not in samples]
     extended.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
-    try:
-        run = session(extended) if fetched else None
-    except Exception as error:
-        raise ModelError(f"ONNX Runtime cannot run this network: {first_line(error)}") from error
+    run = _runtime_session(extended) if fetched else None
     total, start, step = len(next(iter(samples.values()))), 0, 1
     while start < total:
         part = {name: array[start : start + step] for name, array in samples.items()}

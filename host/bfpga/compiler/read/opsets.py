@@ -13,6 +13,10 @@ from bfpga.errors import ModelError
 
 #: Opsets whose operators the compiler knows; files of these stay as they are.
 OPSETS = (11, 21)
+#: The format of files of the newest of them. Exporters write that of their onnx, which ONNX Runtime may refuse unread.
+NEWEST_FORMAT = 10
+#: The newest release of onnx that was tried, which pyproject.toml allows, and its opset.
+NEWEST_ONNX, NEWEST_OPSET = "1.23.2", 28
 #: What older files become: from here on a Softmax has one axis, and quantizers have one scale a channel.
 OLDER_BECOMES = 13
 #: The converter reads no weights that are not among the inputs in files of an earlier format than this.
@@ -29,19 +33,21 @@ def check_opset(model: ModelProto, path: str | Path) -> None:
     """ModelError for an opset that the installed ``onnx`` does not know."""
     opset, newest = opset_of(model), onnx.defs.onnx_opset_version()
     if not 1 <= opset <= newest:
+        install = f"install onnx {NEWEST_ONNX}, or " if newest < opset <= NEWEST_OPSET else ""
         raise ModelError(
             f"{path}: opset {opset} is unknown to the installed onnx {onnx.__version__}, which knows 1 to {newest}: "
-            "install a newer onnx, or export the network with an older opset"
+            f"{install}export the network with an opset from {OPSETS[0]} to {OPSETS[1]}"
         )
 
 
 def supported_opset(model: ModelProto, path: str | Path) -> ModelProto:
-    """The model in an opset that the compiler knows.
+    """The model, whose format becomes one that every ONNX Runtime knows, in an opset that the compiler knows.
 
     ModelError for old operators that the converter cannot convert. New operators without an older form stay, in their
     own opset: the host computes them.
     """
     opset = opset_of(model)
+    model.ir_version = min(model.ir_version, NEWEST_FORMAT)
     if OPSETS[0] <= opset <= OPSETS[1]:
         return model
     copy = copied(model)
