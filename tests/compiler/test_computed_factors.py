@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,14 +30,6 @@ OPTIONS = (
     CompileOptions(policy="dynamic", flow="keep"),
 )  # fmt: skip
 SEEDS = 8
-
-
-@pytest.fixture(scope="module")
-def boards() -> Iterator[VirtualBoards]:
-    pytest.importorskip("pynq")
-    result = VirtualBoards()
-    yield result
-    result.close()
 
 
 def program_of(

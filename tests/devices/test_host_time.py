@@ -92,5 +92,5 @@ def test_what_cannot_be_run_here_is_a_program_error(tmp_path: Path, monkeypatch:
         measure_host(program)
     host_nodes(program)[0].flops = host_time.LARGEST
     host_nodes(program)[0].model = b"\x08nonsense"
-    with pytest.raises(ProgramError, match="host_0 .*cannot be computed on the host"):
+    with pytest.raises(ProgramError, match=r"host_0 .*cannot be computed on the host"):
         measure_host(program)

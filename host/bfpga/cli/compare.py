@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bfpga.cli import output
-from bfpga.cli.options import EngineOptions, ExponentOptions, InputShapes, Json, Model, grouped
+from bfpga.cli.options import EngineOptions, ExponentOptions, InputShapes, Json, Model, OutputNames, grouped
 
 if TYPE_CHECKING:
     from bfpga.compiler.read.network import Network
@@ -41,6 +41,7 @@ def compare(
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")] = None,
     input_shape: InputShapes = None,
+    outputs: OutputNames = None,
     picture: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The same as a page (.html) or as a picture (.svg).", metavar="FILE"),
@@ -63,7 +64,7 @@ def compare(
 
     output.check_target(json)
     check_comparison_picture(picture)
-    network = work.read(model, input_shape)
+    network = work.read(model, input_shape, outputs)
     judged = None if data is None else load_inputs(data, network.inputs, samples)
     found = compared(network, accelerators, recipe, engines, judged, calibration)
     output.table(f"{found.model}, {found.samples} samples" if judged else found.model, HEADINGS, rows(found))

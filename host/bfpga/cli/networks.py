@@ -15,6 +15,7 @@ from bfpga.cli.options import (
     InputShapes,
     Json,
     Model,
+    OutputNames,
     PrecisionOptions,
     RunOptions,
     SampleOptions,
@@ -51,6 +52,7 @@ def estimate(
         Path | None, typer.Option("--data", "-d", help="The same: the first 64 samples of an NPZ are used.")
     ] = None,
     input_shape: InputShapes = None,
+    outputs: OutputNames = None,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
@@ -71,7 +73,7 @@ def estimate(
     options = work.compile_options(engines)
     if board is not None:
         path = _only_model(accelerator, model, json)
-        network = work.read(path, input_shape)
+        network = work.read(path, input_shape, outputs)
         content = board_choice.estimate(board, network, work.estimate_samples(network, calibration, data), options)
         output.write_json(json, content)
         return
@@ -80,7 +82,7 @@ def estimate(
     described = load_accelerator(accelerator)
     program = None
     if model is not None:
-        network = work.read(model, input_shape)
+        network = work.read(model, input_shape, outputs)
         samples = work.estimate_samples(network, calibration, data)
         program = work.compile_for_estimate(described, network, samples, options)
     content = reports.accelerator_estimate(described)
@@ -111,6 +113,7 @@ def compile_command(
         Path | None, typer.Option("--calibration", "-c", help="NPZ with samples; without, every layer measures itself.")
     ] = None,
     input_shape: InputShapes = None,
+    outputs: OutputNames = None,
     exponents: ExponentOptions,
     engines: EngineOptions,
     precision: PrecisionOptions,
@@ -135,7 +138,7 @@ def compile_command(
     output.check_target(target)
     finding.check(precision)
     described = load_accelerator(accelerator)
-    options, network = work.compile_options(engines, exponents), work.read(model, input_shape)
+    options, network = work.compile_options(engines, exponents), work.read(model, input_shape, outputs)
     found = finding.for_file(precision, described, network, calibration, options)
     program = found.program if found else work.compile_for_file(described, network, calibration, options)
     save_program(program, target)

@@ -32,6 +32,10 @@ InputShapes = Annotated[
         metavar="[NAME=]SIZES",
     ),
 ]
+OutputNames = Annotated[
+    list[str] | None,
+    typer.Option("--outputs", help="Take this output only; repeatable. Default: all that are numbers.", metavar="NAME"),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(
@@ -63,6 +67,7 @@ class SampleOptions:
     samples: Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")] = None
     batch: Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")] = 64
     input_shape: InputShapes = None
+    outputs: OutputNames = None
     json: Json = None
 
 

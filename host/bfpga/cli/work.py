@@ -67,12 +67,15 @@ def prepare(task: SampleOptions, options: CompileOptions) -> Job:
 def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
     """The accelerator, the network and the samples of a run."""
     described = load_accelerator(task.accelerator)
-    network = read(task.model, task.input_shape)
+    network = read(task.model, task.input_shape, task.outputs)
     return described, network, load_inputs(task.data, network.inputs, task.samples)
 
 
-def read(model: Path, shapes: list[str] | None) -> Network:
-    """The network of a file. shapes: of ``--input-shape``; ConfigurationError for what is none."""
+def read(model: Path, shapes: list[str] | None, outputs: list[str] | None = None) -> Network:
+    """The network of a file. shapes: of ``--input-shape``; outputs: of ``--outputs``.
+
+    ConfigurationError for what is no shape.
+    """
     given: dict[str, list[int]] = {}
     for text in shapes or []:
         name, _, sizes = text.rpartition("=")
@@ -82,7 +85,7 @@ def read(model: Path, shapes: list[str] | None) -> Network:
         if name in given:
             raise ConfigurationError(f"--input-shape is given twice for {name or 'the only input'}")
         given[name] = [int(number) for number in numbers]
-    return read_network(model, given)
+    return read_network(model, given, outputs)
 
 
 def compile_options(engines: EngineOptions, exponents: ExponentOptions | None = None) -> CompileOptions:

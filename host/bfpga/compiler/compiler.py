@@ -21,6 +21,7 @@ from bfpga.compiler.lower.layers import Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.lower.recurrent import unroll
+from bfpga.compiler.lower.recurrent_time import time_of_steps, time_of_whole
 from bfpga.compiler.numbers.averages import fold_averages, inner, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram, samples_of
@@ -99,8 +100,7 @@ def compile_network(
     # Shift units hold few weights: what an average loses there goes to a neighbour that multiplies.
     graph = network.graph(max(count, items), "linear" in config.weight_formats, config.skips_weights)
     say("lower the layers")
-    graph, notes = unroll(graph) if options.recurrent == "array" else (graph, [])
-    graph, lowered = lower_expanded(graph, config, calibration is not None, options)
+    graph, lowered, notes = lower_steps(graph, accelerator, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
     widened = with_remainders(lowered, graph.inputs, config, options)
@@ -162,6 +162,25 @@ def _grouped(calibration: Calibration, count: int) -> Calibration:
     if isinstance(calibration, Mapping):
         return {name: together(value, count) for name, value in calibration.items()}
     return together(calibration, count)
+
+
+def lower_steps(
+    graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions
+) -> tuple[Graph, Lowered, list[str]]:
+    """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes."""
+    config, cores = accelerator.systolic, accelerator.board.arm_cores
+    steps, notes = (graph, []) if options.recurrent == "host" else unroll(graph)
+    result = lower_expanded(steps, config, calibrated, options)
+    if steps is graph or cores is None or options.recurrent == "array":
+        return *result, notes
+    split, whole = time_of_steps(graph, *result, cores), time_of_whole(graph, cores)
+    if split <= whole:
+        return *result, notes
+    note = (
+        f"recurrent operators run whole on the host, which takes about {1e3 * whole:.1f} ms; "
+        f"what the array would leave of their steps takes {1e3 * split:.1f} ms there (recipe: recurrent)"
+    )
+    return *lower_expanded(graph, config, calibrated, options), [*notes, note]
 
 
 def lower_expanded(

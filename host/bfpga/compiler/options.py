@@ -131,7 +131,8 @@ class CompileOptions(LayerOptions):
     that takes no cycle more. cheap_parts: results of one pixel are held in several parts where that takes few
     cycles.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
-    recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them.
+    recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them;
+    auto: the latter where steps would leave it more work.
     count_zeros: zeros of activations are counted on the calibration samples, for arrays that skip them.
     """
 
@@ -144,7 +145,7 @@ class CompileOptions(LayerOptions):
     remainders: Literal["auto", "always", "never"] = "auto"
     cheap_parts: bool = False
     side_by_side: int = 1
-    recurrent: Literal["array", "host"] = "array"
+    recurrent: Literal["auto", "array", "host"] = "auto"
     count_zeros: bool = True
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -155,8 +156,8 @@ class CompileOptions(LayerOptions):
                 raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
         if self.remainders not in ("auto", "always", "never"):
             raise ConfigurationError(f"remainders = {self.remainders!r} is unknown; known are auto, always and never")
-        if self.recurrent not in ("array", "host"):
-            raise ConfigurationError(f"recurrent = {self.recurrent!r} is unknown; known are array and host")
+        if self.recurrent not in ("auto", "array", "host"):
+            raise ConfigurationError(f"recurrent = {self.recurrent!r} is unknown; known are auto, array and host")
         if self.side_by_side < 1:
             raise ConfigurationError(f"side_by_side = {self.side_by_side}; it is a number of samples, 1 at least")
         if self.side_by_side > 1 and self.policy not in STATIC_POLICIES:

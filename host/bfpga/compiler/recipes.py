@@ -75,7 +75,9 @@ class RecipeFile(LayerSection):
         False, description="results of one pixel are held in several parts where that takes little time"
     )
     side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
-    recurrent: Literal["array", "host"] = Field("array", description="where RNN, GRU and LSTM are computed")
+    recurrent: Literal["auto", "array", "host"] = Field(
+        "auto", description="where RNN, GRU and LSTM are computed; auto: whole on the host if steps leave it more"
+    )
     count_zeros: bool = Field(True, description="zeros of activations are counted on the calibration samples")
     layers: dict[LayerName, LayerSection] = Field({}, description="options of single layers, by layer or output name")
 

@@ -84,11 +84,11 @@ def float_outputs(
 
 
 def _stated_batch(model: Any) -> int | None:
-    """The first axis of the inputs of an ONNX model where it is a number (exporters write 1), else None."""
+    """The first axis of the inputs of an ONNX model where it is a number above 0 (exporters write 1), else None."""
     constants = {item.name for item in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
     sizes = {value.type.tensor_type.shape.dim[0].dim_value for value in inputs if value.type.tensor_type.shape.dim}
-    return sizes.pop() or None if len(sizes) == 1 else None
+    return max(sizes - {0}, default=None)
 
 
 def _filled(values: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.float32]:

@@ -99,7 +99,7 @@ class Rewriter:
         used |= {name for node in self.nodes for item in node.attribute for name in _outside(item.g)}
         used |= {output.name for output in self.model.graph.output}
         result.graph.initializer.extend(
-            numpy_helper.from_array(np.ascontiguousarray(self.constants[name]), name)
+            numpy_helper.from_array(self.constants[name], name)
             for name in sorted(used & set(self.constants))
         )
         return result

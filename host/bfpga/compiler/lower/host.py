@@ -13,9 +13,12 @@ from bfpga.compiler.lower.layers import Layer, Lowered
 from bfpga.compiler.read.graphs import rename
 from bfpga.compiler.read.grids import SAME_VALUES
 from bfpga.compiler.read.importer import Graph, Operator
+from bfpga.compiler.read.opsets import opset_of
 from bfpga.contract.program import HostNode
 
 HOST, ARRAY, MATMUL = 0, 1, 2
+#: The name of a constant that holds the number of the first axis.
+FRONT = "axis in front"
 
 
 @dataclass
@@ -87,21 +90,38 @@ def _roots(value: str, lowered: Lowered, producers: dict[str, list[Operator | La
 def host_node(
     name: str, graph: Graph, lowered: Lowered, stage: Stage, needed: set[str], work: Mapping[str, int]
 ) -> HostNode:
-    """The operators of a host stage as one model.
+    """The operators of a host stage as one model of one sample.
 
     needed: values that other stages or the caller read; work: operations of operators, as ``count_operations`` gives
-    them.
+    them. Values whose first axis is not the batch get one in front on their way from one stage to another.
     """
     operators = _with_views(lowered, stage.operators)
     produced = {output for operator in operators for output in operator.outputs if output}
     used = list(dict.fromkeys(name for operator in operators for name in operator.uses))
     inputs = [value for value in used if value not in produced and value not in graph.constants]
-    outputs = [value for operator in stage.operators for value in operator.outputs if value in needed]
-    nodes, steps = _with_rounding(graph, [operator.proto for operator in operators])
+    outputs = list(dict.fromkeys(value for op in stage.operators for value in op.outputs if value in needed))
+    entering, leaving = ([value for value in values if value not in graph.shapes] for values in (inputs, outputs))
+    rounding, steps = _with_rounding(graph, [operator.proto for operator in operators])
+    nodes = [_change("Squeeze", graph, _outside(graph, value), value) for value in entering]
+    nodes += rounding
+    nodes += [_change("Unsqueeze", graph, value, _outside(graph, value)) for value in leaving]
     model = _model(graph, name, nodes, steps, inputs, outputs)
     flops = sum(work[next(filter(None, operator.outputs))] for operator in operators)
     types = tuple(operator.type for operator in stage.operators)
-    return HostNode(name, model, tuple(inputs), tuple(dict.fromkeys(outputs)), types, flops)
+    given, found = (tuple(_outside(graph, value) for value in values) for values in (inputs, outputs))
+    return HostNode(name, model, given, found, types, flops)
+
+
+def _outside(graph: Graph, value: str) -> str:
+    """The name of a value outside its stage, where the batch is its first axis."""
+    return value if value in graph.shapes else f"{value}/samples"
+
+
+def _change(kind: str, graph: Graph, value: str, result: str) -> NodeProto:
+    """Give a value an axis in front, or take it away."""
+    if opset_of(graph.model) < 13:
+        return helper.make_node(kind, [value], [result], axes=[0])
+    return helper.make_node(kind, [value, FRONT], [result])
 
 
 def _with_views(lowered: Lowered, operators: list[Operator]) -> list[Operator]:
@@ -153,12 +173,12 @@ def _model(
     graph: Graph, name: str, nodes: list[NodeProto], steps: list[TensorProto], inputs: list[str], outputs: list[str]
 ) -> bytes:
     names = {value for node in nodes for value in node.input} | {v for op in graph.operators for v in op.captured}
-    constants = [numpy_helper.from_array(np.ascontiguousarray(graph.constants[value]), value)
+    constants = [numpy_helper.from_array(graph.constants[value], value)
                  for value in sorted(names & set(graph.constants))]
-    body = helper.make_graph(
-        nodes, name, [_value(graph, value) for value in inputs], [_value(graph, value) for value in outputs],
-        [*constants, *steps],
-    )
+    if FRONT in names:
+        constants.append(numpy_helper.from_array(np.zeros(1, np.int64), FRONT))
+    ends = [[_value(graph, value) for value in values] for values in (inputs, outputs)]
+    body = helper.make_graph(nodes, name, *ends, [*constants, *steps])
     model = helper.make_model(body, opset_imports=list(graph.model.opset_import), ir_version=graph.model.ir_version)
     model.functions.extend(graph.model.functions)
     return bytes(model.SerializeToString())
@@ -168,7 +188,7 @@ def _value(graph: Graph, name: str) -> onnx.ValueInfoProto:
     shape = graph.shapes.get(name)
     kind = graph.types.get(name, TensorProto.FLOAT) or TensorProto.FLOAT
     if shape is None:
-        return helper.make_tensor_value_info(name, kind, None)
+        return helper.make_tensor_value_info(_outside(graph, name), kind, None)
     return helper.make_tensor_value_info(name, kind, ["N", *shape])
 
 

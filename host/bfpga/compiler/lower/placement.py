@@ -25,6 +25,8 @@ STATISTICS = (
     "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "LRN",
     "RMSNormalization", "MeanVarianceNormalization", "LpNormalization",
 )  # fmt: skip
+#: Operators with subgraphs.
+CONTROL = ("If", "Loop", "Scan")
 MANY_FACTORS = "a product of two computed values, pixel by pixel, would need more weights than there are values"
 #: Elementwise operators that the array has for constants, and for factors of whole channels.
 PRODUCTS = ("Mul", "Div")
@@ -57,6 +59,8 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
         return MANY_FACTORS
     if operator.type in STATISTICS:
         return NO_QUOTIENTS
+    if operator.captured or operator.type in CONTROL:
+        return "it has networks of its own inside, which are run as a whole: exporters unroll loops of known length"
     if operator.type in OPERATORS and operator.name not in functions:
         others = ", ".join(with_function(operator.type))
         return "the accelerator's function unit lacks it, or has it with other arguments only" + (

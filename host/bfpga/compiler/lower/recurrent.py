@@ -16,7 +16,7 @@ from onnx import ModelProto, NodeProto
 
 from bfpga.compiler.lower.batch_first import Moved, Rewriter, move
 from bfpga.compiler.read.graphs import attributes_of
-from bfpga.compiler.read.importer import BATCH_PROBES, Graph, rebuilt
+from bfpga.compiler.read.importer import Graph, batches_of, rebuilt
 from bfpga.compiler.read.shapes import inferred_shapes
 
 Floats = npt.NDArray[np.float32]
@@ -59,9 +59,12 @@ def _captured(node: NodeProto) -> list[str]:
 
 def _shapes(model: ModelProto) -> dict[str, tuple[int, ...]]:
     """Shapes of all values that have numbers for their axes; 0 where the size follows the batch alone."""
-    first, second = (inferred_shapes(model, batch) for batch in BATCH_PROBES)
+    batches = batches_of(model)
+    first, second = (inferred_shapes(model, batch) for batch in batches)
+    if batches[0] == batches[1]:
+        return {name: (0, *shape[1:]) if shape[:1] == batches[:1] else shape for name, shape in first.items()}
     return {
-        name: tuple(0 if (a, b) == BATCH_PROBES else a for a, b in zip(shape, second[name], strict=True))
+        name: tuple(0 if (a, b) == batches else a for a, b in zip(shape, second[name], strict=True))
         for name, shape in first.items()
         if len(second.get(name, ())) == len(shape)
     }

@@ -117,7 +117,7 @@ def _batches(
         yield results
         start += step
         # The first sample tells how much memory one takes.
-        if step == 1:
+        if step == 1 and not any(value.type.tensor_type.shape.dim[0].dim_value for value in model.graph.input):
             step = max(1, CAPTURED_VALUES // max(1, sum(value.size for value in results.values())))
 
 

@@ -121,7 +121,7 @@ class _Pass:
 
     def _constant(self, values: npt.NDArray[Any], base: str) -> str:
         name = f"{base}{SUFFIX}{len(self.constants)}"
-        tensor = numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)
+        tensor = numpy_helper.from_array(values, name)
         self.model.graph.initializer.append(tensor)
         self.constants[name] = tensor
         return name

@@ -26,7 +26,7 @@ def in_float32(model: ModelProto) -> ModelProto:
         if tensor.data_type in OTHERS:
             with np.errstate(over="ignore"):  # an overflow is infinite, and refused as such
                 values = numpy_helper.to_array(tensor).astype(np.float32)
-            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), tensor.name))
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
     for node in all_nodes(result):
         for item in node.attribute:
             if item.name in TYPE_ATTRIBUTES and item.type == AttributeProto.INT and item.i in OTHERS:

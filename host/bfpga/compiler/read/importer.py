@@ -6,23 +6,23 @@ number, constants folded, no unused operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, numpy_helper
 
 from bfpga.compiler.read import qonnx
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling
 from bfpga.compiler.read.channels_first import SUFFIX, channels_first
+from bfpga.compiler.read.finite_weights import check_finite
 from bfpga.compiler.read.float_types import in_float32
 from bfpga.compiler.read.functions import check_functions
 from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, with_own_names, without_constant_inputs
@@ -31,14 +31,17 @@ from bfpga.compiler.read.late_averages import LateAverages
 from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.operands import Operands, problems
 from bfpga.compiler.read.opsets import STANDARD, check_opset, opset_of, supported_opset
+from bfpga.compiler.read.outputs import with_outputs
 from bfpga.compiler.read.plain import is_plain
 from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
 from bfpga.compiler.read.ranks import check_ranks, constants_of, ranks_of
+from bfpga.compiler.read.scalers import plain_scalers
 from bfpga.compiler.read.separable_averages import separated_averages
 from bfpga.compiler.read.shapes import inferred_shapes, inferred_values
 from bfpga.compiler.read.side_by_side import widen
-from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
-from bfpga.compiler.read.sizes import InputShapes, check_shape, with_sizes
+from bfpga.compiler.read.simplify import fold_constants, rewrite_reshapes, run_shapes, simplify
+from bfpga.compiler.read.sizes import InputShapes, check_shape, with_open_sizes, with_sizes
+from bfpga.compiler.read.start_states import without_zero_states
 from bfpga.compiler.read.trial import try_reading
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.formats.files import printable
@@ -100,17 +103,23 @@ class Graph:
         return value in self.grids and self.grids[value].rounds
 
 
-def checked_model(path: str | Path, shapes: InputShapes | None = None, tried: bool = False) -> FloatNetworkForm:
+def checked_model(
+    path: str | Path,
+    shapes: InputShapes | None = None,
+    outputs: Sequence[str] | None = None,
+    tried: bool = False,
+) -> FloatNetworkForm:
     """Read and check an ONNX file, external weights included, and bring it into the one form that all others read.
 
-    shapes: of inputs, batch first, where the file leaves sizes open. Whatever the file holds (any opset, half
-    precision, integer inputs, quantizers), the model is float32 of a known opset; see the passes of this room. tried:
-    this is a process that reads on trial, which all files go through first that could end it.
+    shapes: of inputs, batch first, where the file leaves sizes open. outputs: those that are wanted; None for all that
+    are numbers. Whatever the file holds (any opset, half precision, integer inputs, quantizers), the model is float32
+    of a known opset; see the passes of this room. tried: this is a process that reads on trial, which all files go
+    through first that could end it.
     Raises ModelError for files that are not ONNX or truncated, opsets that the installed onnx does not know, unknown
     operator domains, missing external data, sizes that stay open (but the batch), NaN or infinite weights.
     """
     with _one_error(path):
-        model = read_model(Path(path))
+        model, notes = with_outputs(read_model(Path(path)), outputs, path)
         check_attributes(model, path)
         check_opset(model, path)
         check_functions(model, path)
@@ -120,13 +129,14 @@ def checked_model(path: str | Path, shapes: InputShapes | None = None, tried: bo
         if not tried and not is_plain(model, ranks, constants):
             try_reading(path, shapes or {})
         _check_header(model, path)
-        model = with_sizes(with_own_names(without_constant_inputs(model)), shapes or {}, path)
+        model = with_sizes(with_own_names(without_constant_inputs(with_open_sizes(model))), shapes or {}, path)
         _check_borders(model, path)
-        model = float_inputs(in_float32(supported_opset(model, path)), path)
+        model = float_inputs(in_float32(plain_scalers(supported_opset(model, path))), path)
         form = in_float(model, path)
         plain = float_outputs(form.model, path)
-        form = replace(form, model=plain, reference=float_outputs(form.reference, path) if form.quantized else plain)
-        _check_weights(form.model, path)
+        reference = float_outputs(form.reference, path) if form.quantized else plain
+        form = replace(form, model=plain, reference=reference, notes=(*notes, *form.notes))
+        check_finite(form.model, path)
         return form
 
 
@@ -166,19 +176,52 @@ def _simplified(
 ) -> Graph:  # fmt: skip
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
-    fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
-    model = _named_batch(model)
+    fixed = max(value.type.tensor_type.shape.dim[0].dim_value for value in model.graph.input)
+    settings = (path, separate_averages, late_averages, kept)
+    try:
+        return _batched(with_batch(model), fixed, *settings)
+    except ModelError as error:
+        if fixed < 1:
+            raise
+        reason = error
+    try:
+        graph = _batched(with_batch(model, fixed), fixed, *settings)
+    except ModelError:
+        raise reason from None
+    if fixed > 1 or side_by_side > 1:
+        cause = str(reason).removeprefix(f"{path}: ")
+        use = "for samples side by side" if fixed == 1 else "or for a batch of 1, which takes one sample a run"
+        raise ModelError(
+            f"{path}: a batch of {fixed} is built into the operators of this network: {cause}; "
+            f"export it with an open batch, {use}"
+        )
+    return graph
+
+
+def _batched(
+    model: ModelProto, fixed: int, path: str | Path, separate_averages: bool, late_averages: bool,
+    kept: Collection[str],
+) -> Graph:  # fmt: skip
+    """The graph of a model whose batch is open, or is a number. fixed: the batch that the file states; 0: none.
+
+    kept: values that stay when the graph is simplified.
+    """
+    batches = batches_of(model)
+    model = without_zero_states(_without_borders(model))
     _check_sizes(inferred_shapes(model, 1), path)
     try:
-        model = explicit_ceiling(model, lambda pooled: inferred_shapes(pooled, BATCH_PROBES[0]))
+        model = explicit_ceiling(model, lambda pooled: inferred_shapes(pooled, batches[0]))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     if late_averages:
         model = LateAverages(model, inferred_shapes(model, 1)).changed()
     if separate_averages:
         model = separated_averages(model, inferred_shapes(model, 1))
-    model = rewrite_reshapes(model, BATCH_PROBES, fixed)
-    return _graph(channels_first(simplify(model, BATCH_PROBES[0], kept)), str(path))
+    if batches == BATCH_PROBES:
+        model = simplify(rewrite_reshapes(model, BATCH_PROBES, fixed), batches[0], kept)
+    else:  # onnxslim takes the batch for one more row of matrices where it is a number
+        model = fold_constants(model)
+    return _graph(channels_first(model), str(path))
 
 
 def _check_header(model: ModelProto, path: str | Path) -> None:
@@ -213,12 +256,6 @@ def _check_borders(model: ModelProto, path: str | Path) -> None:
         check_shape(value, path)
 
 
-def _check_weights(model: ModelProto, path: str | Path) -> None:
-    for tensor in [*model.graph.initializer, *_constant_tensors(model)]:
-        if tensor.data_type == TensorProto.FLOAT and not np.isfinite(numpy_helper.to_array(tensor)).all():
-            raise ModelError(f"{path}: weights {tensor.name} hold NaN or infinite values; export finite weights")
-
-
 def _check_sizes(shapes: dict[str, tuple[int, ...]], path: str | Path) -> None:
     """Values that no memory holds are refused before anything computes them (a constant of 10**12 elements)."""
     for name, shape in shapes.items():
@@ -226,40 +263,37 @@ def _check_sizes(shapes: dict[str, tuple[int, ...]], path: str | Path) -> None:
             raise ModelError(f"{path}: value {name} has {prod(shape):,} elements, {LARGEST_VALUE:,} are possible")
 
 
-def _constant_tensors(model: ModelProto) -> list[TensorProto]:
-    nodes = [node for node in model.graph.node if node.op_type == "Constant"]
-    return [item.t for node in nodes for item in node.attribute if item.type == AttributeProto.TENSOR]
-
-
-def _named_batch(model: ModelProto) -> ModelProto:
-    """The model with a symbolic first axis on every input, inferred shapes removed, constants no longer inputs."""
-    result = ModelProto()
-    result.CopyFrom(model)
-    del result.graph.value_info[:]
-    constants = {item.name for item in result.graph.initializer}
-    kept = [value for value in result.graph.input if value.name not in constants]
-    del result.graph.input[:]
-    result.graph.input.extend(kept)
-    for value in result.graph.input:
-        value.type.tensor_type.shape.dim[0].Clear()
-        value.type.tensor_type.shape.dim[0].dim_param = "N"
-    for value in result.graph.output:
+def _without_borders(model: ModelProto) -> ModelProto:
+    """The model without shapes that it states of inner values and outputs; changes it."""
+    del model.graph.value_info[:]
+    for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    return result
+    return model
 
 
-def with_batch(model: ModelProto, batch: int) -> ModelProto:
-    """A copy of the model whose inputs have ``batch`` samples."""
-    result = ModelProto()
-    result.CopyFrom(model)
+def with_batch(model: ModelProto, batch: int | None = None) -> ModelProto:
+    """A copy of the model whose inputs have ``batch`` samples; None: any number."""
+    result = without_constant_inputs(copied(model))
     for value in result.graph.input:
-        value.type.tensor_type.shape.dim[0].Clear()
-        value.type.tensor_type.shape.dim[0].dim_value = batch
+        first = value.type.tensor_type.shape.dim[0]
+        first.Clear()
+        if batch is None:
+            first.dim_param = "N"
+        else:
+            first.dim_value = batch
     return result
+
+
+def batches_of(model: ModelProto) -> tuple[int, int]:
+    """Two batch sizes that tell the batch from other axes; twice the same where the model has no other."""
+    stated = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    return (stated, stated) if stated else BATCH_PROBES
 
 
 def _graph(model: ModelProto, path: str) -> Graph:
     shapes, types = _shapes(model, path)
+    unknown = [value.name for value in model.graph.output if value.name not in shapes]
+    shapes |= run_shapes(model, unknown, batches_of(model))
     constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
     used: dict[str, int] = {}
     operators = [_operator(node, index, used) for index, node in enumerate(model.graph.node)]
@@ -279,10 +313,22 @@ def _graph(model: ModelProto, path: str) -> Graph:
         _check_window(graph, operator, path)
     for name in graph.outputs:
         if name not in shapes:
-            raise ModelError(f"{path}: the first axis of output {name} does not follow the batch")
+            raise ModelError(f"{path}: {_not_by_batch(model, name, shapes)}")
     for operator in operators:
         _check_operator(graph, operator, path)
     return graph
+
+
+def _not_by_batch(model: ModelProto, name: str, shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """Why an output has no shape for a sample."""
+    inferred = inferred_shapes(model, batches_of(model)[0])
+    if name in inferred:
+        return f"the first axis of output {name} does not follow the batch"
+    unknown = next(node for node in model.graph.node if not all(not out or out in inferred for out in node.output))
+    return (
+        f"the shape of output {name} is known only while the network runs: {unknown.op_type} "
+        f"{printable(unknown.name or unknown.output[0])} gives results of unknown shape"
+    )
 
 
 def rebuilt(graph: Graph, model: ModelProto) -> Graph:
@@ -344,12 +390,13 @@ def _captured(graph: onnx.GraphProto) -> list[str]:
 
 def _shapes(model: ModelProto, path: str) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Shapes without the batch axis of every value that has one, and element types, by two inferences."""
-    first, types = _inferred(model, BATCH_PROBES[0], path)
-    second, _ = _inferred(model, BATCH_PROBES[1], path)
+    batches = batches_of(model)
+    first, types = _inferred(model, batches[0], path)
+    second = _inferred(model, batches[1], path)[0] if batches[0] != batches[1] else first
     shapes = {}
     for name, shape in first.items():
         other = second.get(name, ())
-        if shape and shape[0] == BATCH_PROBES[0] and other == (BATCH_PROBES[1], *shape[1:]):
+        if shape and shape[0] == batches[0] and other == (batches[1], *shape[1:]):
             shapes[name] = shape[1:]
     return shapes, types
 

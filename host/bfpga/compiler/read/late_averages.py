@@ -122,7 +122,7 @@ class LateAverages:
         constants = f"{target}/weights", f"{target}/bias"
         values = found.weights[:, :, None, None], found.bias
         for name, value in zip(constants, values, strict=True):
-            model.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+            model.graph.initializer.append(numpy_helper.from_array(value, name))
         window = list(self.shapes[found.average.input[0]][2:])
         sizes = {"kernel_shape": window, "strides": window}
         return [

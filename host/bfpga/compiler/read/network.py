@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from bfpga.compiler.read.sizes import InputShapes
 @dataclass
 class Network:
     """A checked network. model: in float, external data included; reference: quantized, where the file is; nobody
-    changes them. grids: what the file's quantizers say of values, by name; notes: what of them is not kept."""
+    changes them. grids: what the file's quantizers say of values, by name. notes: about what is not taken or kept.
+    """
 
     path: Path
     model: ModelProto
@@ -58,12 +60,15 @@ class Network:
         return self._graphs[key]
 
 
-def read_network(network: str | Path | Network, shapes: InputShapes | None = None) -> Network:
+def read_network(
+    network: str | Path | Network, shapes: InputShapes | None = None, outputs: Sequence[str] | None = None
+) -> Network:
     """The network of a file, or the one given. shapes: of inputs, batch first, where the file leaves sizes open.
 
-    Errors are those of ``checked_model``.
+    outputs: those that are wanted; None for all that are numbers, but for labels beside scores. Errors are those of
+    ``checked_model``.
     """
     if isinstance(network, Network):
         return network
-    form = checked_model(network, shapes)
+    form = checked_model(network, shapes, outputs)
     return Network(Path(network), form.model, form.reference, form.grids, form.notes)

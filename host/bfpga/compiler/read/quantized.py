@@ -28,7 +28,7 @@ class FloatNetworkForm:
     """A network in float, and what it stands for.
 
     reference: the network that its results are judged by: quantized as in the file, borders in float32. grids: of the
-    values that were quantized, by name. notes: what of the quantizers is not kept.
+    values that were quantized, by name. notes: about what was left out, and what of the quantizers is not kept.
     """
 
     model: ModelProto

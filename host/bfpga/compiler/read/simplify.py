@@ -259,6 +259,21 @@ def rewrite_reshapes(model: ModelProto, batches: tuple[int, int], fixed: int = 0
     return result
 
 
+def run_shapes(model: ModelProto, names: list[str], batches: tuple[int, int]) -> dict[str, tuple[int, ...]]:
+    """Shapes without the batch of those outputs whose first axis is the batch when the network runs: behind a Loop."""
+    if not names:
+        return {}
+    try:
+        first, second = (session(model).run(names, probe_inputs(model, batch)) for batch in batches)
+    except Exception:
+        return {}
+    return {
+        name: a.shape[1:]
+        for name, a, b in zip(names, first, second, strict=True)
+        if a.shape[:1] == batches[:1] and b.shape == (batches[1], *a.shape[1:])
+    }
+
+
 def _allow_no_zero(node: onnx.NodeProto) -> None:
     """Let a 0 in the target of a Reshape mean the size of the input."""
     for attribute in [item for item in node.attribute if item.name == "allowzero"]:

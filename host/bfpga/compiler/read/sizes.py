@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 
 from bfpga.compiler.read.graphs import copied, graph_inputs
 from bfpga.errors import ModelError
 
 #: Shapes by input name, the batch first.
 InputShapes = Mapping[str, Sequence[int]]
+
+
+def with_open_sizes(model: ModelProto) -> ModelProto:
+    """The model whose sizes below zero, Paddle's way to leave an axis open, are open; itself if it has none."""
+    if not any(dim.dim_value < 0 for dim in _dims(model)):
+        return model
+    result = copied(model)
+    for dim in _dims(result):
+        if dim.dim_value < 0:
+            dim.Clear()
+    return result
+
+
+def _dims(model: ModelProto) -> Iterator[TensorShapeProto.Dimension]:
+    graph = model.graph
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield from value.type.tensor_type.shape.dim
 
 
 def with_sizes(model: ModelProto, shapes: InputShapes, path: str | Path) -> ModelProto:

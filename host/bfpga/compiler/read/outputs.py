@@ -1,0 +1,80 @@
+"""Outputs that are no numbers, and labels that a classifier gives beside its scores; outputs that the user chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from bfpga.compiler.read.graphs import copied
+from bfpga.compiler.read.simplify import without_unused
+from bfpga.errors import ModelError
+
+#: The domain of scikit-learn's operators, those of it that look up a label, and what may stand behind these.
+LEARNED = "ai.onnx.ml"
+LOOKUPS = frozenset({"ArrayFeatureExtractor", "LabelEncoder"})
+MOVES = frozenset({"Cast", "Identity", "Reshape", "Squeeze"})
+
+
+def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Path) -> tuple[ModelProto, list[str]]:
+    """The model with the outputs ``names`` only, and notes; None: all but text and labels beside scores.
+
+    A ZipMap becomes the scores that it pairs with labels. ModelError for an output that there is not, and for text.
+    """
+    given = [value.name for value in model.graph.output]
+    wrong = next((name for name in names or () if name not in given), None)
+    if wrong is not None:
+        raise ModelError(f"{path}: there is no output {wrong!r} to choose; outputs are {', '.join(given)}")
+    zipped = [node for node in model.graph.node if _is_learned(node, ("ZipMap",)) and node.output[0] in given]
+    labels = {} if names else _labels(model)
+    if not zipped and not labels and not names:
+        return model, []
+    result, notes = copied(model), []
+    for node in zipped:
+        notes.append(f"output {node.output[0]} is the scores that ZipMap {node.name} pairs with labels, in their order")
+        _without_map(result, node)
+    for name, what in labels.items():
+        notes.append(f"output {name} is left out: {what}")
+    kept = [value for value in result.graph.output if (value.name in names if names else value.name not in labels)]
+    for value in kept:
+        if value.type.tensor_type.elem_type == TensorProto.STRING:
+            raise ModelError(f"{path}: output {value.name} is text; choose another one with --outputs")
+    _replace_outputs(result, kept)
+    return without_unused(result), notes
+
+
+def _is_learned(node: NodeProto, kinds: Collection[str]) -> bool:
+    return str(node.domain) == LEARNED and node.op_type in kinds
+
+
+def _labels(model: ModelProto) -> dict[str, str]:
+    """Outputs that are text or labels, with what they are; none if there are no others."""
+    producers = {name: node for node in model.graph.node for name in node.output}
+    found = {}
+    for value in model.graph.output:
+        node = producers.get(value.name)
+        while node is not None and node.op_type in MOVES:
+            node = producers.get(node.input[0])
+        if value.type.tensor_type.elem_type == TensorProto.STRING:
+            found[value.name] = "it is text"
+        elif node is not None and _is_learned(node, LOOKUPS):
+            found[value.name] = f"it is the label of the largest score; --outputs {value.name} takes it"
+    return found if len(found) < len(model.graph.output) else {}
+
+
+def _without_map(model: ModelProto, node: NodeProto) -> None:
+    """Let the output of a ZipMap be its input; changes the model."""
+    model.graph.node.remove(node)
+    model.graph.node.append(helper.make_node("Identity", [node.input[0]], [node.output[0]], name=node.name))
+    scores = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
+    _replace_outputs(model, [scores if value.name == scores.name else value for value in model.graph.output])
+
+
+def _replace_outputs(model: ModelProto, values: Iterable[ValueInfoProto]) -> None:
+    kept = []
+    for value in values:
+        kept.append(ValueInfoProto())
+        kept[-1].CopyFrom(value)
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
