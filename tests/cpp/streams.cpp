@@ -113,8 +113,8 @@ long long unit_stream_processes(int count, int depth, long long seed, int lost, 
     return -sum;
 }
 
-// A process asks another one `count` times; from the question `distance` on each question waits for the answer to the one
-// so long before. `asks`, `answers`: stages of their loops. Returns the sum of the answers; an error is in `text`.
+// A process asks another one `count` times; from the question `distance` on each question waits for the answer to the
+// one so long before. `asks`, `answers`: stages of their loops. Returns the sum of the answers; an error is in `text`.
 long long unit_stream_stages(int count, int distance, int asks, int answers, char* text, int size) {
     bfpga::ProcessScheduler scheduler;
     bfpga::stream<int> there("there", 100), back("back", 100);

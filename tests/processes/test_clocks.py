@@ -14,6 +14,7 @@ from small_networks import Network, compiled
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
+from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.array import streams
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.errors import DeviceError
@@ -73,11 +74,14 @@ class Counted:
             for name, spec in program.tensors.items()
         }
 
-    def run(self, operations: list[KernelOperation]) -> tuple[int, list[int]]:
-        """Clocks of a start, and when each operation had ended."""
+    def start(self, operations: list[KernelOperation]) -> KernelResult:
         packet = streams.input_packet(operations, self.config, self.tensors)
         size = streams.output_bytes(operations, self.config)
-        self.kernel.run_packet(len(operations), packet, streams.weight_stream(operations), size)
+        return self.kernel.run_packet(len(operations), packet, streams.weight_stream(operations), size)
+
+    def run(self, operations: list[KernelOperation]) -> tuple[int, list[int]]:
+        """Clocks of a start, and when each operation had ended."""
+        self.start(operations)
         return self.kernel.clocks(len(operations))
 
 
@@ -98,6 +102,23 @@ def test_a_schedule_takes_the_clocks_of_the_processes(name: str, tmp_path: Path)
         found = schedule(program.config, operations).clocks
         share = SHARE_OF_MEANS if program.config.skips_activations else SHARE
         assert abs(found - clocks - STAGES * computing) <= share * clocks
+
+
+def test_stages_of_pipelines_take_clocks_and_change_nothing_else(tmp_path: Path) -> None:
+    """A result leaves the scratchpad, the array and the output stage: a third of what a schedule counts for all."""
+    program = compiled(network(), tmp_path, ARRAYS["dense"])
+    counted = Counted(program)
+    (operations, *_) = [step_start(program, step)[0] for step in program.steps if isinstance(step, LaunchStep)]
+    computing = sum(item.descriptor.operation in ARRAY_OPERATIONS for item in operations)
+    found = schedule(program.config, operations).clocks
+    without, (least, _) = counted.start(operations), counted.kernel.clocks(0)
+    counted.kernel.stall(stages={"": STAGES // 3})
+    assert counted.start(operations) == without
+    clocks, _ = counted.kernel.clocks(0)
+    assert least + STAGES * computing / 2 < clocks <= least + STAGES * computing
+    assert abs(found - clocks) <= 2 * SHARE * clocks
+    counted.kernel.stall()
+    assert (counted.start(operations), counted.kernel.clocks(0)[0]) == (without, least)
 
 
 def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> None:
