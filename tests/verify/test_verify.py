@@ -78,7 +78,7 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
     assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
 
 
-@pytest.mark.parametrize("target", ["csim", "virtual"])
+@pytest.mark.parametrize("target", ["csim", "csim:stalled", "virtual"])
 @pytest.mark.parametrize("config", [SKIPS, ACTIVATIONS, TWO_ARRAYS], ids=["weights", "activations", "two"])
 def test_random_networks_agree_on_a_skip_array(config: SystolicConfig, target: str) -> None:
     """Issue 16, item 1: values and work, in random orders of its processes and through PYNQ."""
@@ -87,6 +87,38 @@ def test_random_networks_agree_on_a_skip_array(config: SystolicConfig, target: s
     report = verify([config], [target], cases=10, seed=16)
     assert report.mismatch is None
     assert report.cases == 10
+
+
+@pytest.mark.parametrize("target", ["csim:stalled", "csim:stalled:40"])
+def test_no_stages_of_pipelines_stop_a_kernel_or_change_a_bit(target: str) -> None:
+    """Issue 33: random arrays of each kind, the same kernels as those of `csim`, with a draw for each network."""
+    report = verify(CONFIGS, [target], cases=24, seed=33)
+    assert report.mismatch is None
+    assert (report.cases, report.accelerators) == (24, 4)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("csim:stalled:", "'' says no stages; csim:stalled:8 gives them to all loops"),
+        ("csim:stalled:Array", "'Array' says no stages"),
+        ("csim:stalled:8,Aray=3", "no process has a loop 'Aray'; there are Array, "),
+        ("csim:stalled:1001", "cannot have 1001 stages; 0 to 1000"),
+        ("csim:stalled2", "no device 'csim:stalled2'"),
+    ],
+)
+def test_stages_that_mean_nothing_are_refused_before_a_kernel_is_built(target: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        verify(CONFIGS[:1], [target], cases=1)
+
+
+def test_a_kernel_that_stops_says_the_stages_that_repeat_it() -> None:
+    program = random_program(np.random.default_rng(0), CONFIGS[0])
+    for target, again in (("csim:stalled:post.Rows=3,8", "post.Rows=3,8"), ("csim:stalled:seed=71", "seed=71")):
+        device: Any = simulation(target)(program)
+        with pytest.raises(DeviceError, match=rf"is empty: .* \(csim:stalled:{again}\)"):
+            device.kernel.kernel.run_packet(1, b"")
+        device.close()
 
 
 def test_half_of_the_programs_meet_a_random_order_which_a_repeated_case_has_again() -> None:
