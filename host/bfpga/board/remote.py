@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bfpga.board.errors import BoardError
+from bfpga.board.remote_token import TOKEN_VARIABLE, TOKEN_WANTED, carrying, changed, interceptor
 from bfpga.board.target import MINIMUM_SECONDS, Family, describe_failure, first_line, free_all
 
 if TYPE_CHECKING:
@@ -41,8 +43,9 @@ class RemoteTarget:
     minimum_seconds = MINIMUM_SECONDS
     slowest_rate = 2e6
 
-    def __init__(self, name: str, host: str, port: int) -> None:
+    def __init__(self, name: str, host: str, port: int, token: str | None = None) -> None:
         self.name = name
+        self._token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
         self.server: Any = None
         self._address = host, port
         self._release = ExitStack()
@@ -58,8 +61,9 @@ class RemoteTarget:
         from bfpga.board.virtual.remote_server import RemoteBoardServer
 
         with ExitStack() as undo:
-            server = undo.enter_context(RemoteBoardServer(board or VirtualBoard(family)))
-            target = cls("virtual:remote", server.host, server.port)
+            token = secrets.token_urlsafe()
+            server = undo.enter_context(RemoteBoardServer(board or VirtualBoard(family), token=token))
+            target = cls("virtual:remote", server.host, server.port, token)
             target._release = undo.pop_all()
             target.server = server
         return target
@@ -83,7 +87,7 @@ class RemoteTarget:
     def reconnect(self) -> None:
         host, port = self._address
         self._disconnect()
-        self.device = _connect(host, port)
+        self.device = _connect(host, port, self._token)
 
     def free(self, arrays: list[Any]) -> None:
         for array in arrays:  # they know the board by the connection they were made with
@@ -109,7 +113,7 @@ def lost_connection(error: BaseException) -> bool:
     return closed or isinstance(error, grpc.RpcError)
 
 
-def _connect(host: str, port: int) -> Any:
+def _connect(host: str, port: int, token: str) -> Any:
     """PYNQ's client of a remote board, as PYNQ's active device."""
     pynq = _import_off_board()
     try:
@@ -121,8 +125,11 @@ def _connect(host: str, port: int) -> Any:
     try:
         # PYNQ's client says neither that a name is unknown nor that a port is closed.
         socket.create_connection((host, port), CONNECT_SECONDS).close()
-        device = remote.RemoteDevice(0, host, port)
+        with carrying(token, remote):
+            device = remote.RemoteDevice(0, host, port)
     except Exception as error:
+        if TOKEN_WANTED in str(error):
+            raise BoardError(f"{host}:{port}: {TOKEN_WANTED}") from None
         raise BoardError(
             f"no board answers at {host}:{port} ({type(error).__name__}: {first_line(error)}); check the address, and "
             "that pynq-remote runs on the board"
@@ -139,40 +146,11 @@ def _limit_calls(device: Any) -> None:
     """
     grpc = import_module("grpc")
 
-    class TimeLimit(
-        grpc.UnaryUnaryClientInterceptor,  # type: ignore[misc, name-defined]
-        grpc.UnaryStreamClientInterceptor,  # type: ignore[misc, name-defined]
-        grpc.StreamUnaryClientInterceptor,  # type: ignore[misc, name-defined]
-    ):
-        """Adds a time limit to calls without one."""
+    def limited(details: Any) -> Any:
+        return changed(grpc, details, timeout=REMOTE_SECONDS if details.timeout is None else details.timeout)
 
-        def intercept_unary_unary(self, proceed: Callable[..., Any], details: Any, request: Any) -> Any:
-            return proceed(_limited(grpc, details), request)
-
-        def intercept_unary_stream(self, proceed: Callable[..., Any], details: Any, request: Any) -> Any:
-            return proceed(_limited(grpc, details), request)
-
-        def intercept_stream_unary(self, proceed: Callable[..., Any], details: Any, requests: Any) -> Any:
-            return proceed(_limited(grpc, details), requests)
-
-    channel = grpc.intercept_channel(device.client.channel, TimeLimit())
+    channel = grpc.intercept_channel(device.client.channel, interceptor(grpc, limited))
     device._stub.update({name: type(stub)(channel) for name, stub in device._stub.items()})
-
-
-def _limited(grpc: Any, details: Any) -> Any:
-    """Call details with a time limit."""
-
-    class Details(grpc.ClientCallDetails):  # type: ignore[misc]
-        """The details that gRPC gave, apart from the limit."""
-
-        method = details.method
-        timeout = REMOTE_SECONDS if details.timeout is None else details.timeout
-        metadata = details.metadata
-        credentials = details.credentials
-        wait_for_ready = getattr(details, "wait_for_ready", None)
-        compression = getattr(details, "compression", None)
-
-    return Details()
 
 
 def _import_off_board() -> Any:

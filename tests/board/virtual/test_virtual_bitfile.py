@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfpga.board.virtual.bitfile import (
+    LARGEST_CONTENT,
     MAGIC,
     byte_swapped,
     decode_emulation_bitstream,
@@ -97,6 +101,23 @@ def test_no_flipped_bit_goes_unnoticed(tmp_path_factory: pytest.TempPathFactory,
     except DeviceError:
         return
     assert position >= len(content) - 3, "only a flipped bit of the padding may pass"
+
+
+def test_a_small_file_cannot_fill_the_memory() -> None:
+    body = zlib.compress(bytes(LARGEST_CONTENT + 1))
+    data = MAGIC + struct.pack(">III", 1, len(body), zlib.crc32(body)) + body
+    assert len(data) < 1 << 17
+    with pytest.raises(DeviceError, match="unpacks to more than 64 MiB"):
+        decode_emulation_bitstream(data)
+
+
+@pytest.mark.parametrize(
+    "content", [{"handoff": 1, "kernels": {}}, {"handoff": "", "kernels": []}, {"handoff": "", "kernels": {"a": "b"}}]
+)
+def test_contents_have_their_types(content: dict[str, Any]) -> None:
+    body = zlib.compress(json.dumps(content).encode())
+    with pytest.raises(DeviceError, match="must hold a text `handoff` and a section for each kernel"):
+        decode_emulation_bitstream(MAGIC + struct.pack(">III", 1, len(body), zlib.crc32(body)) + body)
 
 
 @given(st.data())

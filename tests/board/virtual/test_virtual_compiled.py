@@ -19,6 +19,7 @@ pynq = pytest.importorskip("pynq")
 
 import bfpga  # noqa: E402
 from bfpga.board.overlays import load_overlay, staged_files  # noqa: E402
+from bfpga.board.remote_token import TOKEN_VARIABLE  # noqa: E402
 from bfpga.board.virtual.pynq_device import virtual_device  # noqa: E402
 from bfpga.contract.registers import offset_of  # noqa: E402
 
@@ -56,8 +57,9 @@ def server_process(family: str) -> Iterator[int]:
 
 @pytest.mark.parametrize("case", ["lenet_tiny", "residual_zcu104"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_networks_run_on_a_board_in_another_process(case: str) -> None:
-    """Host program and board share nothing but the network: outputs are those of the emulator."""
+def test_networks_run_on_a_board_in_another_process(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host program and board share nothing but the network and a token: outputs are those of the emulator."""
+    monkeypatch.setenv(TOKEN_VARIABLE, "shared")
     pytest.importorskip("pynq.remote", reason="PYNQ before 3.1 has no remote boards")
     program, expected = board_fixtures.compiled_program(case), board_fixtures.expected(case, 3)
     family = "zynqmp" if case.endswith("zcu104") else "zynq7"

@@ -32,11 +32,19 @@ from pynq_designs import (  # noqa: E402
     write_design,
 )
 
+from bfpga.board.errors import BoardError  # noqa: E402
+from bfpga.board.remote import RemoteTarget  # noqa: E402
+from bfpga.board.remote_token import TOKEN_KEY, TOKEN_VARIABLE  # noqa: E402
+from bfpga.board.virtual import remote_services  # noqa: E402
+from bfpga.board.virtual.bitfile import write_emulation_bitstream  # noqa: E402
 from bfpga.board.virtual.board import VirtualBoard  # noqa: E402
 from bfpga.board.virtual.pynq_device import virtual_device  # noqa: E402
 from bfpga.board.virtual.pynq_internals import import_pynq, release_clocks  # noqa: E402
-from bfpga.board.virtual.remote_server import RemoteBoardServer, main  # noqa: E402
+from bfpga.board.virtual.remote_server import RemoteBoardServer, is_loopback, main  # noqa: E402
+from bfpga.contract.configuration import SystolicConfig  # noqa: E402
+from bfpga.contract.layout import layout  # noqa: E402
 from bfpga.contract.registers import offset_of  # noqa: E402
+from bfpga.engines.configurations import config_to_dict  # noqa: E402
 from bfpga.errors import DeviceError  # noqa: E402
 
 pytestmark = pytest.mark.board
@@ -265,12 +273,18 @@ def test_the_self_test_of_pynq(tmp_path: Path) -> None:
     assert "summary: 10 passed, 1 failed, 0 skipped" in lines
 
 
+def server_process(*options: str, **variables: str) -> subprocess.Popen[str]:
+    """The command on a free port."""
+    command = [sys.executable, "-m", "bfpga.board.virtual.remote_server", "--port", "0", *options]
+    paths = os.pathsep.join([str(ROOT / "host"), str(ROOT / "hls"), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": paths} | variables
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_server_in_another_process(family: str) -> None:
-    """The command serves until it is told to end, on a port that it prints."""
-    command = [sys.executable, "-m", "bfpga.board.virtual.remote_server", "--family", family, "--port", "0"]
-    paths = os.pathsep.join([str(ROOT / "host"), str(ROOT / "hls"), os.environ.get("PYTHONPATH", "")])
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths})
+    """The command serves until it is told to end, on a port that it prints; PYNQ's own client carries no token."""
+    process = server_process("--family", family, "--open")
     try:
         assert process.stdout is not None
         line = process.stdout.readline().strip()
@@ -289,6 +303,121 @@ def test_a_server_in_another_process(family: str) -> None:
         process.wait(timeout=20)
     with pytest.raises(grpc.RpcError):
         device.exists_file("/proc/version")
+
+
+# Who is served, and what one may leave there
+
+
+#: A call of each kind of every service: service, module of its messages, name, request.
+CALLS = (
+    ("remote_device", "RemoteDevice", "existsfile", "ExistsFileRequest", {"file_path": "/proc/version"}),
+    ("remote_device", "RemoteDevice", "readfile", "ReadFileRequest", {"file_path": "/proc/version"}),
+    ("remote_device", "RemoteDevice", "writefile", "WriteFileRequest", {"file_path": "/x", "data": b"x"}),
+    ("mmio", "Mmio", "get_mmio", "GetMmioRequest", {"base_addr": 0, "length": 4}),
+    ("buffer", "RemoteBuffer", "allocate", "AllocateRequest", {"size": 64}),
+)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[1]}.{call[2]}")
+def test_every_call_needs_the_token(call: tuple[str, str, str, str, dict[str, Any]]) -> None:
+    module, service, method, request, fields = call
+    messages = importlib.import_module(f"pynq.remote.{module}_pb2")
+    stubs = importlib.import_module(f"pynq.remote.{module}_pb2_grpc")
+    with (
+        RemoteBoardServer(VirtualBoard("zynqmp"), token="secret") as server,
+        grpc.insecure_channel(f"{server.host}:{server.port}") as channel,
+    ):
+
+        def answer(*metadata: tuple[str, str]) -> Any:
+            sent = getattr(messages, request)(**fields)
+            given = getattr(getattr(stubs, f"{service}Stub")(channel), method)(
+                iter([sent]) if method == "writefile" else sent, metadata=metadata, timeout=10
+            )
+            return list(given) if method == "readfile" else given
+
+        for metadata in ((), ((TOKEN_KEY, "secre"),), ((TOKEN_KEY, "secret2"),), (("token", "secret"),)):
+            with pytest.raises(grpc.RpcError) as refused:
+                answer(*metadata)
+            assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            assert "set BFPGA_TOKEN" in refused.value.details()
+        assert server._services.files._files.get("/x") is None
+        assert answer((TOKEN_KEY, "secret"))
+
+
+def test_our_client_carries_the_token_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RemoteBoardServer(VirtualBoard("zynqmp"), token="secret") as server:
+        for wrong in ("", "other"):
+            monkeypatch.setenv(TOKEN_VARIABLE, wrong)
+            with pytest.raises(BoardError, match="asks for its token: set BFPGA_TOKEN"):
+                RemoteTarget("remote", server.host, server.port)
+        monkeypatch.setenv(TOKEN_VARIABLE, "secret")
+        target = RemoteTarget("remote", server.host, server.port)
+        assert target.emulated
+        server.drop_connections()
+        server.resume()
+        target.reconnect()
+        assert target.device.name == "ZCU104"
+        target.close()
+
+
+def test_the_command_makes_a_token_and_warns_who_serves_other_machines() -> None:
+    tokens = set()
+    for options, variables in (((), {}), ((), {}), (("--host", "0.0.0.0"), {TOKEN_VARIABLE: "given"})):
+        process = server_process(*options, **variables)
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            tokens.add(process.stdout.readline().strip().removeprefix(f"clients need {TOKEN_VARIABLE}="))
+        finally:
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        assert ("warning: 0.0.0.0 is not this machine alone" in said) == bool(options), said
+    assert len(tokens) == 3
+    assert "given" in tokens
+    assert min(map(len, tokens - {"given"})) >= 32
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("localhost", True), ("[::1]", True), ("0.0.0.0", False), ("::", False), ("farm", False)],
+)
+def test_hosts_that_are_this_machine_alone(host: str, loopback: bool) -> None:
+    assert is_loopback(host) == loopback
+
+
+def test_files_of_clients_have_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_services, "MOST_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(remote_services, "MOST_FILES", 10)
+    with serving() as server:
+        device, files = remote_device(server.port), server._services.files._files
+        for path in ("/a", "/a", "/b"):
+            device.write_file(path, bytes(400_000))
+        for path, size in (("/c", 400_000), ("/c", 1 << 24), ("/" + "x" * 5000, 1)):
+            with pytest.raises(grpc.RpcError, match="no room for the file"):
+                device.write_file(path, bytes(size))
+        for number in range(10 - len(files)):
+            device.write_file(f"/small{number}", b"x")
+        with pytest.raises(grpc.RpcError, match="no room for the file"):
+            device.write_file("/one_more", b"x")
+        assert len(files) == 10
+        assert len(files["/a"]) == 400_000
+
+
+def test_a_bitstream_from_the_network_brings_no_code(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    name = f'tiny\n__attribute__((constructor)) static void taken() {{ fclose(fopen("{taken}", "w")); }}\n//'
+    path = tmp_path / "attack.bit"
+    description = {
+        "kind": "systolic_array", "layout": layout(), "name": name, "digest": "0" * 64,
+        "configuration": config_to_dict(SystolicConfig(columns=2, rows=4)),
+    }  # fmt: skip
+    write_emulation_bitstream(path, "<EDKSYSTEM/>", {"accelerator": description})
+    with RemoteBoardServer(VirtualBoard("zynqmp")) as server:
+        device = remote_device(server.port)
+        device.write_file("/lib/firmware/attack.bit", path.read_bytes())
+        with pytest.raises(grpc.RpcError, match=r"attack\.bit, kernel 'accelerator'.*: name is 'tiny"):
+            device.write_file("/sys/class/fpga_manager/fpga0/firmware", b"attack.bit")
+    assert not taken.exists()
 
 
 def test_the_command_explains_itself_and_its_errors(capsys: pytest.CaptureFixture[str]) -> None:

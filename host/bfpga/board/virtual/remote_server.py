@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import ipaddress
+import os
+import secrets
 import signal
 import sys
 import threading
@@ -15,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
+from bfpga.board.remote_token import TOKEN_VARIABLE
 from bfpga.board.virtual.board import VirtualBoard
 from bfpga.board.virtual.kernel_model import KernelFactory
 from bfpga.board.virtual.pynq_internals import BOARD_NAMES, MACHINES, import_pynq
@@ -23,6 +27,8 @@ from bfpga.errors import DeviceError
 #: Port that PYNQ's client uses unless it is told another.
 PYNQ_PORT = 7967
 _THREADS = 4
+#: Random bytes of a token.
+TOKEN_BYTES = 24
 #: Seconds that calls under way may take to end when the server stops.
 _STOP_SECONDS = 5.0
 
@@ -30,7 +36,8 @@ _STOP_SECONDS = 5.0
 class RemoteBoardServer:
     """Serves one board from its creation to `stop`; a context manager.
 
-    port: 0 for a free one; ``port`` says which. host: address to listen on. kernels: as for `virtual_device`.
+    port: 0 for a free one; ``port`` says which. host: address to listen on. kernels: as for `virtual_device`. token:
+    what clients must carry; without one whoever reaches the port may do all that the board can.
     DeviceError if PYNQ is too old or the port is taken.
     """
 
@@ -42,10 +49,13 @@ class RemoteBoardServer:
         *,
         host: str = "127.0.0.1",
         kernels: KernelFactory | None = None,
+        token: str = "",
     ) -> None:
         self.board = board
         self.host = host
+        self.token = token
         self._grpc, services = _services()
+        self._checks = [services.TokenCheck(token)] if token else []
         family = board.family
         self._services = services.BoardServices(board, name or BOARD_NAMES[family], MACHINES[family], kernels)
         self._server: Any = None
@@ -77,7 +87,7 @@ class RemoteBoardServer:
             return
         # A port belongs to one board: without this option a second server would silently share it.
         options = [("grpc.so_reuseport", 0)]
-        server = self._grpc.server(ThreadPoolExecutor(_THREADS), options=options)
+        server = self._grpc.server(ThreadPoolExecutor(_THREADS), options=options, interceptors=self._checks)
         self._services.register(server)
         try:
             port = server.add_insecure_port(f"{self.host}:{self.port}")
@@ -108,10 +118,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stopped = threading.Event()
     try:
         board = VirtualBoard(options.family)
-        with RemoteBoardServer(board, options.name, options.port, host=options.host) as server:
+        token = "" if options.open else os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(TOKEN_BYTES)
+        with RemoteBoardServer(board, options.name, options.port, host=options.host, token=token) as server:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: stopped.set())
+            if not is_loopback(server.host):
+                print(f"warning: {exposure(server.host, token)}", file=sys.stderr, flush=True)
             print(f"virtual {options.family} board serves PYNQ.remote on {server.host}:{server.port}", flush=True)
+            print(f"clients need {TOKEN_VARIABLE}={token}" if token else "clients need no token", flush=True)
             stopped.wait()
     except DeviceError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -119,16 +133,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def exposure(host: str, token: str) -> str:
+    """What a user should know who serves other machines."""
+    risk = "whoever reads the network sees the token" if token else "whoever reaches the port programs the board"
+    return f"{host} is not this machine alone, and PYNQ.remote is not encrypted: {risk}; better is a tunnel, ssh -L"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bfpga.board.virtual.remote_server",
         description="A virtual board that serves PYNQ.remote. Reach it with bfpga's target `remote:HOST:PORT`, or with "
-        "PYNQ's own RemoteDevice.",
+        "PYNQ's own RemoteDevice (--open). Clients need the token that is printed, or the one of $BFPGA_TOKEN.",
         epilog="example: python -m bfpga.board.virtual.remote_server --family zynqmp --port 7967",
     )
     parser.add_argument("--family", choices=sorted(MACHINES), default="zynqmp", help="processing system (zynqmp)")
     parser.add_argument("--name", help="board name that the client is told (Pynq-Z2 or ZCU104)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
+    parser.add_argument(
+        "--open", action="store_true", help="ask for no token: for programs with PYNQ's own client, which carries none"
+    )
     parser.add_argument("--port", type=_port, default=PYNQ_PORT, help=f"port, 0 for a free one ({PYNQ_PORT})")
     return parser
 

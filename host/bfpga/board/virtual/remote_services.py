@@ -6,12 +6,14 @@ call is ended with a status, which the client raises as `grpc.RpcError` with the
 
 from __future__ import annotations
 
+import hmac
 import importlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bfpga.board.remote_token import TOKEN_KEY, TOKEN_WANTED
 from bfpga.board.virtual.bitfile import decode_emulation_bitstream
 from bfpga.board.virtual.board import VirtualBoard
 from bfpga.board.virtual.kernel_model import KernelFactory
@@ -31,6 +33,8 @@ _buffers, _buffers_grpc, _registers, _registers_grpc, _device, _device_grpc = (
 #: Files of Linux' FPGA manager, which programs the logic.
 _MANAGER = "/sys/class/fpga_manager/fpga0/"
 _FIRMWARE = "/lib/firmware/"
+#: What the files of clients may take, all together: bitstreams of real parts have tens of megabytes.
+MOST_FILE_BYTES, MOST_FILES, LONGEST_PATH = 1 << 28, 1024, 4096
 #: Bytes in one message of a stream; gRPC's limit is 4 MiB.
 CHUNK_BYTES = 1 << 21
 
@@ -44,6 +48,25 @@ def chunks(data: bytes) -> Iterator[bytes]:
     """Pieces of a message stream; one empty piece for no data."""
     for start in range(0, max(len(data), 1), CHUNK_BYTES):
         yield data[start : start + CHUNK_BYTES]
+
+
+class TokenCheck(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Lets calls pass that carry the token; UNAUTHENTICATED for all others, before anything of them is read."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._refusal = grpc.stream_stream_rpc_method_handler(_refuse)
+
+    def intercept_service(self, proceed: Callable[[Any], Any], details: Any) -> Any:
+        """The handler of a call."""
+        given = dict(details.invocation_metadata).get(TOKEN_KEY, "")
+        same = hmac.compare_digest(given if isinstance(given, bytes) else given.encode(), self._token)
+        return proceed(details) if same else self._refusal
+
+
+def _refuse(requests: Any, context: Any) -> Iterator[Any]:
+    context.abort(grpc.StatusCode.UNAUTHENTICATED, TOKEN_WANTED)
+    yield
 
 
 class FileService(_device_grpc.RemoteDeviceServicer):  # type: ignore[misc, name-defined]
@@ -79,12 +102,24 @@ class FileService(_device_grpc.RemoteDeviceServicer):  # type: ignore[misc, name
         for request in requests:
             path = request.file_path
             data += request.data
+            self._check_room(path, len(data), context)
         with self._lock:
+            self._check_room(path, len(data), context)
             if path == f"{_MANAGER}firmware":
                 self._program(bytes(data).decode("utf-8", "replace").strip(), context)
             elif path:
                 self._files[path] = bytes(data)
         return _device.WriteFileResponse()
+
+    def _check_room(self, path: str, size: int, context: Any) -> None:
+        """RESOURCE_EXHAUSTED where a file would exceed what clients may have."""
+        others = {name: len(data) for name, data in list(self._files.items()) if name != path}
+        if size + sum(others.values()) > MOST_FILE_BYTES or len(others) >= MOST_FILES or len(path) > LONGEST_PATH:
+            context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"no room for the file: the virtual board holds {MOST_FILE_BYTES >> 20} MiB in {MOST_FILES} files with "
+                f"names of {LONGEST_PATH} characters; start it again to empty it",
+            )
 
     def set_bitstream_attrs(self, request: Any, context: Any) -> Any:
         """What the client says of a bitstream before it programs; the FPGA manager needs none of it."""
