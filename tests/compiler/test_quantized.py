@@ -59,7 +59,8 @@ def quantized_file(kind: str, folder: Path) -> Path:
     source, target = folder / "float.onnx", folder / f"{kind}.onnx"
     source.write_bytes(network.model().SerializeToString())
     if kind == "dynamic":
-        quantize_dynamic(source, target)
+        # ONNX Runtime up to 1.23 computes no ConvInteger with signed weights, which the default writes.
+        quantize_dynamic(source, target, weight_type=QuantType.QUInt8)
     else:
         form, sign = kind.split()
         per_channel, weights = (False, QuantType.QUInt8) if form == "QOperator" else (True, QuantType.QInt8)

@@ -37,7 +37,10 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Quantizers as they are defined: fused into products of bytes, these overflow on processors without VNNI.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # What 1.23, the newest for Python 3.10, fuses so, transposes of three axes included, it cannot compute.
+    return onnxruntime.InferenceSession(
+        model, options, providers=["CPUExecutionProvider"], disabled_optimizers=["GemmTransposeFusion"]
+    )
 
 
 def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:

@@ -37,7 +37,10 @@ def session(model: ModelProto | bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     data = model if isinstance(model, bytes) else model.SerializeToString()
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    # What 1.23, the newest for Python 3.10, fuses so, transposes of three axes included, it cannot compute.
+    return onnxruntime.InferenceSession(
+        data, options, providers=["CPUExecutionProvider"], disabled_optimizers=["GemmTransposeFusion"]
+    )
 
 
 def probe_inputs(model: ModelProto, batch: int) -> dict[str, npt.NDArray[np.float32]]:
