@@ -56,6 +56,7 @@ CASES: dict[str, tuple[list[str], dict[str, np.ndarray], dict[str, Any]]] = {
     "ReduceMean": (["a"], {}, {"axes": [1], "keepdims": 0}),
     "ReduceSum": (["a", "axes"], {"axes": integers(-1)}, {}),
     "Relu": (["a"], {}, {}),
+    "Round": (["a"], {}, {}),
     "Reshape": (["a", "shape"], {"shape": integers(0, -1)}, {}),
     "Shape": (["a"], {}, {}),
     "Sigmoid": (["a"], {}, {}),

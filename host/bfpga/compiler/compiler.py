@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from bfpga.compiler.numbers.remainders import with_remainders
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.tensor_factors import fill_mantissas, free_families, takes_factors
 from bfpga.compiler.numbers.weight_formats import check_formats, choose_format
+from bfpga.compiler.numbers.wide_limits import with_limits
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.compiler.read.network import Network, read_network
@@ -115,9 +116,10 @@ def compile_network(
     say("choose formats and pack the weights")
     builder.choose_numbers()
     builder.part_values()
+    builder.limit_values()
     with _named(network.path):
         builder.add_nodes()
-    builder.notes += lost_rounding(graph, builder.lowered, builder.array_nodes(), builder.exponents)
+    builder.notes += lost_rounding(builder.graph, builder.lowered, builder.array_nodes(), builder.exponents)
     builder.correct_biases()
     inputs = builder.sampled_inputs()
     fold_inputs(builder.nodes, builder.tensors, graph.inputs, config)
@@ -309,6 +311,11 @@ class _Builder:
         for layer in self.lowered.layers:
             if layer.name in self.moments:
                 self.moments[layer.name] = moments_of_parts(self.moments[layer.name], before[layer.name], layer)
+
+    def limit_values(self) -> None:
+        """Limits of quantizers where mantissas reach further, by passes of their own."""
+        self.lowered, grids = with_limits(self.lowered, self.graph.grids, self.histograms, self.config)
+        self.graph = replace(self.graph, grids=grids, consumers={})
 
     def add_nodes(self) -> None:
         """Nodes in the order of their stages, with formats."""

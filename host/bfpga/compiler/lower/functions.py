@@ -104,7 +104,7 @@ def _compositions(
         if latest is None or latest.name in taken or not _composable(graph, latest):
             return
         (value,) = latest.outputs
-        needed = value in graph.outputs or graph.rounds(value)
+        needed = value in graph.outputs or graph.ends_a_layer(value)
         if needed or any(item.name not in members for item in graph.consumers.get(value, [])):
             return
         members[latest.name] = latest

@@ -143,28 +143,30 @@ def _with_views(lowered: Lowered, operators: list[Operator]) -> list[Operator]:
 
 
 def _with_rounding(graph: Graph, nodes: list[NodeProto]) -> tuple[list[NodeProto], list[TensorProto]]:
-    """Operators, and the steps to which quantizers round what these give: the array does that by exponents."""
+    """Operators, and quantizers of what they give: the array rounds and limits by exponents and mantissas."""
     result: list[NodeProto] = []
     constants: list[TensorProto] = []
     for node in nodes:
-        rounded = [name for name in node.output if graph.rounds(name)]
-        if not rounded or (node.op_type in SAME_VALUES and graph.rounds(node.input[0])):
+        rounded = [name for name in node.output if graph.ends_a_layer(name)]
+        if not rounded or (node.op_type in SAME_VALUES and graph.ends_a_layer(node.input[0])):
             result.append(node)
             continue
         copy = NodeProto()
         copy.CopyFrom(node)
         result.append(copy)
         for name in rounded:
-            parts = [f"{name}/{part}" for part in ("not_rounded", "steps", "integers")]
+            grid = graph.grids[name]
+            parts = [f"{name}/{part}" for part in ("not_rounded", "steps", "limited", "integers")]
             rename(copy.output, name, parts[0])
-            numbers = [f"{name}/{part}" for part in ("factor", "step")]
-            step = graph.grids[name].step
-            for number, value in zip(numbers, (1 / step, step), strict=True):
+            numbers = [f"{name}/{part}" for part in ("factor", "low", "high", "step")]
+            values = (1 / grid.step, round(grid.low / grid.step), round(grid.high / grid.step), grid.step)
+            for number, value in zip(numbers, values, strict=True):
                 constants.append(numpy_helper.from_array(np.asarray(value, np.float32), number))
             result += [
                 helper.make_node("Mul", [parts[0], numbers[0]], [parts[1]]),
-                helper.make_node("Round", [parts[1]], [parts[2]]),
-                helper.make_node("Mul", [parts[2], numbers[1]], [name]),
+                helper.make_node("Clip", [parts[1], *numbers[1:3]], [parts[2]]),
+                helper.make_node("Round", [parts[2]], [parts[3]]),
+                helper.make_node("Mul", [parts[3], numbers[3]], [name]),
             ]
     return result, constants
 

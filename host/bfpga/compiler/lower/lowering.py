@@ -270,7 +270,7 @@ class Lowering(Reductions):
 
         Layers that round a value of few kinds are done with that.
         """
-        layers = () if self.graph.rounds(value) else self.producers.get(value, ())
+        layers = () if self.graph.ends_a_layer(value) else self.producers.get(value, ())
         free = all(
             layer.kind != "matmul" and layer.function == Function.NONE and layer.output == value for layer in layers
         )

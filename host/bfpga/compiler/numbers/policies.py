@@ -57,6 +57,7 @@ class PolicyChoice:
         self.policy_slots = config.policy_slots
         self.measured = 0  # layers whose samples were chosen; the next one starts a row later (FP R30)
         self.next_slot = 1  # slot 0 serves all layers without memory of earlier results
+        self.made = {layer.output for layer in layers}
         self.joined = {name for name, count in Counter(layer.output for layer in layers).items() if count > 1}
         self.exponents: dict[str, int] = {}
 
@@ -187,11 +188,25 @@ class PolicyChoice:
         return name in self.grids and self.grids[name].rounds and self._told(name) is not None
 
     def _told(self, name: str) -> int | None:
-        """The exponent that a quantizer's step is, if the mantissas reach its range."""
+        """The exponent that a quantizer's step is, if the mantissas reach its range.
+
+        Where they reach further and nothing else limits a value that may exceed its range, it is smaller: they saturate
+        as the quantizer does.
+        """
         grid = self.grids.get(name)
         if grid is None or grid.power is None or grid.largest > (self.form.mantissa_max + 1) * grid.step:
             return None
-        return int(np.clip(grid.power, self.form.exponent_min, self.form.exponent_max))
+        power = grid.power
+        if grid.saturates and self._exceeds(name, grid.largest):
+            while (self.form.mantissa_max + 1) * 2.0 ** (power - 1) >= grid.largest:
+                power -= 1
+        return int(np.clip(power, self.form.exponent_min, self.form.exponent_max))
+
+    def _exceeds(self, name: str, largest: float) -> bool:
+        """Whether values may be larger than their quantizer's largest: samples tell; without any, inputs are not."""
+        if name in self.histograms:
+            return self.histograms[name].largest > largest
+        return name in self.made
 
     def _calibrated(self, layer: Layer, policy: str) -> int:
         """The static exponent of a layer's result; ConfigurationError if nothing tells its range."""

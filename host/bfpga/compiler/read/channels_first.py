@@ -83,7 +83,9 @@ class _Pass:
             return self._binary
         if node.op_type in REDUCTIONS:
             return self._reduce
-        return {"Concat": self._concat, "Pad": self._pad, "Softmax": self._softmax}.get(node.op_type)
+        return {
+            "Concat": self._concat, "Pad": self._pad, "Resize": self._resize, "Softmax": self._softmax,
+        }.get(node.op_type)  # fmt: skip
 
     # What an operator becomes
 
@@ -183,6 +185,21 @@ class _Pass:
         if version < 13:  # it has no single axis
             return False
         return self._move(node, [first.name], first.axes, axis=first.axes[attributes_of(node).get("axis", -1)])
+
+    def _resize(self, node: NodeProto) -> bool:
+        """Ratios or sizes of all axes are constants."""
+        first, sizes = self.turned.get(node.input[0]), [self._number(name) for name in list(node.input)[2:] if name]
+        if first is None or {"axes", "keep_aspect_ratio_policy"} & set(attributes_of(node)) or not sizes:
+            return False
+        if node.input[1] and (number := self._number(node.input[1])) is not None and number.size:
+            return False  # a region of interest
+        inputs = [first.name, ""]
+        for name in list(node.input)[2:]:
+            number = self._number(name) if name else np.zeros(0)
+            if number is None or number.size not in (0, len(first.axes)):
+                return False
+            inputs.append(self._constant(number[np.argsort(first.axes)], name) if number.size else "")
+        return self._move(node, inputs, first.axes)
 
     def _pad(self, node: NodeProto) -> bool:
         first = self.turned.get(node.input[0])

@@ -19,13 +19,15 @@ SAME_VALUES = (
 class Grid:
     """The values that a quantizer leaves: multiples of ``step`` between ``low`` and ``high`` (0 is one of them).
 
-    rounds: whether it is this value's own rounding that makes them so, and the network needs it.
+    rounds: whether it is this value's own rounding that makes them so, and the network needs it. saturates: whether
+    nothing in the float network limits it, so that mantissas have to.
     """
 
     step: float
     low: float
     high: float
     rounds: bool = False
+    saturates: bool = False
 
     @property
     def largest(self) -> float:
@@ -45,8 +47,8 @@ class Grid:
 
     def with_other(self, other: Grid) -> Grid:
         """The grid of values of both kinds."""
-        rounds = self.rounds or other.rounds
-        return Grid(min(self.step, other.step), min(self.low, other.low), max(self.high, other.high), rounds)
+        step, low, high = min(self.step, other.step), min(self.low, other.low), max(self.high, other.high)
+        return Grid(step, low, high, self.rounds or other.rounds, self.saturates or other.saturates)
 
 
 #: Grids by the name of the value.
@@ -54,5 +56,5 @@ Grids = Mapping[str, Grid]
 
 
 def rounded(grids: Grids) -> set[str]:
-    """Names of the values whose rounding the network needs: no operator behind one may become a part of its layer."""
-    return {name for name, grid in grids.items() if grid.rounds}
+    """Names of the values whose rounding or limits the network needs where they are written."""
+    return {name for name, grid in grids.items() if grid.rounds or grid.saturates}

@@ -33,6 +33,7 @@ from bfpga.compiler.read.operands import Operands, problems
 from bfpga.compiler.read.opsets import STANDARD, check_opset, opset_of, supported_opset
 from bfpga.compiler.read.outputs import with_outputs
 from bfpga.compiler.read.plain import is_plain
+from bfpga.compiler.read.qonnx_domains import in_standard_layout, with_imports
 from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
 from bfpga.compiler.read.ranks import check_ranks, constants_of, ranks_of
 from bfpga.compiler.read.scalers import plain_scalers
@@ -46,7 +47,7 @@ from bfpga.compiler.read.trial import try_reading
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.formats.files import printable
 
-DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", *qonnx.DOMAINS)
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", *qonnx.DOMAINS, qonnx.CHANNELS_LAST)
 #: Elements of the largest value of one sample: a gibibyte of float32.
 LARGEST_VALUE = 1 << 28
 #: Two batch sizes that tell the batch axis from every other axis.
@@ -102,6 +103,10 @@ class Graph:
         """Whether the network needs the rounding of this value to a quantizer's few."""
         return value in self.grids and self.grids[value].rounds
 
+    def ends_a_layer(self, value: str) -> bool:
+        """Whether the array rounds or limits this value where it is written: no further operator may come before."""
+        return self.rounds(value) or (value in self.grids and self.grids[value].saturates)
+
 
 def checked_model(
     path: str | Path,
@@ -119,7 +124,7 @@ def checked_model(
     operator domains, missing external data, sizes that stay open (but the batch), NaN or infinite weights.
     """
     with _one_error(path):
-        model, notes = with_outputs(read_model(Path(path)), outputs, path)
+        model, notes = with_outputs(with_imports(read_model(Path(path))), outputs, path)
         check_attributes(model, path)
         check_opset(model, path)
         check_functions(model, path)
@@ -129,6 +134,7 @@ def checked_model(
         if not tried and not is_plain(model, ranks, constants):
             try_reading(path, shapes or {})
         _check_header(model, path)
+        model = in_standard_layout(model, path)
         model = with_sizes(with_own_names(without_constant_inputs(with_open_sizes(model))), shapes or {}, path)
         _check_borders(model, path)
         model = float_inputs(in_float32(plain_scalers(supported_opset(model, path))), path)

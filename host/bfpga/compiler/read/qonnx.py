@@ -20,14 +20,16 @@ from bfpga.formats.files import printable
 
 #: Domains of these operators, in the order of their history.
 DOMAINS = ("finn.custom_op.general", "onnx.brevitas", "qonnx.custom_op.general")
+#: Domain of operators whose channels are last.
+CHANNELS_LAST = "qonnx.custom_op.channels_last"
 OPERATORS = ("Quant", "IntQuant", "BipolarQuant", "Trunc")
 #: Rounding modes, in standard operators from a value; the first two are the same.
 ROUNDINGS: dict[str, tuple[str, ...]] = {
     "ROUND": ("Round",), "HALF_EVEN": ("Round",), "CEIL": ("Ceil",), "FLOOR": ("Floor",),
     "DOWN": ("Floor", "sign"), "UP": ("Ceil", "sign"), "HALF_UP": ("+Floor", "sign"), "HALF_DOWN": ("-Ceil", "sign"),
 }  # fmt: skip
-#: Widest integers of a quantizer: float32 holds no wider ones.
-MOST_BITS = 24
+#: Widest integers of a quantizer: of biases, whose steps float32 does not tell apart any more.
+MOST_BITS = 64
 
 Constants = Mapping[str, npt.NDArray[np.generic]]
 

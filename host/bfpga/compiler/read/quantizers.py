@@ -91,7 +91,7 @@ class FloatForm:
         rules: dict[str, Callable[[NodeProto], bool]] = {
             "Add": self._add, "Cast": self._cast, "Clip": self._clip, "Concat": self._concat,
             "ConvInteger": self._product, "DequantizeLinear": self._dequantize, "DynamicQuantizeLinear": self._dynamic,
-            "MatMulInteger": self._product, "Pad": self._pad, "QuantizeLinear": self._quantize,
+            "MatMulInteger": self._product, "Pad": self._pad, "QuantizeLinear": self._quantize, "Relu": self._relu,
         }  # fmt: skip
         for original in self.model.graph.node:
             node = NodeProto()
@@ -170,16 +170,28 @@ class FloatForm:
             value = self._without_relu(value)
         value = self._plus(value, shift * step, base)
         low, high = self._range(value)
+        saturates = False
         if low >= (least - 1) * step and high <= (most + 1) * step:
             pass  # limits change less than rounding does
-        elif value in self.inputs:
-            pass  # what the host converts saturates
-        elif least == 0:
-            value = self._clipped(value, most * step, base)
-        grid = Grid(step, least * step, most * step)
+        elif value not in self.inputs and (least == 0 or low >= 0 or self._read_from_zero(base)):
+            value, least = self._clipped(value, most * step, base), 0
+        else:
+            saturates = True
+        grid = Grid(step, least * step, most * step, saturates=saturates)
         if grid.power is not None or not self._averaged(value):
             self._note(value, grid)
         return value
+
+    def _read_from_zero(self, quantized: str) -> bool:
+        """Whether all who read a quantizer's result take negative values as zero."""
+        readers = self.readers.get(quantized, [])
+        if not readers or quantized in self.outputs:
+            return False
+        return all(
+            reader.op_type == "Relu"
+            or (reader.op_type == "DequantizeLinear" and self._read_from_zero(reader.output[0]))
+            for reader in readers
+        )
 
     def _few(self, value: str, meaning: Meaning, base: str, shift: float) -> str:
         """A value as a quantizer of few values leaves it: limited from zero on, and there rounded by its exponent.
@@ -322,6 +334,13 @@ class FloatForm:
             self.meanings[node.output[0]] = replace(meaning, limits=limits)
         return False
 
+    def _relu(self, node: NodeProto) -> bool:
+        """Behind a quantizer that took it up it changes nothing."""
+        limited = self.givers.get(node.input[0])
+        if limited is None or limited.op_type != "Clip" or self._range(node.input[0])[0] < 0:
+            return False
+        return self._stands_for(node.output[0], node.input[0])
+
     def _move(self, node: NodeProto) -> bool:
         if node.input[0] not in self.meanings or self.meanings[node.input[0]].scale.size > 1:
             return False
@@ -441,7 +460,7 @@ class FloatForm:
 
     def _sign(self, value: str, quantizer: Quantizer, base: str) -> str:
         """The sign times the scale: one bit, by rounding a value of [0, 1] to an integer."""
-        offset = np.asarray(quantizer.zero_point * quantizer.scale + 0.5 + 2.0**-10, np.float64)
+        offset = np.asarray(quantizer.zero_point * quantizer.scale + 0.5 + 2.0**-13, np.float64)
         value = self._plus(value, offset, base)
         value = self._clipped(value, 1, base)
         self.grids[value] = Grid(1.0, 0.0, 1.0, rounds=True)

@@ -8,6 +8,7 @@ over the scale the mantissas become the very integers of the quantized network; 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +118,7 @@ def fill_mantissas(model: ModelProto, grids: dict[str, Grid]) -> tuple[ModelProt
         name = _multiply_input(scaling, value, factor) if at_input else value
         scaling.multiply_weights(found[0], 1 / factor)
         step = 1.0 if factor == 1 / grid.step else grid.step * factor
-        scaled = Grid(step, grid.low * factor, grid.high * factor)
+        scaled = replace(grid, step=step, low=grid.low * factor, high=grid.high * factor)
         result |= {moved: scaled for moved in [name, *found[1][1:]] if moved in result or moved == name}
     replace_nodes(model, scaling.nodes)
     return model, result

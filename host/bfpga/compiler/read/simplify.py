@@ -284,7 +284,11 @@ def _allow_no_zero(node: onnx.NodeProto) -> None:
 
 
 def _free_targets(model: ModelProto, fixed: int) -> None:
-    """Let constant targets that begin with the exported batch size begin with 0."""
+    """Let constant targets that begin with the exported batch size begin with 0, and a batch of 1 stay in front."""
+    for node in model.graph.node if fixed == 1 else []:
+        for attribute in node.attribute:
+            if node.op_type == "Flatten" and attribute.name == "axis" and attribute.i == 0:
+                attribute.i = 1
     constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
