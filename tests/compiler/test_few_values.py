@@ -164,7 +164,7 @@ def check(network: Network, calibrated: bool = False, options: CompileOptions | 
     expected = own_results(model, x)
     found = next(iter(Emulator(program).run({"x": x}).outputs.values()))
     assert np.median(np.abs(found - expected)) <= TOLERANCE * np.abs(expected).max()
-    assert (np.abs(found - expected) <= 5 * TOLERANCE * np.abs(expected).max()).mean() > 0.9
+    assert (np.abs(found - expected) <= 5 * TOLERANCE * np.abs(expected).max()).mean() > 0.7
     assert not any("lost" in note for note in program.notes)
     return program
 
