@@ -119,6 +119,8 @@ def test_a_kernel_that_stops_says_the_stages_that_repeat_it() -> None:
         with pytest.raises(DeviceError, match=rf"is empty: .* \(csim:stalled:{again}\)"):
             device.kernel.kernel.run_packet(1, b"")
         device.close()
+        with pytest.raises(DeviceError, match="only an open kernel has loops"):
+            device.kernel.kernel.stall(1)
 
 
 def test_half_of_the_programs_meet_a_random_order_which_a_repeated_case_has_again() -> None:

@@ -229,8 +229,11 @@ class CSimulation:
 
         seed: draws 0 to 40 stages for each loop of each process; 0: none. stages: of loops by name, `Array` or
         `array.Array` (the process in front), and by `` (nothing) of all others. What was said before is forgotten.
-        DeviceError for a loop that no process has, and for stages beyond 0 to ``MOST_STAGES``.
+        DeviceError for a loop that no process has, for stages beyond 0 to ``MOST_STAGES``, and for a kernel that is
+        closed.
         """
+        if self._kernel is None:
+            raise DeviceError("only an open kernel has loops that can be given stages")
         check_stages(stages)
         self._library.bfpga_draw_stages.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         self._library.bfpga_set_stages.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
