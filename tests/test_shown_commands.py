@@ -60,6 +60,10 @@ STAND_INS = {
 ELSEWHERE = {
     "verify random --arrays 40 --cases 4000 --workers 4":
         "scale/test_workers.py::test_a_verification_has_the_report_of_one_process",
+    "evaluate net.onnx -a zcu104_dense -d samples.npz --scheduler tls://farm:8786":
+        "scale/test_workers.py::test_a_scheduler_with_certificates_is_reached_by_those_of_the_configuration",
+    "run net.onnx -a zcu104_dense -d samples.npz --device remote:127.0.0.1:7967":
+        "board/virtual/test_virtual_compiled.py::test_networks_run_on_a_board_in_another_process",
     "run net.onnx -a pynq_z2_dense -d samples.npz --device remote:10.0.0.5,remote:10.0.0.6":
         "scale/test_boards.py::test_faults_cost_no_sample",
     "run net.onnx -a pynq_z2_dense -d samples.npz --device virtual --boards 4":

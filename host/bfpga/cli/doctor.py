@@ -181,6 +181,11 @@ def dask() -> Check:
     return package("Dask", "distributed", purpose, "import distributed", remedy="pip install 'bfpga[scale]'")
 
 
+def keys() -> Check:
+    purpose = "the keys of processes of this machine (`--workers`, `--boards`)"
+    return package("cryptography", "cryptography", purpose, remedy="pip install 'bfpga[scale]'")
+
+
 def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
     """A vendor tool where the build looks for it: its version and place."""
     remedy = "install it, best where the installer proposes; not needed for emulation, C simulation and estimates"
@@ -274,6 +279,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     tclsh,
     pynq,
     dask,
+    keys,
     vitis_hls,
     vivado,
     board,
