@@ -217,7 +217,7 @@ def _matmul_problems(program: Program, node: parts.MatMulNode) -> Iterator[str]:
 def _policy_problems(program: Program, policy: parts.PolicySpec, channels: int) -> Iterator[str]:
     yield from _outside("its policy", policy, 0, program.config.policy_slots - 1, "slot")
     yield from _outside("its policy", policy, -MOST_EXPONENT, MOST_EXPONENT, "exponent", "margin", "base")
-    yield from _outside("its policy", policy, 0, MOST, "window", "factor", "rate")
+    yield from _outside("its policy", policy, 0, MOST_VALUES - 1, "window", "factor", "rate")
     yield from _outside("its policy", policy, 1, MOST, "sample_period")
     yield from _outside("its policy", policy, 0, MOST, "sample_offset")
     sample = policy.sample
