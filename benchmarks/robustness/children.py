@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 #: Seconds of the processor that one mutant may take, and bytes that a process may grow by while it reads one; what the
 #: processes take that it starts is counted too. (Seconds on the clock would tell what else the machine does.)
@@ -56,26 +55,27 @@ class Result:
         print(self.failures[-1], file=sys.stderr, flush=True)
 
 
-def work(opener: Opener, name: str, first: int, last: int, seed: int, answers: Connection) -> None:
+def work(
+    opener: Opener, name: str, folder: str, first: int, last: int, seed: int, answers: Connection
+) -> None:
     """Read mutants and send, for each, what became of it, its seconds and the bytes by which the process grew."""
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with tempfile.TemporaryDirectory() as folder:
-        read = opener(name, Path(folder), seed)
-        answers.send_bytes(b"[]")
-        for index in range(first, last):
-            Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-            before, start = memory("VmRSS"), used()
-            try:
-                found = read(index)
-            except BaseException as error:
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                found = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-            seconds = used() - start
-            answers.send_bytes(json.dumps([found, seconds, memory("VmHWM") - before]).encode())
+    read = opener(name, Path(folder), seed)
+    answers.send_bytes(b"[]")
+    for index in range(first, last):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        before, start = memory("VmRSS"), used()
+        try:
+            found = read(index)
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            found = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        seconds = used() - start
+        answers.send_bytes(json.dumps([found, seconds, memory("VmHWM") - before]).encode())
 
 
 def used() -> float:
@@ -103,6 +103,7 @@ def examine(opener: Opener, name: str, cases: int, seed: int, workers: int, firs
         for answer in part(opener, name, start, min(start + PART, first + cases), seed):
             with lock:
                 result.add(*answer)
+        print(f"{name}: {result.outcomes.total():,} of {cases:,} mutants", file=sys.stderr, flush=True)
 
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(count, range(first, first + cases, PART)))
@@ -114,21 +115,32 @@ def part(opener: Opener, name: str, first: int, last: int, seed: int) -> Iterato
     context, index = multiprocessing.get_context("spawn"), first
     while index < last:
         answers, sender = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(opener, name, index, last, seed, sender), daemon=True)
-        process.start()
-        sender.close()
-        if not answers.poll(300):
-            raise RuntimeError("a process did not start")
-        answers.recv_bytes()
-        found: list[Any] | None = []
-        while found is not None and index < last:
-            try:
-                found = json.loads(answers.recv_bytes()) if answers.poll(ENDED_AFTER) else None
-                yield index, *(found or ("no answer", ENDED_AFTER, 0))
-            except EOFError:
-                process.join()
-                yield index, f"the process ended: {process.exitcode}", 0.0, 0
-                found = None
-            index += 1
-        process.kill()
-        process.join()
+        with tempfile.TemporaryDirectory() as folder:
+            process = context.Process(target=work, args=(opener, name, folder, index, last, seed, sender), daemon=True)
+            process.start()
+            sender.close()
+            for answer in received(process, answers, index, last):
+                yield answer
+                index += 1
+            process.kill()
+            process.join()
+
+
+def received(
+    process: multiprocessing.process.BaseProcess, answers: Connection, index: int, last: int
+) -> Iterator[tuple[int, str, float, int]]:
+    """The answers of one process, up to the mutant that ends it."""
+    if not answers.poll(300):
+        raise RuntimeError("a process did not start")
+    answers.recv_bytes()
+    for number in range(index, last):
+        try:
+            found = json.loads(answers.recv_bytes()) if answers.poll(ENDED_AFTER) else None
+        except EOFError:
+            process.join()
+            yield number, f"the process ended: {process.exitcode}", 0.0, 0
+            return
+        if found is None:
+            yield number, "no answer", ENDED_AFTER, 0
+            return
+        yield number, *found

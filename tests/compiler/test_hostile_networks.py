@@ -177,6 +177,9 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "mode of Pad": (lambda: with_attribute(images(), "Pad", mode="wrong"), "mode is 'wrong'; must be one of constant"),
     "auto_pad": (lambda: with_attribute(images(), "Conv", auto_pad="SAME"), "auto_pad is 'SAME'; must be one of"),
     "mode of DepthToSpace": (lambda: with_attribute(images(), "DepthToSpace", mode="dcr"), "one of DCR, CRD"),
+    "blocksize": (
+        lambda: with_attribute(images(), "DepthToSpace", blocksize=1 << 62), "blocksize has the value 461168601842738"
+    ),
     "direction": (
         lambda: with_attribute(recurrent_network("LSTM", 4), "LSTM", direction="back"), "direction is 'back'; must be"
     ),

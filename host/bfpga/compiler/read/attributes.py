@@ -71,7 +71,7 @@ def _problems(node: NodeProto) -> Iterator[str]:
             yield from (
                 f"{item.name} is {value}; no tensor has so many axes" for value in values if abs(value) > MOST_AXES
             )
-        elif node.op_type in WINDOWS:
+        elif node.op_type in WINDOWS or item.name == "blocksize":
             yield from _window_problems(item.name, values)
 
 
@@ -102,7 +102,7 @@ def _integers(value: Any) -> list[int]:
 
 
 def _window_problems(name: str, values: list[int]) -> Iterator[str]:
-    least = {**dict.fromkeys(COUNTS, 1), "group": 1, "pads": 0}.get(name)
+    least = {**dict.fromkeys(COUNTS, 1), "group": 1, "blocksize": 1, "pads": 0}.get(name)
     if least is None:
         return
     for value in values:

@@ -52,7 +52,7 @@ def _is_plain(
     node: NodeProto, ranks: Mapping[str, int], constants: Constants, folded: dict[str, tuple[int, ...]]
 ) -> bool:
     """Whether a node is plain; if it computes a constant its shape is added to ``folded`` (one axis: at most that)."""
-    if any(item.type in _GRAPHS for item in node.attribute):
+    if any(item.type in _GRAPHS or _is_large(item) for item in node.attribute):
         return False
     if node.op_type == "Constant":
         return all(name in constants for name in node.output)
@@ -66,6 +66,11 @@ def _is_plain(
     if any(name and name not in ranks for name in node.input):
         return False
     return _SIZES.get(node.op_type, _anything)(node, ranks, constants)
+
+
+def _is_large(item: AttributeProto) -> bool:
+    """Whether an attribute has an integer whose products may leave 64 bits."""
+    return any(abs(number) > LONGEST for number in (item.i, *item.ints))
 
 
 def _folds(node: NodeProto, folded: dict[str, tuple[int, ...]]) -> bool:
