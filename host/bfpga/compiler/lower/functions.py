@@ -126,8 +126,7 @@ def _match(
     """The function of the array that operators compute from ``source``."""
     if len(operators) == 1 and operators[0].type not in OPERATORS:
         return None
-    values = _values(_model(operators, graph, source))
-    matches = [] if values is None else _matches(values, config)
+    matches = _matches(_model(operators, graph, source), config.functions)
     return FunctionMatch(*matches[0], source, operators) if matches else None
 
 
@@ -146,12 +145,16 @@ def _limit(
     return FunctionMatch(relu, 0.0, source, operators)
 
 
-def _matches(values: Floats, config: SystolicConfig) -> list[tuple[Function, float]]:
-    """Functions of the array that have these values at ``PROBES``, with their arguments."""
+@cache
+def _matches(model: bytes, functions: tuple[str, ...]) -> list[tuple[Function, float]]:
+    """Functions of the array that have a model's values at ``PROBES``, with their arguments."""
+    values = _values(model)
+    if values is None:
+        return []
     return [
         (function, argument)
         for function in Function
-        if function != Function.NONE and function.key in config.functions
+        if function != Function.NONE and function.key in functions
         for argument in _arguments(function, values)
         if _equal(function, argument, values)
     ]
@@ -201,7 +204,6 @@ def _model(operators: Sequence[Operator], graph: Graph, source: str) -> bytes:
     return bytes(helper.make_model(body, opset_imports=imports, ir_version=graph.model.ir_version).SerializeToString())
 
 
-@cache
 def _values(model: bytes) -> Floats | None:
     """What a model makes of ``PROBES``; None if ONNX Runtime does not know one of its operators."""
     try:
