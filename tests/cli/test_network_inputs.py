@@ -53,6 +53,21 @@ def test_commands_take_shapes_and_several_inputs(tmp_path: Path) -> None:
     assert main(["estimate", "tiny", str(path), *shape]) == 0
 
 
+def test_commands_take_chosen_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A classifier of scikit-learn: labels stand first in its file, and its scores are a map."""
+    path = Path(__file__).parents[1] / "data" / "exported" / "sklearn_classifier.onnx"
+    data, result, program = tmp_path / "samples.npz", tmp_path / "result.json", tmp_path / "program.bfpga"
+    generator = np.random.default_rng(4)
+    np.savez(data, x=generator.normal(size=(12, 8)).astype(np.float32), y=generator.integers(0, 3, 12))
+    assert main(["evaluate", str(path), "-a", "tiny", "-d", str(data), "--json", str(result)]) == 0
+    assert json.loads(result.read_text())["accuracy"] is not None
+    command = ["compile", str(path), "-a", "tiny", "-o", str(program)]
+    assert main([*command, "--outputs", "output_label"]) == 0
+    assert list(load_program(program).outputs) == ["output_label"]
+    assert main([*command, "--outputs", "labels"]) != 0
+    assert "there is no output 'labels' to choose; outputs are output_label, output_proba" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
