@@ -120,7 +120,18 @@ def channels_last() -> onnx.ModelProto:
     return net.model(conv(joined, 2, 16, 1), 1, 8, 8, 2)
 
 
-NETWORKS = {"residual": residual, "signs": signs, "channels_last": channels_last}
+def float_weights() -> onnx.ModelProto:
+    """Weights in floating-point formats of 8, 6 and 4 bits (Brevitas' FloatQuant)."""
+    net, value = Builder(GENERAL, 13, (1, 12)), "x"
+    for exponent, mantissa, largest in ((4, 3, 448.0), (2, 3, 7.5), (2, 1, 6.0)):
+        numbers = [net.constant(number) for number in (0.125, exponent, mantissa, 2 ** (exponent - 1) - 1, largest)]
+        weights = net.add("FloatQuant", net.weights(12, 12), *numbers, domain=GENERAL, has_inf=0, has_nan=0,
+                          has_subnormal=1, saturation=1, rounding_mode="ROUND")  # fmt: skip
+        value = net.add("Relu", net.add("MatMul", value, weights))
+    return net.model(value, 1, 12)
+
+
+NETWORKS = {"residual": residual, "signs": signs, "channels_last": channels_last, "float_weights": float_weights}
 
 
 def own_results(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:

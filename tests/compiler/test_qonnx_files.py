@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
@@ -19,7 +19,7 @@ from bfpga.errors import ModelError
 from bfpga.runtime import run
 
 FOLDER = Path(__file__).parents[1] / "data" / "qonnx"
-NAMES = ("residual", "signs", "channels_last")
+NAMES = ("residual", "signs", "channels_last", "float_weights")
 
 
 def recorded(name: str) -> tuple[Network, np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ def test_wide_mantissas_repeat_the_network(name: str) -> None:
 def test_signed_values_of_many_steps_saturate_on_wide_mantissas(calibrated: bool, tmp_path: Path) -> None:
     """x + 0 limited to -2 ... 1.98, by a quantizer of 8 bits; the limit is all that its reader sees."""
     numbers = {"scale": 2.0**-6, "zero": 0.0, "bits": 8.0, "two": 2.0}
-    constants = [onnx.numpy_helper.from_array(np.float32(value), name) for name, value in numbers.items()]
+    constants = [numpy_helper.from_array(np.float32(value), name) for name, value in numbers.items()]
     nodes = [
         helper.make_node("Mul", ["x", "two"], ["double"]),
         helper.make_node("Quant", ["double", "scale", "zero", "bits"], ["q"], domain="qonnx.custom_op.general",
@@ -76,3 +76,58 @@ def test_an_operator_of_the_domain_that_is_not_known_is_named(tmp_path: Path) ->
     onnx.save(model, path)
     with pytest.raises(ModelError, match="channels_last is unknown; known are Conv, MaxPool, BatchNormalization"):
         read_network(path)
+
+
+KINDS = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT4E2M1")
+
+
+def mx_network(folder: Path, kind: str, scales: str, computed: bool = False) -> tuple[Path, np.ndarray]:
+    """A layer whose weights, or values, are small floats with a scale for each 16; and its weights."""
+    weights = np.random.default_rng(0).normal(size=(8, 32)).astype(np.float32)
+    small = helper.make_tensor("w", getattr(TensorProto, kind), weights.shape, weights.ravel())
+    factors = np.array([[0.5, 4.0]] * 8, np.float32)
+    parts = [small, helper.make_tensor("s", getattr(TensorProto, scales), factors.shape, factors.ravel())]
+    attributes = {"axis": 1, "block_size": 16, "output_dtype": TensorProto.FLOAT}
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["values"], "scales", **attributes)]
+    layer = ["x", "values"]
+    if computed:
+        attributes["output_dtype"] = getattr(TensorProto, kind)
+        nodes.append(helper.make_node("QuantizeLinear", ["x", "s"], ["q"], "values_by_blocks", **attributes))
+        nodes.append(helper.make_node("DequantizeLinear", ["q", "s"], ["x8"], axis=1, block_size=16))
+        layer = ["x8", "values"]
+    nodes.append(helper.make_node("Gemm", layer, ["y"], transB=1))
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [8, size]) for name, size in (("x", 32), ("y", 8))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], parts)
+    path = folder / "network.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), path)
+    return path, numpy_helper.to_array(small).astype(np.float32) * np.repeat(factors, 16, axis=1)
+
+
+@pytest.mark.skipif(not hasattr(TensorProto, "FLOAT8E8M0"), reason="onnx before 1.19 does not know these types")
+@pytest.mark.parametrize("scales", ["FLOAT", "FLOAT8E8M0"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_small_floats_with_scales_for_blocks_are_exact(kind: str, scales: str, tmp_path: Path) -> None:
+    path, wanted = mx_network(tmp_path, kind, scales)
+    network = read_network(path)
+    found = [numpy_helper.to_array(item) for item in network.model.graph.initializer]
+    assert any(np.array_equal(item, wanted) or np.array_equal(item.T, wanted) for item in found)
+    assert compile_network(network, load_accelerator("tiny")).nodes
+
+
+@pytest.mark.skipif(not hasattr(TensorProto, "FLOAT8E8M0"), reason="onnx before 1.19 does not know these types")
+def test_scales_for_blocks_of_computed_values_are_refused_by_name(tmp_path: Path) -> None:
+    path, _ = mx_network(tmp_path, "FLOAT8E4M3FN", "FLOAT8E8M0", computed=True)
+    with pytest.raises(ModelError, match="QuantizeLinear values_by_blocks: block_size 16: only weights"):
+        read_network(path)
+
+
+@pytest.mark.parametrize("kind", ["FloatQuant", "MultiThreshold"])
+def test_operators_of_qonnx_that_cannot_be_read_are_named(kind: str, tmp_path: Path) -> None:
+    model = onnx.load(FOLDER / "float_weights.onnx")
+    node = model.graph.node[0]
+    if kind == "FloatQuant":
+        node.input[0] = "x"
+    node.op_type = kind
+    onnx.save(model, tmp_path / "network.onnx")
+    with pytest.raises(ModelError, match=r"FloatQuant_v0: .*(must be weights|is not known; known are)"):
+        read_network(tmp_path / "network.onnx")

@@ -13,6 +13,8 @@ from bfpga.compiler.read.model_file import tensors
 
 #: Types that become float32. Every number of the first two is one of float32 too; the third is rounded.
 OTHERS = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+#: Powers of two that are scales of blocks (MX), which float32 holds exactly.
+SCALES = getattr(TensorProto, "FLOAT8E8M0", -1)  # onnx before 1.19 does not know it
 #: Attributes that name the type of a result.
 TYPE_ATTRIBUTES = ("to", "dtype", "output_datatype")
 
@@ -23,7 +25,7 @@ def in_float32(model: ModelProto) -> ModelProto:
         return model
     result = copied(model)
     for tensor in tensors(result):
-        if tensor.data_type in OTHERS:
+        if tensor.data_type in (*OTHERS, SCALES):
             with np.errstate(over="ignore"):  # an overflow is infinite, and refused as such
                 values = numpy_helper.to_array(tensor).astype(np.float32)
             tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
@@ -66,7 +68,7 @@ def _values(graph: GraphProto) -> Iterator[ValueInfoProto]:
 
 def _has_others(model: ModelProto) -> bool:
     return (
-        any(tensor.data_type in OTHERS for tensor in tensors(model))
+        any(tensor.data_type in (*OTHERS, SCALES) for tensor in tensors(model))
         or any(value.type.tensor_type.elem_type in OTHERS for value in _values(model.graph))
         or any(_attribute(node, name) in OTHERS for node in all_nodes(model) for name in TYPE_ATTRIBUTES)
     )

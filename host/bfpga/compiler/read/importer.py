@@ -235,8 +235,8 @@ def _check_header(model: ModelProto, path: str | Path) -> None:
     for node in model.graph.node:
         if node.domain not in DOMAINS and (node.domain, node.op_type) not in functions:
             raise ModelError(
-                f"{path}: operator {node.name or node.op_type} is of the unknown domain {node.domain!r}; "
-                f"known are the standard operators of ONNX and the quantizers of QONNX"
+                f"{path}: operator {node.name or node.op_type} ({node.op_type}) is of the unknown domain "
+                f"{node.domain!r}; known are the standard operators of ONNX and the quantizers of QONNX"
             )
     try:
         onnx.checker.check_model(_with_shaped_outputs(model))

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from onnx import ModelProto, helper, numpy_helper
 
 from bfpga.compiler.read.finer_sums import finer_sums
+from bfpga.compiler.read.float_quant import with_float_weights
 from bfpga.compiler.read.graphs import copied, rename
 from bfpga.compiler.read.grids import SAME_VALUES, Grid
-from bfpga.compiler.read.qonnx import DOMAINS, in_standard_operators, is_quantizer
+from bfpga.compiler.read.qonnx import DOMAINS, in_standard_operators
 from bfpga.compiler.read.qoperators import REWRITES, between_quantizers
 from bfpga.compiler.read.quantizers import FloatForm, Meaning
 from bfpga.compiler.read.scaling import fill_mantissas, fold_factors
@@ -44,7 +45,8 @@ class FloatNetworkForm:
 
 def is_quantized(model: ModelProto) -> bool:
     """Whether a model has operators of quantized networks."""
-    return any(node.op_type in OPERATORS or node.op_type in REWRITES or is_quantizer(node) for node in model.graph.node)
+    kinds = (*OPERATORS, *REWRITES)
+    return any(node.op_type in kinds or node.domain in DOMAINS for node in model.graph.node)
 
 
 def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
@@ -55,6 +57,7 @@ def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
     if not is_quantized(model):
         return FloatNetworkForm(model, model)
     folded = fold_constants(model)
+    folded = fold_constants(with_float_weights(folded, _constants(folded), path))
     reference = without_domains(in_standard_operators(folded, _constants(folded), path), DOMAINS)
     plain = between_quantizers(folded, _constants(folded), path)
     plain = fold_constants(in_standard_operators(plain, _constants(plain), path, weights_only=True))

@@ -158,7 +158,7 @@ def _evaluate(
     single = _single(node, list(feed), names, model)
     if node.op_type not in KEEPING:
         _check_size(node, single, feed)
-    for run in (_by_reference, _by_runtime):
+    for run in (_by_reference, _by_runtime, _dequantized):
         try:
             results = run(single, feed)
         except Exception:
@@ -203,6 +203,23 @@ def _by_runtime(model: ModelProto, feed: dict[str, npt.NDArray[Any]]) -> list[An
     copy.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in feed.items())
     del copy.graph.input[:]
     return list(session(copy).run(None, {}))
+
+
+def _dequantized(model: ModelProto, feed: dict[str, npt.NDArray[Any]]) -> list[Any]:
+    """Weights of types that neither knows: of four bits, with scales for blocks."""
+    (node,) = model.graph.node
+    if node.op_type != "DequantizeLinear":
+        raise NotImplementedError(node.op_type)
+    given = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    values, *numbers = (np.asarray(feed[name], np.float32) for name in node.input if name)
+    axis, block = given.get("axis", 1), given.get("block_size", 0)
+    shape = [-1 if side == axis % values.ndim else 1 for side in range(values.ndim)]
+    for index, number in enumerate(numbers):
+        if block:
+            numbers[index] = np.repeat(number, block, axis).take(np.arange(values.shape[axis]), axis)
+        elif number.size > 1:
+            numbers[index] = number.reshape(shape)
+    return [(values - (numbers[1] if len(numbers) > 1 else np.float32(0))) * numbers[0]]
 
 
 def _used(nodes: list[onnx.NodeProto], outputs: set[str]) -> list[onnx.NodeProto]:
