@@ -131,3 +131,19 @@ def test_operators_of_qonnx_that_cannot_be_read_are_named(kind: str, tmp_path: P
     onnx.save(model, tmp_path / "network.onnx")
     with pytest.raises(ModelError, match=r"FloatQuant_v0: .*(must be weights|is not known; known are)"):
         read_network(tmp_path / "network.onnx")
+
+
+def test_quantizers_of_bytes_are_quantizers_of_their_numbers(tmp_path: Path) -> None:
+    """NN2FPGA's networks hold integers as bytes in front of quantizers."""
+    model = onnx.load(FOLDER / "residual.onnx")
+    node = next(node for node in model.graph.node if node.op_type == "Quant" and node.input[0].startswith("c"))
+    weights = next(item for item in model.graph.initializer if item.name == node.input[0])
+    integers = np.round(numpy_helper.to_array(weights))
+    results = []
+    for kind in (np.float32, np.int8):
+        weights.CopyFrom(numpy_helper.from_array(integers.astype(kind), weights.name))
+        onnx.save(model, tmp_path / "network.onnx")
+        x = np.linspace(-1, 1, 192, dtype=np.float32).reshape(1, 3, 8, 8)
+        reference = FloatNetwork(read_network(tmp_path / "network.onnx"), quantized=True)
+        results.append(next(iter(reference.run({"x": x}).values())))
+    np.testing.assert_array_equal(*results)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,18 +109,21 @@ def in_standard_operators(
     nodes: list[NodeProto] = []
     for node, written in zip(model.graph.node, chosen, strict=True):
         if written:
-            nodes += _written_out(node, quantizer_of(node, constants, path), result)
+            nodes += _written_out(node, quantizer_of(node, constants, path), result, constants.get(node.input[0]))
         else:
             nodes.append(node)
     replace_nodes(result, nodes)
     return result
 
 
-def _written_out(node: NodeProto, quantizer: Quantizer, model: ModelProto) -> list[NodeProto]:
+def _written_out(
+    node: NodeProto, quantizer: Quantizer, model: ModelProto, weights: npt.NDArray[np.generic] | None
+) -> list[NodeProto]:
+    """weights: what it quantizes, where that is a constant; of whatever type (bytes stand in for integers)."""
     nodes: list[NodeProto] = []
     base = node.output[0]
 
-    def constant(value: npt.ArrayLike, kind: type = np.float32) -> str:
+    def constant(value: Any, kind: type = np.float32) -> str:
         name = f"{base}/number{len(model.graph.initializer)}"
         model.graph.initializer.append(numpy_helper.from_array(np.asarray(value, kind), name))
         return name
@@ -128,7 +132,8 @@ def _written_out(node: NodeProto, quantizer: Quantizer, model: ModelProto) -> li
         nodes.append(helper.make_node(kind, inputs, [f"{base}/step{len(nodes)}"], name=f"{base}/{kind}{len(nodes)}"))
         return str(nodes[-1].output[0])
 
-    x, scale = node.input[0], quantizer.scale
+    plain = weights is None or weights.dtype == np.float32
+    x, scale = node.input[0] if plain else constant(weights), quantizer.scale
     if quantizer.kind == "bipolar":
         shifted = add("Add", add("Div", x, constant(scale)), constant(quantizer.zero_point))
         positive = add("Not", add("Less", shifted, constant(0)))
