@@ -39,16 +39,16 @@ class MapCompressor {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             wire_t<Stored> word = {};
-            if (!flushes_ && stored.read_nb(word)) {
-                const Stored beat = from_wire<Stored>(word);
-                running = !beat.stop;
-                take(beat, masks, values);
-            } else {
+            if (flushes_) {
                 if (left_) {
                     write(rest_, values);
                 }
                 left_ = false;
                 flushes_ = false;
+            } else if (stored.read_nb(word)) {
+                const Stored beat = from_wire<Stored>(word);
+                running = !beat.stop;
+                take(beat, masks, values);
             }
         } while (running);
     }
@@ -161,7 +161,7 @@ class MapCompressor {
     bool left_;                             // those of the chunk before are there still
     typename Form::count_t count_, beats_;  // beats of values of the chunk that are full, its plain beats so far
     bool first_;                            // the next beat begins a chunk
-    bool flushes_;                          // before it the values that are left leave, as they do while none comes
+    bool flushes_;                          // before it the values that are left leave
 };
 
 }  // namespace bfpga

@@ -1,5 +1,6 @@
 // The plain beats of a kernel's input, from the masks of chunks and the values that are not zero.
 #pragma once
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/maps/beats.hpp"
 
 namespace bfpga {
@@ -15,11 +16,17 @@ class MapExpander {
    public:
     MapExpander() {
 #pragma HLS ARRAY_PARTITION variable=mask_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=counts_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=numbers_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=number_ complete dim=0
     }
 
     // Until a chunk with `stop` has come.
     void run(stream<wire_t<Chunk>>& masks, stream<wire_t<Plain>>& values, stream<wire_t<Plain>>& plain) {
 #pragma HLS INLINE
+        chunk_.drop();
+        counted_ = false;
+        known_ = false;
         last_ = true;
         begun_ = false;
         bool running = true;
@@ -31,40 +38,34 @@ class MapExpander {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            const bool needs = begun_ && wanted_ > left_;
-            Plain next = before_;
-            const bool there = !needs || next_values(values, next);
-            if (begun_ && there) {
-                send(needs, next, plain);
+            const bool needs = wanted_ > left_;
+            const bool leaves = begun_ && (!needs || value_.there());
+            const bool stops = chunk_.there() && chunk_.beat().stop;
+            const bool takes = last_ && known_ && (leaves || !begun_);
+            if (leaves) {
+                send(needs, plain);
             }
-            wire_t<Chunk> word = {};
-            if (there && !last_) {
+            if (takes) {
+                take();
+                running = !stops;
+            } else if (leaves) {
                 shift();
-            } else if (there && masks.read_nb(word)) {
-                const Chunk chunk = from_wire<Chunk>(word);
-                take(chunk);
-                running = !chunk.stop;
-            } else if (there) {
-                begun_ = false;
             }
+            if ((leaves && needs) || !value_.there()) {
+                value_.next(values);
+            }
+            next_chunk(takes, masks);
         } while (running);
     }
 
    private:
-    // Whether there is a beat of values.
-    static bool next_values(stream<wire_t<Plain>>& values, Plain& next) {
+    // The next plain beat, with the values of the beat that is held if it `needs` them.
+    void send(bool needs, stream<wire_t<Plain>>& plain) {
 #pragma HLS INLINE
-        wire_t<Plain> word = {};
-        if (!values.read_nb(word)) {
-            return false;
+        Plain next = before_;
+        if (needs) {
+            next = value_.beat();
         }
-        next = from_wire<Plain>(word);
-        return true;
-    }
-
-    // The next plain beat; if it `needs` them, with the values of the beat `next`.
-    void send(bool needs, const Plain& next, stream<wire_t<Plain>>& plain) {
-#pragma HLS INLINE
         value_t both[2 * Form::values];
 #pragma HLS ARRAY_PARTITION variable=both complete dim=0
         value_t old[Form::values], more[Form::values], out[Form::values];
@@ -100,32 +101,62 @@ class MapExpander {
         before_ = next;
     }
 
-    void take(const Chunk& chunk) {
+    // A chunk comes when the one before has been taken, and its values are counted in two clocks: all while the beats
+    // of the one before leave.
+    void next_chunk(bool taken, stream<wire_t<Chunk>>& masks) {
 #pragma HLS INLINE
+        known_ = counted_ && !taken;
+        counted_ = chunk_.there() && !taken;
+    Masks_Number:
+        for (int k = 0; k < Form::beats; ++k) {
+#pragma HLS UNROLL
+            numbers_[k] = counts_[k];
+            counts_[k] = Form::ones(chunk_.beat().mask[k]);
+        }
+        if (taken) {
+            chunk_.drop();
+        } else if (!chunk_.there()) {
+            chunk_.next(masks);
+        }
+    }
+
+    void take() {
+#pragma HLS INLINE
+        const Chunk& chunk = chunk_.beat();
     Masks_Take:
         for (int k = 0; k < Form::beats; ++k) {
 #pragma HLS UNROLL
             mask_[k] = chunk.mask[k];
+            number_[k] = numbers_[k];
         }
         begun_ = true;
         count_ = static_cast<typename Form::count_t>(chunk.count - 1);
         last_ = chunk.count == 1;
-        wanted_ = Form::ones(chunk.mask[0]);
+        wanted_ = numbers_[0];
         left_ = 0;
     }
 
+    // To the next plain beat of the chunk; behind its last one there is none.
     void shift() {
 #pragma HLS INLINE
-        wanted_ = Form::ones(mask_[1]);
+        begun_ = !last_;
+        wanted_ = number_[1];
     Masks_Shift:
         for (int k = 0; k + 1 < Form::beats; ++k) {
 #pragma HLS UNROLL
             mask_[k] = mask_[k + 1];
+            number_[k] = number_[k + 1];
         }
-        last_ = count_ == 1;
+        last_ = last_ || count_ == 1;
         count_ = static_cast<typename Form::count_t>(count_ - 1);
     }
 
+    HeldBeat<Chunk> chunk_;
+    bool counted_;  // in `counts_` are its numbers of values
+    bool known_;    // its numbers of values are
+    HeldBeat<Plain> value_;
+    // Values of plain beats: of the chunk that is held, of the beats that are left.
+    place_t counts_[Form::beats], numbers_[Form::beats], number_[Form::beats];
     typename Form::mask_t mask_[Form::beats];  // of the plain beats that are left, the next one first
     typename Form::count_t count_;             // of them behind the next one
     bool begun_, last_;                        // there is a next one; it is the chunk's last

@@ -27,33 +27,33 @@ class MapJoiner {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             wire_t<Chunk> word = {};
-            wire_t<Plain> value = {};
-            if (chunk_ && masks.read_nb(word)) {
-                const Chunk chunk = from_wire<Chunk>(word);
-                running = !chunk.stop;
-                begin(chunk, values, sink);
-            } else if (!chunk_ && values.read_nb(value)) {
-                sink.write(from_wire<Plain>(value).data, last_ && left_ == 1);
-                chunk_ = left_ == 1;
-                left_ = static_cast<typename Form::count_t>(left_ - 1);
-            }
+            const bool begins = chunk_ && masks.read_nb(word);
+            const Chunk chunk = from_wire<Chunk>(word);
+            running = !(begins && chunk.stop);
+            step(begins, chunk, values, sink);
         } while (running);
     }
 
    private:
-    // The first beat of a chunk: its masks, or its first value if that is there.
+    // The first beat of a chunk that `begins`, its masks or a value, or the next value: none if there is none yet.
     template <class Sink>
-    void begin(const Chunk& chunk, stream<wire_t<Plain>>& values, Sink& sink) {
+    void step(bool begins, const Chunk& chunk, stream<wire_t<Plain>>& values, Sink& sink) {
 #pragma HLS INLINE
+        const bool told = begins && !chunk.bare && !chunk.stop;
+        const bool wants = begins ? chunk.bare && !chunk.stop : !chunk_;
         wire_t<Plain> value = {};
-        const bool taken = !chunk.stop && chunk.bare && values.read_nb(value);
-        const typename Form::count_t behind = static_cast<typename Form::count_t>(chunk.count - (taken ? 1 : 0));
-        if (!chunk.stop && (taken || !chunk.bare)) {
-            sink.write(chunk.bare ? from_wire<Plain>(value).data : chunk.masks(), chunk.last && behind == 0);
+        const bool taken = wants && values.read_nb(value);
+        const typename Form::count_t before = begins ? chunk.count : left_;
+        const bool ends = before == (taken ? 1 : 0);
+        const bool last = begins ? chunk.last : last_;
+        if (told || taken) {
+            sink.write(taken ? from_wire<Plain>(value).data : chunk.masks(), last && ends);
         }
-        chunk_ = behind == 0;
-        last_ = chunk.last;
-        left_ = behind;
+        if (begins || taken) {
+            chunk_ = ends;
+            last_ = last;
+            left_ = static_cast<typename Form::count_t>(before - (taken ? 1 : 0));
+        }
     }
 
     bool chunk_, last_;
