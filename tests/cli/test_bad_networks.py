@@ -90,7 +90,7 @@ def quantized_by_a_computed_scale() -> onnx.ModelProto:
 MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "opset 0": (lambda: network(opset=0), "opset 0 is unknown to the installed onnx"),
     "opset 9999": (lambda: network(opset=9999), "opset 9999"),
-    "dynamic height": (lambda: network(shape=["N", 3, "H", 8]), "--input-shape x=1,3,SIZE,8"),
+    "dynamic height": (lambda: network(shape=["N", 3, "H", 8]), "--input-shape x=1,3,224,8"),
     "unknown width": (lambda: network(shape=["N", 3, 8, None]), "dynamic"),
     "no shape": (lambda: network(shape=[]), "axes"),
     "six axes": (lambda: network(shape=["N", 3, 2, 4, 8, 8]), "6 axes"),

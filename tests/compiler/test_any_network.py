@@ -210,8 +210,25 @@ def open_sizes() -> tuple[Network, onnx.ModelProto]:
 def test_sizes_that_are_open_are_given_once_for_all_inputs(tmp_path: Path) -> None:
     network, model = open_sizes()
     assert error_of(model, network.samples(), tmp_path, {"x": (1, 3, 8, 8)}) < 1e-3
-    with pytest.raises(ModelError, match=r"axis 2 of input x is dynamic.*--input-shape x=1,3,SIZE,SIZE"):
+    with pytest.raises(ModelError, match=r"axis 2 of input x is dynamic.*--input-shape x=1,3,224,224,"):
         read_network(saved(model, tmp_path))
+
+
+@pytest.mark.parametrize(("axes", "size"), [((1, 2, 3), 28), ((2, 3), 64), ((3,), 16)])
+def test_open_sizes_are_told_with_a_shape_that_serves(axes: tuple[int, ...], size: int, tmp_path: Path) -> None:
+    """Behind a Flatten one size alone fits the weights."""
+    network = Network(3, size, size)
+    network.add("MaxPool", network.conv(4, 3, 3), kernel_shape=[2, 2], strides=[2, 2])
+    network.add("Gemm", network.add("Flatten", axis=1), network.weights(4 * ((size - 2) // 2) ** 2, 5))
+    model = network.model()
+    for axis in axes:
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"open {axis}"
+    with pytest.raises(ModelError, match=f"--input-shape x=1,3,{size},{size},") as refused:
+        read_network(saved(model, tmp_path))
+    told = re.search(r"--input-shape x=([\d,]*\d)", str(refused.value))
+    assert told is not None
+    shape = tuple(map(int, told[1].split(",")))
+    assert error_of(model, network.samples(), tmp_path, {"x": shape}) < 1e-2
 
 
 @pytest.mark.parametrize(

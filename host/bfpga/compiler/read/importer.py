@@ -29,6 +29,7 @@ from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, with
 from bfpga.compiler.read.grids import Grids, rounded
 from bfpga.compiler.read.late_averages import LateAverages
 from bfpga.compiler.read.model_file import first_line, read_model
+from bfpga.compiler.read.open_sizes import check_shape
 from bfpga.compiler.read.operands import Operands, problems
 from bfpga.compiler.read.opsets import STANDARD, check_opset, opset_of, supported_opset
 from bfpga.compiler.read.outputs import with_outputs
@@ -41,7 +42,7 @@ from bfpga.compiler.read.separable_averages import separated_averages
 from bfpga.compiler.read.shapes import inferred_shapes, inferred_values
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import fold_constants, rewrite_reshapes, run_shapes, simplify
-from bfpga.compiler.read.sizes import InputShapes, check_shape, with_open_sizes, with_sizes
+from bfpga.compiler.read.sizes import InputShapes, with_open_sizes, with_sizes
 from bfpga.compiler.read.start_states import without_zero_states
 from bfpga.compiler.read.trial import try_reading
 from bfpga.errors import BfpgaError, ModelError
@@ -259,7 +260,7 @@ def _check_borders(model: ModelProto, path: str | Path) -> None:
     if not inputs or not model.graph.output:
         raise ModelError(f"{path}: the network needs at least one input and one output")
     for value in inputs:
-        check_shape(value, path)
+        check_shape(model, value, path)
 
 
 def _check_sizes(shapes: dict[str, tuple[int, ...]], path: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""Sizes of inputs that a file leaves open, given by the user; and what the sizes of inputs must be."""
+"""Sizes of inputs that a file leaves open, given by the user."""
 
 from __future__ import annotations
 
@@ -86,20 +86,3 @@ def _give(value: ValueInfoProto, shape: list[int], path: str | Path) -> dict[str
             symbols |= {dim.dim_param: size} if dim.dim_param else {}
             dim.dim_value = size
     return symbols
-
-
-def check_shape(value: ValueInfoProto, path: str | Path) -> None:
-    """ModelError for an input that has no batch and 1 to 4 axes of known sizes besides."""
-    tensor = value.type.tensor_type
-    dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
-    if not tensor.HasField("shape") or not 2 <= len(dims) <= 5:
-        raise ModelError(
-            f"{path}: input {value.name} has {len(dims)} axes; supported are 2 to 5, the first being the batch"
-        )
-    unknown = [axis for axis, size in enumerate(dims[1:], 1) if size <= 0]
-    if unknown:
-        example = ",".join(str(size) if size > 0 else "SIZE" for size in [1, *dims[1:]])
-        raise ModelError(
-            f"{path}: axis {unknown[0]} of input {value.name} is dynamic; only the first axis (batch) may be: "
-            f"choose its size with --input-shape {value.name}={example}, or export the network with fixed sizes"
-        )
