@@ -183,7 +183,8 @@ def dask() -> Check:
 
 def keys() -> Check:
     purpose = "the keys of processes of this machine (`--workers`, `--boards`)"
-    return package("cryptography", "cryptography", purpose, remedy="pip install 'bfpga[scale]'")
+    trial = "from cryptography import x509"
+    return package("cryptography", "cryptography", purpose, trial, remedy="pip install 'bfpga[scale]'")
 
 
 def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
