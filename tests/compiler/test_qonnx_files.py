@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from small_networks import Network as WrittenNetwork
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
@@ -67,6 +68,31 @@ def test_signed_values_of_many_steps_saturate_on_wide_mantissas(calibrated: bool
     program = compile_network(path, load_accelerator("pynq_z2_bfp16"), x if calibrated else None)
     (found,) = Emulator(program).run({"x": x}).outputs.values()
     np.testing.assert_allclose(found, 2 * np.clip(np.round(2 * x * 64), -128, 127) / 64, atol=2.1 * 2.0**-6)
+
+
+@pytest.mark.parametrize(("scale", "calibrated"), [(2.0**-6, False), (2.0**-6, True), (0.013, True)])
+def test_sums_end_at_the_limits_of_signed_quantizers_on_wide_mantissas(
+    scale: float, calibrated: bool, tmp_path: Path
+) -> None:
+    """A residual block, most of whose values are beyond the limits: a step more than the upper one would show."""
+    network = WrittenNetwork(4, 6, 6, opset=13)
+    network.domains.append("qonnx.custom_op.general")
+    numbers = [network.constant(np.float32(value)) for value in (scale, 0, 8)]
+
+    def quantized(value: str) -> str:
+        return network.add("Quant", value, *numbers, domain="qonnx.custom_op.general", signed=1, narrow=0,
+                           rounding_mode="ROUND")  # fmt: skip
+
+    first = quantized(network.conv(4, 4, 3, "x", pads=[1, 1, 1, 1]))
+    second = quantized(network.add("Add", network.conv(4, 4, 3, first, pads=[1, 1, 1, 1]), first))
+    network.add("MaxPool", second, kernel_shape=[2, 1])
+    onnx.save(network.model(), tmp_path / "network.onnx")
+    read, x = read_network(tmp_path / "network.onnx"), network.samples(4)
+    own = next(iter(FloatNetwork(read, quantized=True).run(x).values()))
+    program = compile_network(read, load_accelerator("pynq_z2_bfp16"), x if calibrated else None)
+    found = next(iter(Emulator(program).run(x).outputs.values()))
+    assert (found.min(), found.max()) == pytest.approx((-128 * scale, 127 * scale), abs=0.02 * scale)
+    assert np.abs(found - own).mean() < 0.5 * scale
 
 
 def test_an_operator_of_the_domain_that_is_not_known_is_named(tmp_path: Path) -> None:

@@ -314,7 +314,10 @@ class _Builder:
 
     def limit_values(self) -> None:
         """Limits of quantizers where mantissas reach further, by passes of their own."""
-        self.lowered, grids = with_limits(self.lowered, self.graph.grids, self.histograms, self.config)
+        before = self.graph.grids
+        self.lowered, grids = with_limits(self.lowered, before, self.histograms, self.config)
+        limited = {name for name, grid in before.items() if grid.saturates and not grids[name].saturates}
+        self.histograms = {name: item for name, item in self.histograms.items() if name not in limited}
         self.graph = replace(self.graph, grids=grids, consumers={})
 
     def add_nodes(self) -> None:

@@ -140,7 +140,7 @@ class Lowered:
     #: Operators that are only views, by output: a host group that reads one computes it itself.
     views: dict[str, Operator]
     notes: list[str]
-    #: Tensors whose values are multiples of a quantizer's step: nothing is stored times another factor.
+    #: Tensors that hold a quantizer's steps or limits as they are: nothing is stored times another factor.
     exact: frozenset[str] = frozenset()
 
 

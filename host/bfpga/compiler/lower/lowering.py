@@ -19,6 +19,7 @@ from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered,
 from bfpga.compiler.lower.reductions import Reductions
 from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
 from bfpga.compiler.lower.views import view_index
+from bfpga.compiler.read.grids import Grid
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function
@@ -40,9 +41,14 @@ class Lowering(Reductions):
                 continue
             self._to_host(operator)
         self._outputs()
-        exact = frozenset(name for name, grid in self.graph.grids.items() if grid.power is not None)
+        exact = frozenset(name for name, grid in self.graph.grids.items() if self._exact(grid))
         notes = [*self.notes, *self._host_notes()]
         return Lowered(self.layers, self.host, self.tensors, self.view_operators, notes, exact)
+
+    def _exact(self, grid: Grid) -> bool:
+        """Whether mantissas have to hold a quantizer's values as they are: its steps, or limits that they resolve."""
+        resolved = self.config.format.mantissa_max * grid.step > grid.largest + grid.step
+        return grid.power is not None or (grid.saturates and resolved)
 
     def _try(self, operator: Operator) -> bool:
         method = _METHODS.get(operator.type)

@@ -1,7 +1,9 @@
-"""Limits of quantizers on arrays whose mantissas are wider: a layer saturates, and a pass behind it rounds.
+"""Limits of quantizers on arrays whose mantissas are wider: passes of their own limit values, and round them.
 
 A mantissa that is as wide as a quantizer's integers does both at the exponent of its step. A wider one does not reach
-its limit there; at the exponent where it does, it is finer than the step. Networks are trained with both.
+its limit there; at the exponent where it does, it is finer than the step, and its largest value is rounded to a step
+beyond the limit. So the distance from the least value is clipped, by the layer itself where it has weights, and the
+next pass takes the distance back. Where the array cannot clip, a layer saturates, and a pass behind it rounds.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from bfpga.contract.functions import Function
 from bfpga.contract.program import Window
 from bfpga.formats.block_format import BlockFormat
 
-SUFFIX, FINER = "/saturated", "/finer"
+SATURATED, CLIPPED, FINER = "/saturated", "/clipped", "/finer"
 
 
 def with_limits(
     lowered: Lowered, grids: Grids, histograms: Mapping[str, Histogram], config: SystolicConfig
 ) -> tuple[Lowered, Grids]:
-    """The layers with a pass behind each that a quantizer limits and nothing else does, and the grids of its values.
+    """The layers with passes behind each that a quantizer limits and nothing else does, and the grids of their values.
 
     histograms: of samples by tensor; where they stay within the limits, no pass is needed.
     """
@@ -41,21 +43,34 @@ def with_limits(
         if parts[name] > 1 or tensor.parts > 1 or tensor.remainder or not _open(name, grids, histograms, form):
             continue
         grid = grids[name]
-        tensors[name + SUFFIX] = ArrayTensor(name + SUFFIX, tensor.onnx_shape, tensor.layout)
-        layer.output = name + SUFFIX
-        window = Window(output_height=tensor.height, output_width=tensor.width)
-        second = Layer(f"{layer.name}/rounded", "sum", (layer.output,), name, tensor.channels, window)
-        if _can_clip(layer, config) and form.mantissa_max * grid.step > grid.high - grid.low:
-            _clip(layer, second, grid)
-            found[layer.output] = Grid(grid.step, 0, grid.high - grid.low, rounds=True)
-        else:
-            found[layer.output] = grid
+        clips = Function.CLIP.key in config.functions and _resolves(grid, grid.high - grid.low, form)
+        if not clips and grid.power is None:
+            continue
         found[name] = replace(grid, saturates=False)
+        if clips and not _can_clip(layer):
+            found[name + SATURATED] = grid
+            layer = _pass_behind(layer, SATURATED, tensors)
+            layers.append(layer)
+        second = _pass_behind(layer, CLIPPED if clips else SATURATED, tensors)
+        if clips:
+            _clip(layer, grid)
+            _weigh(second, grid.low)
+        found[layer.output] = Grid(grid.step, 0, grid.high - grid.low, rounds=True) if clips else grid
         layers.append(second)
     result = replace(lowered, layers=[], tensors=tensors)
     for layer in layers:
         result.layers += [*_finer_operands(layer, result, found, form), layer]
     return result, found
+
+
+def _pass_behind(layer: Layer, suffix: str, tensors: dict[str, ArrayTensor]) -> Layer:
+    """A pass that writes what the layer did; the layer's own result has the suffix from now on."""
+    name, tensor = layer.output, tensors[layer.output]
+    layer.output = name + suffix
+    tensors[layer.output] = ArrayTensor(layer.output, tensor.onnx_shape, tensor.layout)
+    window = Window(output_height=tensor.height, output_width=tensor.width)
+    end = "rounded" if suffix == SATURATED else "signed"
+    return Layer(f"{layer.name}/{end}", "sum", (layer.output,), name, tensor.channels, window)
 
 
 def _finer_operands(layer: Layer, lowered: Lowered, grids: dict[str, Grid], form: BlockFormat) -> list[Layer]:
@@ -79,25 +94,39 @@ def _finer_operands(layer: Layer, lowered: Lowered, grids: dict[str, Grid], form
     return made
 
 
-def _can_clip(layer: Layer, config: SystolicConfig) -> bool:
-    free = layer.kind == "gemm" and layer.function == Function.NONE and not layer.uniform_weights
-    return free and Function.CLIP.key in config.functions
+def _can_clip(layer: Layer) -> bool:
+    return layer.kind == "gemm" and layer.function == Function.NONE and not layer.uniform_weights
 
 
-def _clip(layer: Layer, second: Layer, grid: Grid) -> None:
-    """The layer's distance from the least value, limited and rounded; the pass behind it takes the distance back."""
+def _clip(layer: Layer, grid: Grid) -> None:
+    """The layer's distance from the least value, limited and rounded."""
+    if layer.kind != "gemm":
+        _weigh(layer, 0.0)
     layer.bias = np.full(layer.channels, -grid.low) + (0.0 if layer.bias is None else layer.bias)
     layer.function, layer.argument = Function.CLIP, grid.high - grid.low
-    second.kind, second.groups = "gemm", second.channels
-    second.weights = np.ones((second.channels, 1, 1, 1))
-    second.bias = np.full(second.channels, grid.low)
-    second.macs = second.pixels * second.channels
+
+
+def _weigh(layer: Layer, offset: float) -> None:
+    """Make a pass of one operand a layer with weights, which can add a number."""
+    layer.kind, layer.groups = "gemm", layer.channels
+    layer.weights = np.ones((layer.channels, 1, 1, 1))
+    layer.bias = np.full(layer.channels, offset)
+    layer.macs = layer.channels * layer.pixels
 
 
 def _open(name: str, grids: Grids, histograms: Mapping[str, Histogram], form: BlockFormat) -> bool:
-    """Whether values may exceed their quantizer's range, and mantissas at its step would hold them."""
+    """Whether values may exceed their quantizer's range, and mantissas that resolve its steps would hold them.
+
+    Without samples, steps that are no power of two are taken to reach as far as values do, as calibration makes them.
+    """
     grid = grids.get(name)
-    if grid is None or not grid.saturates or grid.power is None:
+    if grid is None or not grid.saturates:
         return False
-    exceeds = name not in histograms or histograms[name].largest > grid.largest
-    return exceeds and form.mantissa_max * grid.step > grid.largest + grid.step
+    told = name in histograms
+    exceeds = histograms[name].largest > grid.largest if told else grid.power is not None
+    return exceeds and _resolves(grid, grid.largest + grid.step, form)
+
+
+def _resolves(grid: Grid, largest: float, form: BlockFormat) -> bool:
+    """Whether mantissas reach further than a value at a quantizer's step."""
+    return form.mantissa_max * grid.step > largest
