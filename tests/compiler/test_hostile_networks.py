@@ -122,6 +122,45 @@ def doubled_constant() -> ModelProto:
     return network.model(inferred=False)
 
 
+def branches(levels: int) -> ModelProto:
+    """Branches that branch again."""
+
+    def branch(level: int, number: int) -> onnx.GraphProto:
+        name = f"b{level}_{number}"
+        if level:
+            below = [branch(level - 1, 2 * number + side) for side in (0, 1)]
+            node = helper.make_node("If", ["c0"], [name], then_branch=below[0], else_branch=below[1])
+        else:
+            node = helper.make_node("Constant", [], [name], value_float=float(number))
+        return helper.make_graph([node], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, [])])
+
+    network = Network(4)
+    condition = network.constant(np.bool_(True))
+    sides = {"then_branch": branch(levels - 1, 0), "else_branch": branch(levels - 1, 1)}
+    network.add("Add", "x", network.add("If", condition, **sides))
+    return network.model(inferred=False)
+
+
+def reading(*values: str) -> ModelProto:
+    """Sums of the input, each with a value of that name: v0 is the first sum."""
+    network = Network(4)
+    for value in values:
+        network.add("Add", "x", value)
+    return network.model(inferred=False)
+
+
+def reading_within(value: str) -> ModelProto:
+    """A branch that reads a value."""
+    network = Network(4)
+    network.add("If", network.constant(np.bool_(True)), then_branch=inner_sum(value), else_branch=inner_sum("x"))
+    return network.model(inferred=False)
+
+
+def inner_sum(value: str) -> onnx.GraphProto:
+    result = helper.make_tensor_value_info("b", TensorProto.FLOAT, ["N", 4])
+    return helper.make_graph([helper.make_node("Add", ["x", value], ["b"])], "branch", [], [result])
+
+
 def with_weights(network: Network, place: int, values: np.ndarray) -> ModelProto:
     model = network.model()
     tensor = model.graph.initializer[place]
@@ -148,6 +187,13 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "ConvTranspose, weights of one axis": (
         lambda: one("ConvTranspose", np.ones(3, np.float32)), "has weights of 1 axes, 4 are right"
     ),
+    "value that nothing gives": (
+        lambda: reading("nowhere"), r"operator Add_0 \(Add\) reads 'nowhere', which no input, constant or operator bef"
+    ),
+    "value of its own": (lambda: reading("v0"), r"reads 'v0', which operator Add_0 \(Add\) gives only afterwards"),
+    "values in a circle": (lambda: reading("v1", "v0"), r"operator Add_0 .* reads 'v1', which operator Add_1 .* cycle"),
+    "missing in a branch": (lambda: reading_within("gone"), r"operator b \(Add\) reads 'gone', which no input"),
+    "branches of branches": (lambda: branches(10), "has 2,046 branches of If and bodies of loops; 256 are possible"),
     "OneHot of no depth": (depth_of_nothing, r"ONNX's libraries end the process .* \(SIGSEGV\)"),
     "constant of 10^11": (
         lambda: constant_of("ConstantOfShape", GIANT), r"ConstantOfShape_\d gives a constant of"
@@ -195,6 +241,18 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
         lambda: with_weights(vectors(), 0, np.ones((12, 9), np.int16)), r"c0 is of type tensor\(int16\)"
     ),
     "bias of Gemm": (lambda: with_weights(vectors(), 1, np.ones(5, np.float32)), "does not spread over 9 columns"),
+    "weights of LSTM": (
+        lambda: with_weights(recurrent_network("LSTM", 4), 0, np.ones((1, 15, 28), np.float32)),
+        r"its weights have shape \(1, 15, 28\), \(1, 16, channels of its input\) is right",
+    ),
+    "recurrence weights of LSTM": (
+        lambda: with_weights(recurrent_network("LSTM", 4), 1, np.ones((10, 4), np.float32)),
+        r"its recurrence weights have shape \(10, 4\), \(1, 16, 4\) is right",
+    ),
+    "biases of GRU": (
+        lambda: with_weights(recurrent_network("GRU", 4, directions=2), 2, np.ones((2, 12), np.float32)),
+        r"its biases have shape \(2, 12\), \(2, 24\) is right",
+    ),
     "perm of Transpose": (
         lambda: one("Transpose", perm=[0, 2]), r"perm is \[0, 2\], the axes 0 to 3"
     ),
@@ -224,6 +282,10 @@ def test_a_helper_that_grows_too_much_is_ended(tmp_path: Path, monkeypatch: pyte
     model = constant_of("Range", np.float32(0), np.float32(6e7), np.float32(1))
     with pytest.raises(ModelError, match="takes more than 100 MiB"):
         read(model, tmp_path)
+
+
+def test_branches_read_values_around_them(tmp_path: Path) -> None:
+    assert read(branches(3), tmp_path).inputs == read(reading_within("x"), tmp_path).inputs == {"x": (4,)}
 
 
 def test_nodes_of_one_name_get_names_of_their_own(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ from bfpga.compiler.read.simplify import fold_constants, rewrite_reshapes, run_s
 from bfpga.compiler.read.sizes import InputShapes, with_open_sizes, with_sizes
 from bfpga.compiler.read.start_states import without_zero_states
 from bfpga.compiler.read.trial import try_reading
+from bfpga.compiler.read.wiring import check_wiring
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.formats.files import printable
 
@@ -129,6 +130,7 @@ def checked_model(
         check_attributes(model, path)
         check_opset(model, path)
         check_functions(model, path)
+        check_wiring(model, path)
         constants = constants_of(model)
         ranks = ranks_of(model, constants)
         check_ranks(model, ranks, path)

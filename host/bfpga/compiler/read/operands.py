@@ -128,6 +128,31 @@ def _transpose(operands: Operands) -> Iterator[str]:
         yield f"perm is {list(perm)}, the axes 0 to {len(shape) - 1} in some order are right"
 
 
+def _recurrent(operands: Operands) -> Iterator[str]:
+    hidden = operands.attributes.get("hidden_size")
+    if hidden is None:
+        return
+    directions = 2 if operands.attributes.get("direction") == b"bidirectional" else 1
+    rows = _GATES[operands.node.op_type] * hidden
+    wanted = {
+        "weights": (1, (directions, rows, None)),
+        "recurrence weights": (2, (directions, rows, hidden)),
+        "biases": (3, (directions, 2 * rows)),
+    }
+    for name, (place, right) in wanted.items():
+        shape = operands.shape(place)
+        if shape is not None and not _is_shape(shape, right):
+            text = ", ".join("channels of its input" if size is None else str(size) for size in right)
+            yield f"its {name} have shape {shape}, ({text}) is right"
+
+
+def _is_shape(shape: tuple[int | None, ...], target: tuple[int | None, ...]) -> bool:
+    pairs = zip(shape, target, strict=False)
+    return len(shape) == len(target) and all(size is None or wanted in (None, size) for size, wanted in pairs)
+
+
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _RULES: dict[str, Callable[[Operands], Iterator[str]]] = {
     "Conv": _convolution, "ConvTranspose": _convolution, "Gemm": _gemm, "Transpose": _transpose,
+    **dict.fromkeys(_GATES, _recurrent),
 }  # fmt: skip
