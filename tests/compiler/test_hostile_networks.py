@@ -161,6 +161,12 @@ def inner_sum(value: str) -> onnx.GraphProto:
     return helper.make_graph([helper.make_node("Add", ["x", value], ["b"])], "branch", [], [result])
 
 
+def output_twice() -> ModelProto:
+    model = vectors().model()
+    model.graph.output.append(helper.make_tensor_value_info("v4", TensorProto.FLOAT, []))
+    return model
+
+
 def with_weights(network: Network, place: int, values: np.ndarray) -> ModelProto:
     model = network.model()
     tensor = model.graph.initializer[place]
@@ -193,6 +199,7 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "value of its own": (lambda: reading("v0"), r"reads 'v0', which operator Add_0 \(Add\) gives only afterwards"),
     "values in a circle": (lambda: reading("v1", "v0"), r"operator Add_0 .* reads 'v1', which operator Add_1 .* cycle"),
     "missing in a branch": (lambda: reading_within("gone"), r"operator b \(Add\) reads 'gone', which no input"),
+    "output there twice": (output_twice, "output 'v4' is there 2 times, once is right"),
     "branches of branches": (lambda: branches(10), "has 2,046 branches of If and bodies of loops; 256 are possible"),
     "OneHot of no depth": (depth_of_nothing, r"ONNX's libraries end the process .* \(SIGSEGV\)"),
     "constant of 10^11": (

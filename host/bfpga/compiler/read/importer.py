@@ -6,6 +6,7 @@ number, constants folded, no unused operators.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -261,6 +262,9 @@ def _check_borders(model: ModelProto, path: str | Path) -> None:
     inputs = graph_inputs(model)
     if not inputs or not model.graph.output:
         raise ModelError(f"{path}: the network needs at least one input and one output")
+    for name, times in Counter(value.name for value in model.graph.output).items():
+        if times > 1:
+            raise ModelError(f"{path}: output {printable(name)!r} is there {times} times, once is right")
     for value in inputs:
         check_shape(model, value, path)
 
