@@ -66,7 +66,7 @@ class StreamWaits {
 namespace hls {
 
 template <class T>
-class stream : private bfpga::WordUnderWay {
+class stream final : private bfpga::WordUnderWay {
    public:
     explicit stream(const char* name, std::size_t depth = unlimited)
         : name_(name), depth_(depth), ring_(first_capacity(depth)) {}

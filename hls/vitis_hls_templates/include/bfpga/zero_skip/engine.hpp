@@ -166,7 +166,9 @@ class ZeroSkipEngine {
         }
         first_step();
         if (in_place_) {
+#ifdef BFPGA_SIMULATION
             const NoLoop between;
+#endif
             walk_.start(set_, decoder_.masks(), layer_);
             if (!walk_.finished()) {
                 queue_.push(walk_.next(memory_));
