@@ -30,7 +30,7 @@ ENTRY_POINTS = (
 #: Packages of a PYNQ image besides the standard library.
 IMAGE_PACKAGES = frozenset({"numpy", "pynq", "pynqmetadata", "pynqutils"})
 #: Packages that an image has because Jupyter needs them. They serve imports inside functions only: the virtual board.
-JUPYTER_PACKAGES = frozenset({"jinja2"})
+JUPYTER_PACKAGES = frozenset({"jinja2", "markupsafe"})
 
 
 @dataclass(frozen=True)
