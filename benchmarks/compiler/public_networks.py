@@ -4,9 +4,11 @@
 
 Every ONNX file of DIR is compiled, calibrated on a few random samples, and run on emulator and C simulation, which must
 give the same bits. The error is the root mean square of the difference to the network's own results, of quantized
-networks with quantizers as they are defined; "in float" is what dropping their rounding alone would change. The
-dearest operator is the host's with the most operations. --write puts the table into docs/networks.md. Ends with 1
-if a network is refused or wrong.
+networks with quantizers as they are defined. With 16 bits it may be 4 %; more where the network's own results change as
+much when float attributes (a slope of 0.1) move by one unit in float32's last place ("last bit"), or where EXPLAINED
+says why. With 8 bits it may be what the format explains and what dropping the quantizers' rounding, not their limits,
+changes in float ("in float"). The dearest operator is the host's with the most operations. --write puts the table into
+docs/networks.md. Ends with 1 if a network is refused or wrong.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
 
 import bfpga
 from benchmarks.common.command import command
@@ -39,9 +44,15 @@ from bfpga.program.cycles import program_cycles
 from bfpga.program.host import host_nodes, host_share
 from bfpga.runtime import open_device
 
-SAMPLES = 2
-HEADINGS = ("network", "MAC", "layers", "host share", "on the host", "dearest", "in float", "error, 8 bits",
-            "error, 16 bits", "bits")  # fmt: skip
+#: Samples, and of how many values of the inputs together there is one sample alone.
+SAMPLES, LARGE = 2, 1 << 17
+#: The largest error with 16 bits, and networks that may have a larger one, with the reason.
+MOST = 0.04
+EXPLAINED = {
+    "zoo_tfc_1w1a": (0.1, "a BipolarQuant takes values from -2^-13 to 0 as positive"),
+}
+HEADINGS = ("network", "MAC", "layers", "host share", "on the host", "dearest", "in float", "last bit",
+            "error, 8 bits", "error, 16 bits", "bits")  # fmt: skip
 
 
 @dataclass
@@ -51,6 +62,7 @@ class Found:
     programs: dict[int, Program] = field(default_factory=dict)
     errors: dict[int, float] = field(default_factory=dict)
     rounding: float = 0.0
+    last_bit: float = 0.0
     problems: list[str] = field(default_factory=list)
 
 
@@ -58,14 +70,53 @@ def samples_of(network: Network) -> dict[str, np.ndarray]:
     """Random samples between -1 and 1."""
     generator = np.random.default_rng(0)
     shapes = network.inputs.items()
-    return {name: generator.uniform(-1, 1, (SAMPLES, *shape)).astype(np.float32) for name, shape in shapes}
+    count = 1 if sum(int(np.prod(shape)) for _, shape in shapes) > LARGE else SAMPLES
+    return {name: generator.uniform(-1, 1, (count, *shape)).astype(np.float32) for name, shape in shapes}
+
+
+def limited(network: Network) -> Network:
+    """The network whose float form keeps the limits of quantizers that mantissas keep otherwise."""
+    model = onnx.ModelProto()
+    model.CopyFrom(network.model)
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        model.graph.node.append(node)
+        for index, name in enumerate(node.output):
+            grid = network.grids.get(name)
+            if grid is None or not grid.saturates:
+                continue
+            parts = [f"{name}/{part}" for part in ("open", "low", "high")]
+            model.graph.node[-1].output[index] = parts[0]
+            for part, limit in zip(parts[1:], (grid.low, grid.high), strict=True):
+                model.graph.initializer.append(numpy_helper.from_array(np.float32(limit), part))
+            model.graph.node.append(helper.make_node("Clip", parts, [name]))
+    return replace(network, model=model)
+
+
+def with_other_last_bits(network: Network, up: bool) -> Network:
+    """The network whose float attributes are the next numbers of float32 above, or below."""
+    reference = onnx.ModelProto()
+    reference.CopyFrom(network.reference)
+    for node in reference.graph.node:
+        for item in node.attribute:
+            if item.type == onnx.AttributeProto.FLOAT:
+                item.f = float(np.nextafter(np.float32(item.f), np.float32(np.inf if up else -np.inf)))
+    return replace(network, reference=reference)
+
+
+def own_results(network: Network, samples: dict[str, np.ndarray]) -> list[npt.NDArray[np.float32]]:
+    return [*FloatNetwork(network, quantized=True).run(samples).values()]
 
 
 def measured(network: Network) -> Found:
     """The network compiled and run; BfpgaError where it is refused."""
     found, samples = Found(), samples_of(network)
-    own, plain = ([*FloatNetwork(network, quantized=kept).run(samples).values()] for kept in (True, False))
-    found.rounding = relative_error(plain, own)
+    own = own_results(network, samples)
+    found.rounding = relative_error(FloatNetwork(limited(network)).run(samples).values(), own)
+    others = [own_results(with_other_last_bits(network, up), samples) for up in (False, True)]
+    found.last_bit = max(relative_error(other, own) for other in others)
+    most = max(MOST, found.last_bit, EXPLAINED.get(network.name, (0.0, ""))[0])
     for bits, accelerator in ACCELERATORS.items():
         program = bfpga.compile(network, accelerator, samples)
         results = open_device("emulator", program).run(samples).outputs.values()
@@ -73,8 +124,9 @@ def measured(network: Network) -> Found:
         problem = difference(program, samples)
         if problem:
             found.problems.append(f"{bits} bits: {problem}")
-        if not found.errors[bits] <= allowed_error(program) + 2 * found.rounding:
-            found.problems.append(f"{bits} bits: error {found.errors[bits]:.4f}, {found.rounding:.4f} in float")
+        allowed = most if bits > 8 else max(most, allowed_error(program) + found.rounding)
+        if not found.errors[bits] <= allowed:
+            found.problems.append(f"{bits} bits: error {found.errors[bits]:.4f}, {allowed:.4f} is explained")
     return found
 
 
@@ -94,7 +146,8 @@ def row(network: Network, found: Found) -> tuple[str, ...]:
     program = found.programs[8]
     kinds = Counter(kind for node in host_nodes(program) for kind in node.operators)
     work = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in kinds.items())
-    figures = [f"{100 * number:.2f} %" for number in (found.rounding, found.errors[8], found.errors[16])]
+    numbers = (found.rounding, found.last_bit, found.errors[8], found.errors[16])
+    figures = [f"{100 * number:.2f} %" for number in numbers]
     layers = str(len(program.nodes) - len(host_nodes(program)))
     share = f"{100 * host_share(program):.2f} %"
     return (network.name, f"{program_cycles(program).macs:,}", layers, share, work, dearest(network, program), *figures,
