@@ -164,6 +164,17 @@ def test_a_quantizer_from_zero_on_is_a_relu(tmp_path: Path) -> None:
         assert own_sqnr(read, program, network.samples()) > 25
 
 
+@pytest.mark.parametrize("zero_point", [np.uint8(0), np.int8(-128)])
+def test_an_input_quantizer_from_zero_on_limits_its_input(zero_point: Any, tmp_path: Path) -> None:
+    """Half of the samples' values are negative."""
+    network = Network(3, 8, 8)
+    network.conv(4, 3, 3, source=fake_quantized(network, "x", 0.03, zero_point))
+    read = read_network(saved(network.model(), tmp_path))
+    for samples in (None, network.samples(4)):
+        program = compile_network(read, accelerator_around(WIDE, "test"), samples)
+        assert own_sqnr(read, program, network.samples()) > 30
+
+
 def test_operators_on_integers_move_values(tmp_path: Path) -> None:
     """Between a quantizer and its dequantizer: maxima, rearrangements, padding, concatenation."""
     network = Network(4, 8, 8)

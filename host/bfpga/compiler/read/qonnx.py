@@ -116,6 +116,26 @@ def in_standard_operators(
     return result
 
 
+def limited_integers(model: ModelProto, constants: Constants, path: str | Path) -> list[str]:
+    """A note for weights that are stored as integers, and which their quantizers therefore limit for the most part."""
+    found = []
+    for node in filter(is_quantizer, model.graph.node):
+        weights = constants.get(node.input[0])
+        if weights is None or weights.dtype.kind not in "iu":
+            continue
+        quantizer = quantizer_of(node, constants, path)
+        steps = weights.astype(np.float64) / quantizer.scale + quantizer.zero_point
+        if np.mean((steps < quantizer.low - 1) | (steps > quantizer.high + 1)) > 0.25:
+            found.append(printable(node.output[0]))
+    if not found:
+        return []
+    others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return [
+        f"{found[0]}{others}: a quantizer of weights reads integers and limits many of them, as if whoever wrote the "
+        "file had not multiplied them by its scale; they are taken as QONNX defines it"
+    ]
+
+
 def _written_out(
     node: NodeProto, quantizer: Quantizer, model: ModelProto, weights: npt.NDArray[np.generic] | None
 ) -> list[NodeProto]:

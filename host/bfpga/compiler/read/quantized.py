@@ -14,7 +14,7 @@ from bfpga.compiler.read.finer_sums import finer_sums
 from bfpga.compiler.read.float_quant import with_float_weights
 from bfpga.compiler.read.graphs import copied, rename
 from bfpga.compiler.read.grids import SAME_VALUES, Grid
-from bfpga.compiler.read.qonnx import DOMAINS, in_standard_operators
+from bfpga.compiler.read.qonnx import DOMAINS, in_standard_operators, limited_integers
 from bfpga.compiler.read.qoperators import REWRITES, between_quantizers
 from bfpga.compiler.read.quantizers import FloatForm, Meaning
 from bfpga.compiler.read.scaling import fill_mantissas, fold_factors
@@ -68,7 +68,7 @@ def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
     integers = {value.name: form.meanings[value.name] for value in model.graph.output if value.name in form.meanings}
     values = {value.name for value in result.graph.input} | {name for node in result.graph.node for name in node.output}
     grids = {name: grid for name, grid in spread(grids, result).items() if name in values}
-    notes = tuple(dict.fromkeys(form.notes))
+    notes = tuple(dict.fromkeys([*form.notes, *limited_integers(folded, _constants(folded), path)]))
     return FloatNetworkForm(finer_sums(result, grids), _with_values(reference, integers), grids, notes)
 
 

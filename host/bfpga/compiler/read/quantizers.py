@@ -173,7 +173,7 @@ class FloatForm:
         saturates = False
         if low >= (least - 1) * step and high <= (most + 1) * step:
             pass  # limits change less than rounding does
-        elif value not in self.inputs and (least == 0 or low >= 0 or self._read_from_zero(base)):
+        elif least == 0 or (value not in self.inputs and (low >= 0 or self._read_from_zero(base))):
             value, least = self._clipped(value, most * step, base), 0
         else:
             saturates = True
