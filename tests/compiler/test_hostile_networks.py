@@ -201,7 +201,7 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "missing in a branch": (lambda: reading_within("gone"), r"operator b \(Add\) reads 'gone', which no input"),
     "output there twice": (output_twice, "output 'v4' is there 2 times, once is right"),
     "branches of branches": (lambda: branches(10), "has 2,046 branches of If and bodies of loops; 256 are possible"),
-    "OneHot of no depth": (depth_of_nothing, r"ONNX's libraries end the process .* \(SIGSEGV\)"),
+    "OneHot of no depth": (depth_of_nothing, r"ONNX's libraries end the process .* \(SIG(SEGV|ABRT)\)"),
     "constant of 10^11": (
         lambda: constant_of("ConstantOfShape", GIANT), r"ConstantOfShape_\d gives a constant of"
     ),
@@ -242,7 +242,7 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     ),
     "no text": (lambda: with_attribute(normalized(), "Einsum", equation=b"\xff\xfe"), "holds bytes that are no UTF-8"),
     "Gemm of other sizes": (
-        lambda: with_weights(vectors(), 0, np.ones((10, 9), np.float32)), "rows of 12 values, .* columns of 10"
+        lambda: with_weights(vectors(), 0, np.ones((10, 9), np.float32)), r"rows of 12 values, .* columns of 10|mismatch .* 10 and 12"
     ),
     "Gemm of integers": (
         lambda: with_weights(vectors(), 0, np.ones((12, 9), np.int16)), r"c0 is of type tensor\(int16\)"
@@ -254,7 +254,7 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     ),
     "recurrence weights of LSTM": (
         lambda: with_weights(recurrent_network("LSTM", 4), 1, np.ones((10, 4), np.float32)),
-        r"its recurrence weights have shape \(10, 4\), \(1, 16, 4\) is right",
+        r"its recurrence weights have shape \(10, 4\), \(1, 16, 4\) is right|of a shape that it cannot have",
     ),
     "biases of GRU": (
         lambda: with_weights(recurrent_network("GRU", 4, directions=2), 2, np.ones((2, 12), np.float32)),
