@@ -242,7 +242,8 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     ),
     "no text": (lambda: with_attribute(normalized(), "Einsum", equation=b"\xff\xfe"), "holds bytes that are no UTF-8"),
     "Gemm of other sizes": (
-        lambda: with_weights(vectors(), 0, np.ones((10, 9), np.float32)), r"rows of 12 values, .* columns of 10|mismatch .* 10 and 12"
+        lambda: with_weights(vectors(), 0, np.ones((10, 9), np.float32)),
+        r"rows of 12 values, .* columns of 10|mismatch .* 10 and 12",
     ),
     "Gemm of integers": (
         lambda: with_weights(vectors(), 0, np.ones((12, 9), np.int16)), r"c0 is of type tensor\(int16\)"
