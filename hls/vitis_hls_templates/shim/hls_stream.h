@@ -66,10 +66,11 @@ class StreamWaits {
 namespace hls {
 
 template <class T>
-class stream final : private bfpga::WordUnderWay {
+class stream : private bfpga::WordUnderWay {
    public:
     explicit stream(const char* name, std::size_t depth = unlimited)
         : name_(name), depth_(depth), ring_(first_capacity(depth)) {}
+    virtual ~stream() {}
     // A stream is a piece of hardware: it is neither copied nor moved.
     stream(const stream&) = delete;
     stream& operator=(const stream&) = delete;
