@@ -60,6 +60,11 @@ struct Beats {
         clocks.push_back(static_cast<int32_t>(bfpga::PipelinedLoop::number(bfpga::PipelinedLoop::running()->now())));
         return beat;
     }
+
+    bool read_nb(bfpga::bits_t<BITS>& beat) {
+        beat = read();
+        return true;
+    }
 };
 
 // Counts that come when they have been asked for so many times.
