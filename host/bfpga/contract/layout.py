@@ -35,6 +35,7 @@ VERSION = 5
 #: Numbers of descriptor fields and bits of fields and registers, rendered into C++ under the same names.
 ENUMERATIONS: tuple[type[IntEnum], ...] = (Operation, Function, Policy, LeadRule)
 BITS: tuple[type[IntFlag], ...] = (Flag, Status)
+_NAMED: tuple[type[Enum], ...] = (*ENUMERATIONS, *BITS)
 
 #: Differences that a message lists.
 LISTED = 6
@@ -56,7 +57,7 @@ def layout(functions: Collection[str] = ()) -> dict[str, Any]:
             kind.__name__: {
                 name: member.value for name, member in kind.__members__.items() if _counts(member, functions)
             }
-            for kind in (*ENUMERATIONS, *BITS)
+            for kind in _NAMED
         },
         "registers": _registers(REGISTERS),
         "clock_counter": _registers(COUNTER_REGISTERS),
