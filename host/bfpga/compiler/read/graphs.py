@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, MutableSequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+Message = TypeVar("Message", NodeProto, ValueInfoProto)
 
 
 def copied(model: ModelProto) -> ModelProto:
@@ -77,12 +79,22 @@ def rename(names: MutableSequence[str], old: str, new: str) -> None:
 
 def replace_nodes(model: ModelProto, nodes: Iterable[NodeProto]) -> None:
     """Give a model other operators; they may be its own."""
-    kept = []
-    for node in nodes:
-        kept.append(NodeProto())
-        kept[-1].CopyFrom(node)
+    kept = [_copy_of(node) for node in nodes]
     del model.graph.node[:]
     model.graph.node.extend(kept)
+
+
+def replace_outputs(model: ModelProto, values: Iterable[ValueInfoProto]) -> None:
+    """Give a model other outputs; they may be its own."""
+    kept = [_copy_of(value) for value in values]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+
+
+def _copy_of(message: Message) -> Message:
+    result = type(message)()
+    result.CopyFrom(message)
+    return result
 
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from bfpga.compiler.read.graphs import copied
+from bfpga.compiler.read.graphs import copied, replace_outputs
 from bfpga.compiler.read.simplify import without_unused
 from bfpga.errors import ModelError
 
@@ -40,7 +40,7 @@ def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Pat
     for value in kept:
         if value.type.tensor_type.elem_type == TensorProto.STRING:
             raise ModelError(f"{path}: output {value.name} is text; choose another one with --outputs")
-    _replace_outputs(result, kept)
+    replace_outputs(result, kept)
     return without_unused(result), notes
 
 
@@ -68,13 +68,4 @@ def _without_map(model: ModelProto, node: NodeProto) -> None:
     model.graph.node.remove(node)
     model.graph.node.append(helper.make_node("Identity", [node.input[0]], [node.output[0]], name=node.name))
     scores = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
-    _replace_outputs(model, [scores if value.name == scores.name else value for value in model.graph.output])
-
-
-def _replace_outputs(model: ModelProto, values: Iterable[ValueInfoProto]) -> None:
-    kept = []
-    for value in values:
-        kept.append(ValueInfoProto())
-        kept[-1].CopyFrom(value)
-    del model.graph.output[:]
-    model.graph.output.extend(kept)
+    replace_outputs(model, [scores if value.name == scores.name else value for value in model.graph.output])

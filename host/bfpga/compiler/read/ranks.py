@@ -28,6 +28,8 @@ KEEPING = SAME - {"Pad", "Resize", "Conv", "ConvTranspose"} | {"Flatten", "Resha
 CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv")
 #: Which input holds the weights of a convolution, where it is not the second.
 WEIGHTS = {"QLinearConv": 3}
+#: Axes of what recurrent operators have beside their input.
+RECURRENT = {"weights": (1, 3), "recurrence weights": (2, 3), "biases": (3, 2)}
 #: Elements of the largest constant whose values are looked at.
 MOST = 64
 
@@ -60,8 +62,10 @@ def ranks_of(model: ModelProto, constants: Constants) -> dict[str, int]:
 
 
 def check_ranks(model: ModelProto, ranks: Mapping[str, int], path: object) -> None:
-    """ModelError for convolutions whose weights have other axes than their input: the inference of shapes reads on."""
+    """ModelError for weights of other axes than their operator takes: the inference of shapes reads on, or aborts."""
     for node in model.graph.node:
+        if node.op_type in ("RNN", "GRU", "LSTM"):
+            _check_recurrent(node, ranks, path)
         place = WEIGHTS.get(node.op_type, 1)
         if node.op_type not in CONVOLUTIONS or len(node.input) <= place:
             continue
@@ -72,6 +76,17 @@ def check_ranks(model: ModelProto, ranks: Mapping[str, int], path: object) -> No
             raise ModelError(
                 f"{path}: shapes do not fit together: {node.op_type} {name} has weights of {weights} axes, {wanted} "
                 "are right" + (f": its input has {image}" if image is not None else "")
+            )
+
+
+def _check_recurrent(node: NodeProto, ranks: Mapping[str, int], path: object) -> None:
+    for what, (place, wanted) in RECURRENT.items():
+        found = ranks.get(node.input[place]) if place < len(node.input) else None
+        if found not in (None, wanted):
+            name = printable(node.name) or node.op_type
+            raise ModelError(
+                f"{path}: shapes do not fit together: {node.op_type} {name} has {what} of {found} axes, {wanted} "
+                "are right"
             )
 
 
