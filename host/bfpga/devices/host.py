@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bfpga.contract.program import HostNode
 from bfpga.devices.host_operators import compile_model
 from bfpga.errors import BfpgaError, DataError, ProgramError
+from bfpga.formats.files import first_line
 from bfpga.scale.threads import stated_threads
 
 HostArray = npt.NDArray[Any]
@@ -59,7 +60,7 @@ def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     except BfpgaError:
         raise
     except Exception as error:
-        raise ProgramError(f"{_work(node)} cannot be computed on the host: {_reason(error)}") from error
+        raise ProgramError(f"{_work(node)} cannot be computed on the host: {first_line(error)}") from error
     wanted = [value.name for value in session.get_outputs()]
     needed = [value.name for value in session.get_inputs()]
     if not set(needed) <= set(node.inputs) or not set(node.outputs) <= set(wanted):
@@ -92,10 +93,6 @@ def _guarded(node: HostNode, function: HostFunction) -> HostFunction:
         try:
             return function(values)
         except Exception as error:
-            raise DataError(f"{_work(node)} cannot compute these values: {_reason(error)}") from error
+            raise DataError(f"{_work(node)} cannot compute these values: {first_line(error)}") from error
 
     return run
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -24,6 +24,12 @@ def _escape(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
 
 
+def first_line(error: Exception) -> str:
+    """What a library said, in one line that a terminal can show."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return printable(lines[0]) if lines else type(error).__name__
+
+
 def regular_file(path: Path) -> str:
     """Why a path is no file that can be read from begin to end; empty if it is one."""
     try:

@@ -18,10 +18,10 @@ from onnx import ModelProto
 
 from bfpga.compiler.lower.layers import ArrayTensor
 from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.read.model_file import first_line
 from bfpga.compiler.read.opsets import OPSETS, opset_of
 from bfpga.compiler.read.simplify import session
 from bfpga.errors import ModelError
+from bfpga.formats.files import first_line
 from bfpga.formats.onnx_runtime import onnxruntime
 
 Float32Array = npt.NDArray[np.float32]

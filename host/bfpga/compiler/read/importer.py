@@ -29,7 +29,7 @@ from bfpga.compiler.read.functions import check_functions
 from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, with_own_names, without_constant_inputs
 from bfpga.compiler.read.grids import Grids, rounded
 from bfpga.compiler.read.late_averages import LateAverages
-from bfpga.compiler.read.model_file import first_line, read_model
+from bfpga.compiler.read.model_file import read_model
 from bfpga.compiler.read.open_sizes import check_shape
 from bfpga.compiler.read.operands import Operands, problems
 from bfpga.compiler.read.opsets import STANDARD, check_opset, opset_of, supported_opset
@@ -48,7 +48,7 @@ from bfpga.compiler.read.start_states import without_zero_states
 from bfpga.compiler.read.trial import try_reading
 from bfpga.compiler.read.wiring import check_wiring
 from bfpga.errors import BfpgaError, ModelError
-from bfpga.formats.files import printable
+from bfpga.formats.files import first_line, printable
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", *qonnx.DOMAINS, qonnx.CHANNELS_LAST)
 #: Elements of the largest value of one sample: a gibibyte of float32.

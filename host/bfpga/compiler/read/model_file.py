@@ -10,7 +10,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from bfpga.errors import ModelError
-from bfpga.formats.files import printable, regular_file
+from bfpga.formats.files import first_line, printable, regular_file
 
 #: Protocol Buffers hold no larger message, and every library below takes a model as one.
 LARGEST_MODEL = (1 << 31) - 1
@@ -143,9 +143,3 @@ def _check_tensor(tensor: TensorProto, path: Path) -> None:
 def _damaged(path: Path, tensor: TensorProto, reason: str) -> ModelError:
     where = "external weight data is" if tensor.external_data else "weights are"
     return ModelError(f"{path}: {where} missing or damaged: {printable(tensor.name) or 'a constant'}: {reason}")
-
-
-def first_line(error: Exception) -> str:
-    """What a library said, in one line that a terminal can show."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return printable(lines[0]) if lines else type(error).__name__

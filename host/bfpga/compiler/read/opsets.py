@@ -8,8 +8,8 @@ import onnx
 from onnx import ModelProto, version_converter
 
 from bfpga.compiler.read.graphs import copied
-from bfpga.compiler.read.model_file import first_line
 from bfpga.errors import ModelError
+from bfpga.formats.files import first_line
 
 #: Opsets whose operators the compiler knows; files of these stay as they are.
 OPSETS = (11, 21)
