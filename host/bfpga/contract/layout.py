@@ -35,7 +35,6 @@ VERSION = 5
 #: Numbers of descriptor fields and bits of fields and registers, rendered into C++ under the same names.
 ENUMERATIONS: tuple[type[IntEnum], ...] = (Operation, Function, Policy, LeadRule)
 BITS: tuple[type[IntFlag], ...] = (Flag, Status)
-_NAMED: tuple[type[Enum], ...] = (*ENUMERATIONS, *BITS)
 
 #: Differences that a message lists.
 LISTED = 6
@@ -50,6 +49,7 @@ def layout(functions: Collection[str] = ()) -> dict[str, Any]:
 
     A function that is new changes nothing for a kernel without it.
     """
+    kinds: tuple[type[Enum], ...] = (*ENUMERATIONS, *BITS)
     return {
         "version": VERSION,
         "descriptor": {"words": DESCRIPTOR_WORDS, "fields": list(FIELDS), "shared": dict(SHARED_WORDS)},
@@ -57,7 +57,7 @@ def layout(functions: Collection[str] = ()) -> dict[str, Any]:
             kind.__name__: {
                 name: member.value for name, member in kind.__members__.items() if _counts(member, functions)
             }
-            for kind in _NAMED
+            for kind in kinds
         },
         "registers": _registers(REGISTERS),
         "clock_counter": _registers(COUNTER_REGISTERS),
