@@ -10,10 +10,10 @@ import pytest
 from shift_arrays import MIXED, SHIFT
 from small_networks import Network, compiled, float_outputs, nodes_of
 
-from bfpga.compiler.compiler import lower_fitting
 from bfpga.compiler.numbers.averages import fold_averages
 from bfpga.compiler.numbers.weight_formats import format_figures
 from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.partition import lower_fitting
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.program import HostNode
 from bfpga.devices.emulator import Emulator

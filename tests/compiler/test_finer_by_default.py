@@ -12,12 +12,13 @@ from skip_arrays import SKIPS
 from small_networks import WIDE, Network, float_outputs
 
 from bfpga.accelerator.variants import accelerator_around
-from bfpga.compiler.compiler import compile_network, lower_expanded
+from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.numbers.measurements import measure
 from bfpga.compiler.numbers.quantize import QuantizedRows, quantize_rows
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.tail import channel_tails, fit_tail
 from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.partition import lower_expanded
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.program import Program
 from bfpga.devices.emulator import Emulator
@@ -104,7 +105,6 @@ def test_zeros_stay_where_they_take_no_time() -> None:
 
 def _floats(rows: QuantizedRows) -> np.ndarray:
     return np.ldexp(rows.mantissas.astype(np.float64), rows.exponents[:, None])
-
 
 
 @pytest.mark.parametrize("choice", [True, False])

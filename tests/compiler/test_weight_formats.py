@@ -16,11 +16,12 @@ from small_networks import Network, compiled, float_outputs, nodes_of
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.cli import main
-from bfpga.compiler.compiler import compile_network, lower_fitting
+from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.numbers.shift_weights import Moments, representable_integers
 from bfpga.compiler.numbers.weight_formats import choose_format, format_figures
 from bfpga.compiler.options import CompileOptions, LayerOptions
+from bfpga.compiler.partition import lower_fitting
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Flag, Operation

@@ -35,7 +35,7 @@ class PolicyChoice:
         self,
         config: SystolicConfig,
         options: CompileOptions,
-        histograms: dict[str, Histogram],
+        histograms: Mapping[str, Histogram],
         layers: list[Layer],
         edges: frozenset[str] = frozenset(),
         grids: Grids | None = None,

@@ -1,0 +1,84 @@
+"""The partition of a network: operators that become layers of the array, and those that stay on the host."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.compiler.lower.expand import expand
+from bfpga.compiler.lower.layers import Lowered
+from bfpga.compiler.lower.lowering import lower
+from bfpga.compiler.lower.recurrent import unroll
+from bfpga.compiler.lower.recurrent_time import time_of_steps, time_of_whole
+from bfpga.compiler.numbers.averages import unfit_averages
+from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.importer import Graph, Operator
+from bfpga.compiler.schedule.fitting import misfits
+from bfpga.contract.configuration import SystolicConfig
+
+#: Why operators whose results several layers give stay on the host without samples.
+UNCALIBRATED = "its parts need one exponent, which only calibration samples can give"
+
+
+def lower_steps(
+    graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions
+) -> tuple[Graph, Lowered, list[str]]:
+    """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes."""
+    config, cores = accelerator.systolic, accelerator.board.arm_cores
+    steps, notes = (graph, []) if options.recurrent == "host" else unroll(graph)
+    result = lower_expanded(steps, config, calibrated, options)
+    if steps is graph or cores is None or options.recurrent == "array":
+        return *result, notes
+    split, whole = time_of_steps(graph, *result, cores), time_of_whole(graph, cores)
+    if split <= whole:
+        return *result, notes
+    note = (
+        f"recurrent operators run whole on the host, which takes about {1e3 * whole:.1f} ms; "
+        f"what the array would leave of their steps takes {1e3 * split:.1f} ms there (recipe: recurrent)"
+    )
+    return *lower_expanded(graph, config, calibrated, options), [*notes, note]
+
+
+def lower_expanded(
+    graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions
+) -> tuple[Graph, Lowered]:
+    """Lower the network with operators written in parts wherever the array computes all of these; with that graph."""
+    kept: set[str] = set()
+    while True:
+        expanded = expand(graph, config, kept)
+        lowered = lower_fitting(expanded.graph, config, calibrated, options)
+        torn = expanded.torn(lowered.host)
+        if not torn:
+            return expanded.graph, lowered
+        kept |= torn
+
+
+def _shared(lowered: Lowered) -> dict[str, str]:
+    """Operators that several layers compute together, each with the reason why they need calibration samples."""
+    parts = Counter(layer.output for layer in lowered.layers)
+    return {layer.operators[0].name: UNCALIBRATED for layer in lowered.layers if parts[layer.output] > 1}
+
+
+def _has_phases(operator: Operator) -> bool:
+    """Whether an operator is a transposed convolution of several layers, on the array along rows or not."""
+    return operator.type == "ConvTranspose" and max(operator.attributes.get("strides", [1])) > 1
+
+
+def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions) -> Lowered:
+    """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
+    blocked: dict[str, str] = {}
+    if not calibrated:
+        joining = [operator for operator in graph.operators if operator.type == "Concat"]
+        blocked = {operator.name: UNCALIBRATED for operator in joining if operator.outputs[0] not in graph.grids}
+        blocked.update((operator.name, UNCALIBRATED) for operator in graph.operators if _has_phases(operator))
+    while True:
+        lowered = lower(graph, config, frozenset(blocked))
+        unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        if not calibrated:
+            unfit.update(_shared(lowered))
+        found = {name: reason for name, reason in unfit.items() if name not in blocked}
+        if not found:
+            break
+        blocked.update(found)
+    lowered.notes += [f"{name} runs on the host: {reason}" for name, reason in blocked.items()]
+    return lowered
