@@ -12,7 +12,7 @@ from function_errors import error_in_last_places
 from bfpga.accelerator.constraints import config_findings
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.functions import FUNCTION_NAMES, ROWS, Function, Table
+from bfpga.contract.functions import FUNCTION_NAMES, ROWS, Function
 from bfpga.formats.block_format import BlockFormat
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "accelerator-yaml.md"
@@ -25,7 +25,7 @@ def table_lines() -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for function in Function:
         row = function.row
-        how = f"table to {row.method.limit}" if isinstance(row.method, Table) else "arithmetic"
+        how = "arithmetic" if row.table is None else f"table to {row.table.limit}"
         argument = row.argument.meaning if row.argument is not None else "-"
         errors = "-"
         if row.argument is None:
@@ -67,7 +67,7 @@ def test_bounds_hold_and_are_reached(function: Function) -> None:
 
 def test_tables_fit_their_words() -> None:
     """C++ holds points in 16 bits, and limits must be powers of two."""
-    tables = [function.row.method for function in Function if isinstance(function.row.method, Table)]
+    tables = [function.row.table for function in Function if function.row.table is not None]
     assert tables
     for table in tables:
         assert table.limit & (table.limit - 1) == 0
@@ -85,17 +85,20 @@ def test_results_of_a_table_need_accumulators_that_hold_them() -> None:
         assert all(any(name in text for text in texts) for name in wanted)
 
 
-def test_functions_below_relu_are_that_far_below_it_on_both_sides() -> None:
-    """What their tables rely on: max(x, 0) - f(x) is the same at x and -x, and nothing at the limit."""
-    tables = {function: function.row.method for function in Function if function.row.below_relu}
-    assert tables
-    for function, table in tables.items():
-        x = np.linspace(0, 64, 8193)
-        below = [np.maximum(side, 0) - function.row.plain(side, 0.0) for side in (x, -x)]
-        assert np.allclose(*below, atol=1e-12)
-        assert isinstance(table, Table)
+@pytest.mark.parametrize("function", [item for item in Function if item.row.table], ids=lambda item: item.key)
+def test_a_table_says_of_its_function_what_is_true(function: Function) -> None:
+    """Distances from max(x, 0) have one sign and end in nothing on the right; even and odd tables mean both sides."""
+    row, table, x = function.row, function.row.table, np.linspace(0, 64, 8193)
+    assert table is not None
+    right, left = (row.plain(side, 0.0) for side in (x, -x))
+    if table.holds != "value":
+        sign = 1 if table.holds == "above_relu" else -1
+        right, left = sign * (right - x), sign * left
+        assert min(right.min(), left.min()) >= -1e-12
+        assert min(table.points) >= 0
         assert table.points[-1] == 0
-        assert min(table.points) == 0
+    if table.symmetry != "none":
+        assert np.allclose(right, -left if table.symmetry == "odd" else left, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", accelerator_names())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,14 @@ from kernel_pairs import QUICK
 from small_networks import Network, compiled, float_outputs
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.functions import Function
+from bfpga.contract.functions import FUNCTION_NAMES, Function
 from bfpga.contract.program import ArrayNode, HostNode
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 
-TINY = load_accelerator("tiny").systolic
+EVERY = replace(load_accelerator("tiny").systolic, functions=FUNCTION_NAMES)
 
 
 def hard_swish(network: Network, x: str) -> str:
@@ -62,6 +63,17 @@ def detector_block() -> Network:
     return network
 
 
+def curves() -> Network:
+    """Convolutions that end with a function each, as operators and composed."""
+    network = Network(4, 6, 6)
+    value = network.add("Softplus", network.conv(6, 4, 3, "x"))
+    value = network.add("Elu", network.conv(6, 6, 1, value), alpha=1.0)
+    value = network.conv(6, 6, 1, value)
+    value = network.add("Mul", value, network.add("Tanh", network.add("Softplus", value)))
+    network.conv(6, 6, 1, network.add("Erf", network.conv(6, 6, 1, value)))
+    return network
+
+
 #: Network, functions of its layers, operators of the host.
 BLOCKS = {
     "mobilenet v3": (
@@ -69,6 +81,7 @@ BLOCKS = {
     ),
     "transformer": (transformer_mlp, {Function.GELU: 1}, []),
     "detector": (detector_block, {Function.SILU: 2}, []),
+    "curves": (curves, {Function.SOFTPLUS: 1, Function.ELU: 1, Function.MISH: 1, Function.ERF: 1}, []),
 }  # fmt: skip
 
 
@@ -76,7 +89,7 @@ BLOCKS = {
 def test_functions_of_a_block_stay_on_the_array_with_the_same_bits_on_a_kernel(name: str, tmp_path: Path) -> None:
     build, wanted, host = BLOCKS[name]
     network = build()
-    program = compiled(network, tmp_path, TINY)
+    program = compiled(network, tmp_path, EVERY)
     found = Counter(node.function for node in program.nodes if isinstance(node, ArrayNode))
     assert {function: count for function, count in found.items() if function != Function.NONE} == wanted
     assert [kind for node in program.nodes if isinstance(node, HostNode) for kind in node.operators] == host

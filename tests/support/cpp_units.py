@@ -33,6 +33,7 @@ _RENDERED = (
     "include/bfpga/contract/descriptor.hpp",
     "include/bfpga/contract/beats.hpp",
     "include/bfpga/output/activation_tables.hpp",
+    "include/bfpga/output/table_dispatch.hpp",
 )
 
 

@@ -124,8 +124,12 @@ def _points(function: Function) -> tuple[int, ...]:
     """Points of a table from floating point, whose errors are far from deciding a rounding."""
     table = function.row.method
     assert isinstance(table, Table)
-    x = np.linspace(0 if table.below_relu else -table.limit, table.limit, 257)
-    values = x - function.row.plain(x, 0.0) if table.below_relu else function.row.plain(x, 0.0)
+    x = np.linspace(table.limit - table.width, table.limit, 257)
+    if table.holds != "value" and table.symmetry == "none":
+        x[[0, -1]] *= 1000  # the tails, exactly
+    values = function.row.plain(x, 0.0)
+    if table.holds != "value":
+        values = np.abs(np.maximum(x, 0) - values)
     return tuple(round(float(value) * 2**14) for value in values)
 
 
@@ -143,9 +147,13 @@ def _with_function(
     method = Function(function).row.method
     if isinstance(method, Table):
         points, argument = _points(Function(function)), shift(v, -(e3 + 10), "rne")
-        if not method.below_relu:
-            return _interpolated(argument + (method.limit << 10), 2 * method.limit, points), -14
-        number, unit, largest = _interpolated(abs(argument), method.limit, points), min(e3, -14), clamp(1 << 99, bits)
+        place = argument + (method.limit << 10) if method.symmetry == "none" else abs(argument)
+        number, largest = _interpolated(place, method.width, points), clamp(1 << 99, bits)
+        if method.holds == "value":
+            return (-number if method.symmetry == "odd" and argument < 0 else number), -14
+        if method.holds == "above_relu":
+            return min(min(shift(max(v, 0), -14 - e3, "rne"), largest) + number, largest), -14
+        unit = min(e3, -14)
         return min(max(v, 0) << (e3 - unit), largest) - min(number << (-14 - unit), largest), unit
     return v, e3
 

@@ -1,8 +1,9 @@
 """The functions of the output stage: one row each, which every other floor asks.
 
-A new function is a member of ``Function`` with its row in ``ROWS`` and its line in C++ (output/activation_unit.hpp).
-The names in YAML files, the ONNX operators that become it, its numbers in a descriptor, numpy's arithmetic, the tables
-in C++, the cost, the random networks of `bfpga verify` and the table of the documentation follow from the row.
+A new function with a table is a member of ``Function`` with its row in ``ROWS``, no more; one by arithmetic has its
+lines in C++ too (output/activation_unit.hpp, where an assertion counts them). The names in YAML files, the ONNX
+operators that become it, its numbers in a descriptor, numpy's arithmetic, tables and dispatch in C++, the native layers
+of the emulator, the cost, the random networks of `bfpga verify` and the table of the documentation follow from the row.
 Only the standard library, numpy and ``bfpga.formats`` are imported: a board loads this module too.
 """
 
@@ -32,6 +33,8 @@ TABLE_STEPS = 256
 TABLE_LUT = 2 * 64
 #: Mantissa bits that a clip bound may take.
 BOUND_BITS = 16
+#: Times the limit of a table: functions have reached their tails there.
+_FAR = 128
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 
 
@@ -48,6 +51,10 @@ class Function(IntEnum):
     HARD_SWISH = 7
     SILU = 8
     GELU = 9
+    SOFTPLUS = 10
+    MISH = 11
+    ELU = 12
+    ERF = 13
 
     @staticmethod
     def named(key: str) -> Function:
@@ -96,23 +103,35 @@ class Table:
 
     Beyond the limit (a power of two) it keeps its value there. exact: in decimal numbers, not by the C library, so that
     every platform makes the same points.
-    below_relu: the table holds max(x, 0) - f(x) over [0, limit] instead, for functions of which this is the same at x
-    and -x. The argument itself is not rounded then, and the tails are exactly x and 0.
+    holds: f(x), or its distance from max(x, 0), to which the argument contributes without being rounded: what it is
+    below (max(x, 0) - f(x)) or above (f(x) - max(x, 0)); no point of a distance is negative.
+    symmetry: "even" and "odd" tables cover [0, limit] only, so their steps are half as wide; -x has the same point or
+    the negative one. A distance over [-limit, limit] ends in what it is far outside, so that tails are exact.
     """
 
     exact: Callable[[Decimal], Decimal]
     limit: int
-    below_relu: bool = False
+    holds: Literal["value", "below_relu", "above_relu"] = "value"
+    symmetry: Literal["none", "even", "odd"] = "none"
+
+    @property
+    def width(self) -> int:
+        """From the first point to the last one."""
+        return 2 * self.limit if self.symmetry == "none" else self.limit
 
     @cached_property
     def points(self) -> tuple[int, ...]:
         """The values in units of 2**``ACTIVATION_EXPONENT``."""
         with localcontext(Context(prec=40)):
-            steps = [Decimal(self.limit * step) / TABLE_STEPS for step in range(TABLE_STEPS + 1)]
-            return tuple(self._point(x if self.below_relu else 2 * x - self.limit) for x in steps)
+            steps = [Decimal(self.width * step) / TABLE_STEPS for step in range(TABLE_STEPS + 1)]
+            return tuple(self._point(self.limit - self.width + x) for x in steps)
 
     def _point(self, x: Decimal) -> int:
-        value = x - self.exact(x) if self.below_relu else self.exact(x)
+        if self.holds == "value":
+            value = self.exact(x)
+        else:
+            x = x * _FAR if self.symmetry == "none" and abs(x) == self.limit else x
+            value = abs(max(x, Decimal(0)) - self.exact(x))
         return int((value * (1 << -ACTIVATION_EXPONENT)).quantize(Decimal(1), ROUND_HALF_EVEN))
 
 
@@ -160,14 +179,16 @@ class FunctionRow:
         return isinstance(self.method, Table)
 
     @property
-    def below_relu(self) -> bool:
-        """Whether its table holds what it is below max(x, 0)."""
-        return isinstance(self.method, Table) and self.method.below_relu
+    def table(self) -> Table | None:
+        """Its table, if it has one."""
+        return self.method if isinstance(self.method, Table) else None
 
     @property
     def least_accumulator_bits(self) -> int:
-        """What an accumulator must hold: numbers of a table, and arguments up to 512 in their unit."""
-        return {"accumulator": 0, "table": 16, "finer": 24}[self.unit]
+        """What an accumulator must hold: numbers of a table, and arguments up to 512 in their unit where they join."""
+        if self.table is None:
+            return 0
+        return 16 if self.table.holds == "value" else 24
 
     def lut(self, bits: int, stages: int) -> int:
         """LUTs of one column, without what tables share."""
@@ -243,15 +264,38 @@ def _silu(x: Decimal) -> Decimal:
     return x * _sigmoid(x)
 
 
-def _gelu(x: Decimal) -> Decimal:
-    """x times the normal distribution's share below it, by its power series, whose terms grow to 10^13 up to x = 8."""
+def _erf(x: Decimal) -> Decimal:
+    """The error function by its power series, whose terms grow to 10^13 up to x = 5.7."""
     with localcontext(Context(prec=60)):
         term, total, order = x, x, 0
         while abs(term) > Decimal("1e-30"):
             order += 1
-            term *= -x * x / (2 * order)
+            term *= -x * x / order
             total += term / (2 * order + 1)
-        return x * (Decimal("0.5") + total / (2 * PI).sqrt())
+        return 2 * total / PI.sqrt()
+
+
+def _gelu(x: Decimal) -> Decimal:
+    """x times the normal distribution's share below it."""
+    with localcontext(Context(prec=60)):
+        return x * (1 + _erf(x / Decimal(2).sqrt())) / 2
+
+
+def _softplus(x: Decimal) -> Decimal:
+    return max(x, Decimal(0)) + (1 + (-abs(x)).exp()).ln()
+
+
+def _mish(x: Decimal) -> Decimal:
+    return x * _tanh(_softplus(x))
+
+
+def _elu(x: Decimal) -> Decimal:
+    return x if x >= 0 else x.exp() - 1
+
+
+def _plain_erf(x: FloatArray) -> FloatArray:
+    result: FloatArray = np.vectorize(math.erf, otypes=[x.dtype])(x)
+    return result
 
 
 ROWS: dict[Function, FunctionRow] = {
@@ -324,7 +368,7 @@ ROWS: dict[Function, FunctionRow] = {
         formula="x * min(max(x / 6 + 1/2, 0), 1)",
         operators=("HardSwish",),
         plain=lambda x, _: x * np.clip(x / 6 + 0.5, 0, 1),
-        method=Table(_hard_swish, 4, below_relu=True),
+        method=Table(_hard_swish, 4, "below_relu", "even"),
         unit="finer",
     ),
     # At -8 it is still 44 units of 2^-14 below 0.
@@ -332,23 +376,52 @@ ROWS: dict[Function, FunctionRow] = {
         formula="x / (1 + e^-x)",
         operators=("Swish",),
         plain=lambda x, _: x * 0.5 * (np.tanh(0.5 * x) + 1),
-        method=Table(_silu, 16, below_relu=True),
+        method=Table(_silu, 16, "below_relu", "even"),
         unit="finer",
     ),
     # The form with tanh differs by less than half the grid, so it is the same function.
     Function.GELU: FunctionRow(
         formula="x * (1 + erf(x / sqrt(2))) / 2",
         operators=("Gelu",),
-        plain=lambda x, _: x * 0.5 * (1 + np.vectorize(math.erf, otypes=[x.dtype])(x * math.sqrt(0.5))),
-        method=Table(_gelu, 8, below_relu=True),
+        plain=lambda x, _: x * 0.5 * (1 + _plain_erf(x * math.sqrt(0.5))),
+        method=Table(_gelu, 8, "below_relu", "even"),
         unit="finer",
+    ),
+    # Above 0 everywhere, so its results have the unit of the table: a finer one could not hold them.
+    Function.SOFTPLUS: FunctionRow(
+        formula="ln(1 + e^x)",
+        operators=("Softplus",),
+        plain=lambda x, _: np.logaddexp(x, np.zeros_like(x)),
+        method=Table(_softplus, 16, "above_relu", "even"),
+        unit="table",
+    ),
+    # At -8 it is still 44 units of 2^-14 below 0, which it keeps from there on.
+    Function.MISH: FunctionRow(
+        formula="x * tanh(ln(1 + e^x))",
+        operators=("Mish",),
+        plain=lambda x, _: x * np.tanh(np.logaddexp(x, np.zeros_like(x))),
+        method=Table(_mish, 8, "below_relu"),
+        unit="finer",
+    ),
+    Function.ELU: FunctionRow(
+        formula="x from 0 on, else e^x - 1",
+        operators=("Elu",),
+        plain=lambda x, _: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+        method=Table(_elu, 8, "below_relu"),
+        unit="finer",
+    ),
+    Function.ERF: FunctionRow(
+        formula="erf(x)",
+        operators=("Erf",),
+        plain=lambda x, _: _plain_erf(x),
+        method=Table(_erf, 4, symmetry="odd"),
+        unit="table",
+        largest=1.0,
     ),
 }  # fmt: skip
 
 #: Bits of an argument on the grid, sign included.
-ARGUMENT_BITS = 1 + max(
-    (row.method.limit << GRID_BITS).bit_length() for row in ROWS.values() if isinstance(row.method, Table)
-)
+ARGUMENT_BITS = 1 + max((row.table.limit << GRID_BITS).bit_length() for row in ROWS.values() if row.table is not None)
 #: Names in YAML files, in the order of the codes: digests do not depend on the order in a file.
 FUNCTION_NAMES = tuple(function.key for function in Function)
 #: Functions of an accelerator whose file names none.

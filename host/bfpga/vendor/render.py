@@ -23,7 +23,7 @@ from bfpga.contract.bridge import OPERATION, PIECE, RUN, BridgeField, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
-from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
+from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
 from bfpga.contract.processes import (
@@ -310,16 +310,25 @@ def _mask(functions: Iterable[Function]) -> int:
 
 def _functions() -> dict[str, Any]:
     """What the function unit takes from the rows: numbers, sets of functions, tables."""
-    tables = [(function, function.row.method) for function in Function if isinstance(function.row.method, Table)]
+    tables = {function: function.row.table for function in Function if function.row.table is not None}
     return {
         "exponent": ACTIVATION_EXPONENT,
         "grid_bits": GRID_BITS,
         "argument_bits": ARGUMENT_BITS,
-        "with_table": _mask(function for function, _ in tables),
-        "below_relu": _mask(function for function in Function if function.row.below_relu),
+        "with_table": _mask(tables),
+        "below_relu": _mask(function for function, table in tables.items() if table.holds == "below_relu"),
+        "above_relu": _mask(function for function, table in tables.items() if table.holds == "above_relu"),
+        "odd": _mask(function for function, table in tables.items() if table.symmetry == "odd"),
+        "arithmetic": _mask(function for function in Function if function not in tables),
         "in_table_unit": _mask(function for function in Function if function.row.unit == "table"),
         "in_finer_unit": _mask(function for function in Function if function.row.unit == "finer"),
-        "tables": [{"name": function.key, "limit": table.limit, "points": table.points} for function, table in tables],
+        "tables": [
+            {
+                "name": function.key, "member": _pascal(function.key), "limit": table.limit, "points": table.points,
+                "step": "table_step" if table.symmetry == "none" else "half_step",
+            }
+            for function, table in tables.items()
+        ],
     }
 
 
@@ -493,6 +502,7 @@ _FILES = {
     "include/bfpga/contract/descriptor.hpp": "common/descriptor.hpp.j2",
     "include/bfpga/contract/beats.hpp": "common/beats.hpp.j2",
     "include/bfpga/output/activation_tables.hpp": "common/activation_tables.hpp.j2",
+    "include/bfpga/output/table_dispatch.hpp": "common/table_dispatch.hpp.j2",
     "src/config.hpp": "common/config.hpp.j2",
     "src/bridge.cpp": "common/bridge.cpp.j2",
     "rtl/clock_counter.v": "common/clock_counter.v.j2",

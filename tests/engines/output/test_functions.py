@@ -32,5 +32,7 @@ def test_values_far_out_are_those_of_the_limit(function: Function, exponent: int
     stage = evaluate(acc[None, None], [exponent], config, function=function)
     exact = np.round(np.ldexp(row.plain(np.ldexp(acc.astype(np.float64), exponent), 0.0), -min(exponent, -14)))
     found = np.ldexp(stage.v[0, 0].astype(np.float64), int(np.ravel(stage.e3)[0]) - min(exponent, -14))
-    slack = 11 if function in (Function.SIGMOID, Function.TANH) else 0  # they end a little before 1
+    slack = 11.0 if function in (Function.SIGMOID, Function.TANH) else 0.0  # they end a little before 1
+    if row.table is not None and row.table.holds == "above_relu":
+        slack = 0.5  # the argument is rounded to the unit of the table
     assert np.abs(found - exact).max() <= np.ldexp(slack, max(0, -14 - exponent))

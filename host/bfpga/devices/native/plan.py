@@ -16,7 +16,17 @@ from bfpga.contract.functions import ACTIVATION_EXPONENT, GRID_BITS, TABLE_STEPS
 from bfpga.contract.program import ArrayNode, MatMulNode, Node, Program, TensorSpec, values_read
 from bfpga.devices.matmul import matrix_tiles
 from bfpga.devices.native.library import InstructionSet, instruction_set
-from bfpga.devices.native.records import INHERIT, KINDS, UNITS, LayerRecord, SegmentRecord, TensorRecord, format_record
+from bfpga.devices.native.records import (
+    HOLDS,
+    INHERIT,
+    KINDS,
+    SYMMETRIES,
+    UNITS,
+    LayerRecord,
+    SegmentRecord,
+    TensorRecord,
+    format_record,
+)
 from bfpga.engines.array.streams import working_columns
 from bfpga.engines.output.exponents import LEARNING
 
@@ -253,8 +263,7 @@ class Description:
 
     def _layer(self, node: ArrayNode) -> LayerRecord:
         window, policy, row = node.window, node.policy, node.function.row
-        table = row.method if isinstance(row.method, Table) else None
-        width = 0 if table is None else (table.limit << GRID_BITS) * (1 if table.below_relu else 2)
+        table = row.table
         sample = policy.sample or everything(node.channels)
         kind = KINDS["product" if self.product else "scale" if node.factors else node.kind]
         inputs = self.tensors[:2] if self.product else values_read(node)
@@ -269,8 +278,7 @@ class Description:
             window.pad_left, window.dilation_y, window.dilation_x, window.output_height, window.output_width,
             window.spread_y, window.first_y, window.first_x, node.negate_second,
             node.function, node.function_argument, node.function_exponent, node.function_first,
-            UNITS[row.unit], table.limit if table else 0, bool(table and table.below_relu),
-            (width // TABLE_STEPS).bit_length() - 1 if table else 0,
+            UNITS[row.unit], *_table_numbers(row.table),
             INHERIT if policy.inherit else policy.policy, policy.exponent, policy.rule, policy.rate, policy.margin,
             policy.base, sample.step, sample.offset % sample.step, len(sample.blocks), len(tiles), columns,
             node.bias_exponent,
@@ -279,3 +287,11 @@ class Description:
             self._keep(table.points if table else None, np.int32), self._keep(sample.blocks, np.int32),
             self._keep(tiles, np.int32),
         )  # fmt: skip
+
+
+def _table_numbers(table: Table | None) -> tuple[int, int, int, int]:
+    """Limit, contents and symmetry of a table, and fraction bits of a step."""
+    if table is None:
+        return 0, 0, 0, 0
+    steps = (table.width << GRID_BITS) // TABLE_STEPS
+    return table.limit, HOLDS[table.holds], SYMMETRIES[table.symmetry], steps.bit_length() - 1

@@ -8,6 +8,8 @@ namespace bfpga_native {
 enum Kind { GEMM = 0, MAXIMUM = 1, SUM = 2, PRODUCT = 3, SCALE = 4 };
 enum Function { NONE = 0, RELU = 1, LEAKY_RELU = 2, CLIP = 5 };  // those without a table
 enum Unit { ACCUMULATOR = 0, TABLE = 1, FINER = 2 };
+enum Holds { VALUE = 0, BELOW_RELU = 1, ABOVE_RELU = 2 };
+enum Symmetry { NO_SYMMETRY = 0, EVEN = 1, ODD = 2 };
 enum Policy { STATIC = 0, MAX = 1, STATISTICS = 2, ROLLING_MAX = 3, FEEDBACK = 4, INHERIT = 5 };
 enum Rule { LEAD = 0, RULE_MAX = 1, RATE = 2, LSB = 3, WINDOW = 4 };
 enum Rounding { TRUNC = 0, TO_ZERO = 1, HALF_UP = 2, HALF_AWAY = 3, HALF_EVEN = 4 };
@@ -41,7 +43,8 @@ struct Layer {
     int32_t kind, first, second, output, channels, channel_offset, groups;
     int32_t kernel_height, kernel_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
     int32_t output_height, output_width, spread_y, first_y, first_x, negate_second;
-    int32_t function, argument, function_exponent, function_first, unit, limit, below_relu, fraction_bits;
+    int32_t function, argument, function_exponent, function_first, unit, limit, holds, symmetry;
+    int32_t fraction_bits;
     int32_t policy, exponent, rule, rate, margin, base, row_step, row_offset, block_count, tile_count, columns;
     int32_t bias_exponent;
     const int32_t* weights;

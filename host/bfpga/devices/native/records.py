@@ -12,6 +12,8 @@ from bfpga.formats.block_format import BlockFormat, Rounding
 KINDS = {"gemm": 0, "max": 1, "sum": 2, "product": 3, "scale": 4}
 ROUNDINGS: dict[Rounding, int] = {"trunc": 0, "tozero": 1, "half_up": 2, "half_away": 3, "rne": 4}
 UNITS = {"accumulator": 0, "table": 1, "finer": 2}
+HOLDS = {"value": 0, "below_relu": 1, "above_relu": 2}
+SYMMETRIES = {"none": 0, "even": 1, "odd": 2}
 #: A policy besides those of the descriptor: the exponent of the accumulators.
 INHERIT = 5
 #: What a run returns.
@@ -44,7 +46,7 @@ class LayerRecord(Structure):
             "kind first second output channels channel_offset groups "
             "kernel_height kernel_width stride_y stride_x pad_top pad_left dilation_y dilation_x "
             "output_height output_width spread_y first_y first_x negate_second "
-            "function argument function_exponent function_first unit limit below_relu fraction_bits "
+            "function argument function_exponent function_first unit limit holds symmetry fraction_bits "
             "policy exponent rule rate margin base row_step row_offset block_count tile_count columns bias_exponent"
         ),
         *_fields("weights row_exponents bias points blocks tiles", c_void_p),

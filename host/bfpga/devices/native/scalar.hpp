@@ -56,10 +56,11 @@ static s64 interpolate(const Segment& g, const Layer& l, s64 v, s32 e3) {
     bool outside;
     const s64 limit = (s64)l.limit << g.grid_bits;
     const s64 argument = shift_saturate(v, -(s64)(e3 + g.grid_bits), HALF_EVEN, -limit, limit, outside);
-    const s64 offset = l.below_relu ? std::abs(argument) : argument + limit;
+    const s64 offset = l.symmetry == NO_SYMMETRY ? argument + limit : std::abs(argument);
     const s64 step = offset >> l.fraction_bits, fraction = offset & (((s64)1 << l.fraction_bits) - 1);
     const s64 start = l.points[step], slope = l.points[std::min<s64>(step + 1, g.table_steps)] - start;
-    return start + shift_round(slope * fraction, l.fraction_bits, HALF_EVEN);
+    const s64 result = start + shift_round(slope * fraction, l.fraction_bits, HALF_EVEN);
+    return l.symmetry == ODD && argument < 0 ? -result : result;
 }
 
 /// The layer's function of v * 2**e3, in units of ``result_exponent``.
@@ -80,8 +81,12 @@ static s64 apply_function(const Segment& g, const Layer& l, s64 v, s32 e3) {
         return v;
     }
     const s64 value = interpolate(g, l, v, e3);
-    if (!l.below_relu)
+    if (l.holds == VALUE)
         return value;
+    if (l.holds == ABOVE_RELU) {
+        const s32 distance = g.table_exponent - e3;
+        return std::min(shift_saturate(std::max<s64>(v, 0), distance, HALF_EVEN, 0, most, outside) + value, most);
+    }
     const s32 unit = std::min(e3, g.table_exponent);
     const s64 positive = shift_saturate(std::max<s64>(v, 0), unit - e3, TRUNC, 0, most, outside);
     return positive - shift_saturate(value, unit - g.table_exponent, TRUNC, 0, most, outside);

@@ -21,15 +21,15 @@ def interpolate(table: Table, v: Int64Array, e3: npt.ArrayLike) -> Int64Array:
     """What a table holds for v * 2**e3, in units of 2**-14; the grid's rounding is always half to even."""
     limit, points = table.limit << GRID_BITS, _points(table)
     argument, _ = shift_saturate(v, -(np.asarray(e3, np.int64) + GRID_BITS), "rne", -limit, limit)
-    offset, width = (np.abs(argument), limit) if table.below_relu else (argument + limit, 2 * limit)
-    fraction_bits = (width // TABLE_STEPS).bit_length() - 1
+    offset = argument + limit if table.symmetry == "none" else np.abs(argument)
+    fraction_bits = ((table.width << GRID_BITS) // TABLE_STEPS).bit_length() - 1
     step = offset >> fraction_bits
     fraction = offset & ((1 << fraction_bits) - 1)
     start = points[step]
     # The fraction is 0 at the last entry, so its clamped neighbour does not matter.
     slope = points[np.minimum(step + 1, TABLE_STEPS)] - start
     result: Int64Array = start + shift_round(slope * fraction, fraction_bits, "rne")
-    return result
+    return np.where(argument < 0, -result, result) if table.symmetry == "odd" else result
 
 
 def result_exponent(function: int, e3: Int64Array) -> Int64Array:
@@ -54,12 +54,21 @@ def _less(v: Int64Array, e3: Int64Array, number: Int64Array, accumulator_bits: i
     return positive - taken
 
 
+def _more(v: Int64Array, e3: Int64Array, number: Int64Array, accumulator_bits: int) -> Int64Array:
+    """max(v, 0) * 2**e3, rounded half to even to the unit of tables, and a table's number; saturates."""
+    largest = (1 << (accumulator_bits - 1)) - 1
+    positive, _ = shift_saturate(np.maximum(v, 0), ACTIVATION_EXPONENT - e3, "rne", 0, largest)
+    result: Int64Array = np.minimum(positive + number, largest)
+    return result
+
+
 def apply_function(v: Int64Array, e3: Int64Array, function: int, setting: Setting) -> tuple[Int64Array, Int64Array]:
     """The function of v * 2**e3 (e3 broadcasts to v): values and exponents, step 3 of the output stage."""
     method = Function(function).row.method
     if not isinstance(method, Table):
         return method.compute(v, e3, setting), result_exponent(function, e3)
     value = interpolate(method, v, e3)
-    if method.below_relu:
-        value = _less(v, e3, value, setting.accumulator_bits)
+    if method.holds != "value":
+        join = _less if method.holds == "below_relu" else _more
+        value = join(v, e3, value, setting.accumulator_bits)
     return value, result_exponent(function, e3)

@@ -1,29 +1,13 @@
 // The function unit (BFP 4.4, R11): arithmetic on accumulators, and tables between whose points it interpolates.
 //
-// The rows of bfpga/contract/functions.py say what there is; each has its line in `table_step` or in `apply_function`.
+// The rows of bfpga/contract/functions.py say what there is; those by arithmetic have their lines in `apply_function`.
 // Functions that a configuration leaves out cost nothing: their branches are constant. All tables of a build share the
 // shifter that brings the argument to their grid, the product and its rounding.
 #pragma once
-#include "bfpga/contract/descriptor.hpp"
 #include "bfpga/numeric/numeric.hpp"
-#include "bfpga/output/activation_tables.hpp"
+#include "bfpga/output/table_dispatch.hpp"
 
 namespace bfpga {
-
-// Whether `function` is F and the configuration has it.
-template <class Config, Function F>
-inline bool is_function(Function function) {
-#pragma HLS INLINE
-    return ((Config::functions >> static_cast<int>(F)) & 1) != 0 && function == F;
-}
-
-// Whether `function` is in a set of bits and the configuration has it.
-template <class Config, int SET>
-inline bool in_set(Function function) {
-#pragma HLS INLINE
-    const uint_t<5> code = static_cast<uint_t<5>>(static_cast<int>(function) & 31);
-    return (((Config::functions & SET) >> code) & 1) != 0;
-}
 
 // What the collector's bins are counted from, for accumulators with an exponent.
 template <class Config>
@@ -38,75 +22,6 @@ inline exponent_t result_exponent(Function function, exponent_t exponent) {
 #pragma HLS INLINE
     const bool coarse = in_set<Config, kFunctionsInFinerUnit>(function) && exponent > kActivationExponent;
     return coarse ? static_cast<exponent_t>(kActivationExponent) : collected_exponent<Config>(function, exponent);
-}
-
-// A number on the grid of the tables.
-using argument_t = int_t<kArgumentBits>;
-
-// Where an argument lies in a table: the point below it, from there to the next one, and how much of that, in 1/64.
-struct TableStep {
-    int_t<16> start;
-    int_t<16> slope;
-    int_t<7> part;
-};
-
-constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
-
-// A place in a table of 257 points with 2**FRACTION_BITS places of the grid from one to the next.
-template <int FRACTION_BITS>
-inline TableStep step_at(const int16_t (&table)[257], int offset) {
-#pragma HLS INLINE
-    static_assert(FRACTION_BITS >= 0 && FRACTION_BITS <= 6, "a part of a step is in 1/64");
-    const int step = offset >> FRACTION_BITS;
-    TableStep result;
-    result.start = table[step];
-    // At the last point nothing is left of the argument, so its neighbour does not matter.
-    result.slope = static_cast<int_t<16>>(table[step == 256 ? 256 : step + 1] - result.start);
-    result.part = static_cast<int_t<7>>((offset & ((1 << FRACTION_BITS) - 1)) << (6 - FRACTION_BITS));
-    return result;
-}
-
-// The place of an argument in a table over [-LIMIT, LIMIT].
-template <int LIMIT>
-inline TableStep table_step(const int16_t (&table)[257], argument_t argument) {
-#pragma HLS INLINE
-    constexpr int limit = LIMIT << kGridBits;
-    const int limited = argument > limit ? limit : argument < -limit ? -limit : static_cast<int>(argument);
-    return step_at<log2_of(LIMIT) + kGridBits - 7>(table, limited + limit);
-}
-
-// The place of an argument's magnitude in a table over [0, LIMIT].
-template <int LIMIT>
-inline TableStep even_step(const int16_t (&table)[257], argument_t argument) {
-#pragma HLS INLINE
-    constexpr int limit = LIMIT << kGridBits;
-    const int magnitude = argument < 0 ? -static_cast<int>(argument) : static_cast<int>(argument);
-    return step_at<log2_of(LIMIT) + kGridBits - 8>(table, magnitude > limit ? limit : magnitude);
-}
-
-// The place of an argument in the table of a function.
-template <class Config>
-inline TableStep table_step_of(Function function, argument_t argument) {
-#pragma HLS INLINE
-    if (is_function<Config, Function::Sigmoid>(function)) {
-        return table_step<sigmoid_limit>(sigmoid_table, argument);
-    }
-    if (is_function<Config, Function::Tanh>(function)) {
-        return table_step<tanh_limit>(tanh_table, argument);
-    }
-    if (is_function<Config, Function::HardSigmoid>(function)) {
-        return table_step<hard_sigmoid_limit>(hard_sigmoid_table, argument);
-    }
-    if (is_function<Config, Function::HardSwish>(function)) {
-        return even_step<hard_swish_limit>(hard_swish_table, argument);
-    }
-    if (is_function<Config, Function::Silu>(function)) {
-        return even_step<silu_limit>(silu_table, argument);
-    }
-    if (is_function<Config, Function::Gelu>(function)) {
-        return even_step<gelu_limit>(gelu_table, argument);
-    }
-    return TableStep();
 }
 
 // value * 2**exponent on the grid of the tables, within their limits and a little beyond.
@@ -144,6 +59,17 @@ inline int_t<ACC> less_table(int_t<ACC> positive, int_t<16> number, exponent_t e
     return coarse ? static_cast<int_t<ACC>>(moved - number) : static_cast<int_t<ACC>>(positive - moved);
 }
 
+// A value that is not negative, rounded to the unit of the tables, and a table's number; saturates.
+template <int ACC>
+inline int_t<ACC> more_table(int_t<ACC> positive, int_t<16> number, exponent_t exponent) {
+#pragma HLS INLINE
+    constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
+    const exponent_t distance = static_cast<exponent_t>(kActivationExponent - exponent);
+    const int_t<ACC> moved = shift_saturate<Rounding::Rne, Saturation::Full, ACC, ACC>(positive, distance).value;
+    const int_t<ACC + 1> sum = static_cast<int_t<ACC + 1>>(moved + number);
+    return sum > largest ? static_cast<int_t<ACC>>(largest) : static_cast<int_t<ACC>>(sum);
+}
+
 // Clip's upper bound argument * 2**-distance, in the accumulator's range.
 template <class Config>
 inline int_t<Config::accumulator_bits> clip_bound(int32_t argument, exponent_t distance) {
@@ -175,6 +101,11 @@ inline int_t<Config::accumulator_bits> apply_function(Function function, int32_t
         const value_t leaked = round_right<Config::rounding, ACC>(value, amount);
         return value < 0 ? leaked : value;
     }
+    // A function by arithmetic that has no line above would be computed as the last one below.
+    static_assert(kFunctionsByArithmetic ==
+                      ((1 << static_cast<int>(Function::None)) | (1 << static_cast<int>(Function::Relu)) |
+                       (1 << static_cast<int>(Function::LeakyRelu)) | (1 << static_cast<int>(Function::Clip))),
+                  "each function by arithmetic has its lines here");
     if (in_set<Config, kFunctionsWithTable>(function)) {
         static_assert((Config::functions & kFunctionsWithTable) == 0 || ACC >= 16,
                       "an accumulator holds the results of a table");
@@ -182,7 +113,11 @@ inline int_t<Config::accumulator_bits> apply_function(Function function, int32_t
         if (in_set<Config, kFunctionsBelowRelu>(function)) {
             return less_table<ACC>(positive, number, exponent);
         }
-        return static_cast<value_t>(number);
+        if (in_set<Config, kFunctionsAboveRelu>(function)) {
+            return more_table<ACC>(positive, number, exponent);
+        }
+        const bool mirrored = in_set<Config, kFunctionsWithOddTable>(function) && negative;
+        return mirrored ? static_cast<value_t>(-number) : static_cast<value_t>(number);
     }
     return value;
 }
