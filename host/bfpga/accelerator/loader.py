@@ -29,9 +29,8 @@ from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.contract.configuration import SkipSource, SystolicConfig
 from bfpga.contract.functions import FUNCTION_NAMES
-from bfpga.contract.layout import layout_digest
+from bfpga.contract.kernel_numbers import kernel_identity
 from bfpga.engines.array.shift_words import with_zero
-from bfpga.engines.configurations import config_to_dict
 from bfpga.engines.skip_array.unit_maps import MAP_QUEUE, run_passes, with_tile
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
@@ -54,8 +53,9 @@ class Accelerator:
     """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
 
     ``systolic``: the numbers of the kernel.
-    ``digest`` is the SHA-256 of the numbers and of the layout of descriptors, registers and streams (name and
-    description do not enter); ``path`` is the file read. ``first_light_mhz``: the slower clock of the file, or 0.
+    ``digest`` is the SHA-256 of what the kernel is: its numbers, its processes, the layout of descriptors, registers
+    and streams (name and description do not enter); ``path`` is the file read. ``first_light_mhz``: the slower clock of
+    the file, or 0.
     """
 
     name: str
@@ -315,11 +315,9 @@ def check_clock(document: Document, key: str, clock: float, high: float, board: 
 
 
 def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:
-    """SHA-256 of the canonical JSON of everything that shapes the kernel."""
-    numbers = {
-        "part": board.part,
-        "clock_mhz": float(clock_mhz),
-        "systolic": config_to_dict(config),
-        "layout": layout_digest(config.functions),
-    }
+    """SHA-256 of the canonical JSON of everything that makes the kernel another one.
+
+    It follows from what a key does in the kernel: a new key whose default leaves kernels as they are changes nothing.
+    """
+    numbers = {"part": board.part, "clock_mhz": float(clock_mhz), "kernel": kernel_identity(config)}
     return hashlib.sha256(json.dumps(numbers, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

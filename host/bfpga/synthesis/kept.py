@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.resources
+from dataclasses import replace
 from pathlib import Path
 
 from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.names import DIGEST_DIGITS
 from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
 from bfpga.formats.cache import make_private
 from bfpga.scale.worker_side import source_digest
@@ -28,12 +30,15 @@ def kernel_files(accelerator: Accelerator) -> dict[str, str]:
 
 
 def sources_digest(accelerator: Accelerator) -> str:
-    """What figures belong to: the sources of the kernel, the device, the clock and its margins, the way of counting."""
+    """What figures belong to: the sources of the kernel, the device, the clock and its margins, the way of counting.
+
+    Of the sources what is compiled into hardware: not the number by which the kernel is known.
+    """
     board = accelerator.board
     margins = [wire_percent(board.processing_system, ip.part) for ip in kernel_ips(accelerator.systolic)]
     counting = _COUNTING[board.dsp_kind]
     digest = hashlib.sha256(f"{counting}\0{board.part}\0{accelerator.clock_mhz}\0{margins}".encode())
-    for path, text in sorted(kernel_files(accelerator).items()):
+    for path, text in sorted(kernel_files(replace(accelerator, digest="0" * DIGEST_DIGITS)).items()):
         digest.update(f"\0{path}\0{text}".encode())
     return digest.hexdigest()
 

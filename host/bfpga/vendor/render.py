@@ -24,12 +24,12 @@ from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
+from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
 from bfpga.contract.processes import (
     AWAITED_PASSES,
     CLUSTER,
-    CLUSTER_AHEAD,
     GRID_SUMS,
     MAPS,
     PROCESSES,
@@ -52,7 +52,6 @@ from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_ST
 from bfpga.contract.streams import BEATS
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import write_error
-from bfpga.formats.shift_format import ShiftFormat
 from bfpga.vendor.clock_counter import counter_context
 from bfpga.vendor.json_fields import json_text
 from bfpga.vendor.source_text import own, source_environment
@@ -126,12 +125,8 @@ def _environment() -> jinja2.Environment:
     return source_environment("kernels")
 
 
-def _pascal(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
 def _enumeration(item: type[IntEnum] | type[IntFlag]) -> dict[str, Any]:
-    members = [{"name": _pascal(name), "value": int(value)} for name, value in item.__members__.items()]
+    members = [{"name": pascal(name), "value": int(value)} for name, value in item.__members__.items()]
     return {"name": item.__name__, "comment": own((item.__doc__ or "").strip()), "members": members}
 
 
@@ -144,142 +139,12 @@ def _number(name: str, value: int | bool | str) -> dict[str, str]:
     return {"type": "int", "name": name, "value": str(value)}
 
 
-def _group(comment: str, **numbers: int | bool | str) -> dict[str, Any]:
-    return {"comment": own(comment), "numbers": [_number(name, value) for name, value in numbers.items()]}
-
-
 def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
     """Every number the library reads, in the groups of the rendered header."""
-    form = config.format
     return [
-        _group(
-            "Block floating point format",
-            mantissa_bits=form.mantissa_bits,
-            container_bits=form.container_bits,
-            mantissa_min=form.mantissa_min,
-            mantissa_max=form.mantissa_max,
-            exponent_min=form.exponent_min,
-            exponent_max=form.exponent_max,
-            rounding=f"Rounding::{_pascal(form.rounding)}",
-            saturation=f"Saturation::{_pascal(form.saturation)}",
-            log=f"LogMode::{_pascal(form.log)}",
-        ),
-        _group(
-            "Array: dot tiles of `lanes` products in `rows` x `columns`",
-            columns=config.columns,
-            rows=config.rows,
-            lanes=config.lanes,
-            words_per_block=config.words_per_block,
-            packing_shift=config.packing_shift,
-            accumulator_bits=config.accumulator_bits,
-            accumulator_rows=config.accumulator_rows,
-            hop_columns=config.hop_columns or config.columns,
-            tap_reuse=config.tap_reuse,
-            bias_bits=config.bias_bits,
-        ),
-        _group(
-            "Skip array in the place of the systolic array: groups (0: there is none), whether it skips activations, "
-            "halves of its pixels, wide words of a chunk, entries or words of a group's queue, passes for which the "
-            "weights of a chunk stay, bits of a stored entry without its marks, whether a systolic array is beside it",
-            skip_groups=config.skip_groups,
-            skip_activations=config.skips_activations,
-            skip_halves=config.skip_halves,
-            skip_chunk=config.skip_chunk,
-            skip_queue=config.skip_queue,
-            skip_passes=config.skip_passes,
-            entry_field_bits=config.entry_field_bits,
-            dense_beside=config.dense_beside,
-        ),
-        _group(
-            "Whether a sparse cluster stands in the place of the array",
-            has_cluster=config.has_cluster,
-        ),
-        *_cluster(config),
-        _group(
-            "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
-            weight_bits=config.weight_bits,
-            weight_container_bits=config.weight_container_bits,
-            shift_columns=config.shift_columns,
-            **_shift_numbers(config.shift),
-        ),
-        _group(
-            "Memories",
-            banks=config.banks,
-            activation_words=config.activation_words,
-            weight_words=config.weight_words,
-            parameter_rows=config.parameter_rows,
-            tensor_slots=config.tensor_slots,
-            policy_slots=config.policy_slots,
-            ultra_activations="activations" in config.ultra_ram,
-            ultra_weights="weights" in config.ultra_ram,
-        ),
-        _group(
-            "Positions found by the data: bins of the collector, accumulators a column in the keep buffer, "
-            "and whether the activation memory keeps some",
-            position_bins=config.position_bins,
-            wide_words=config.wide_words,
-            wide_memory=config.wide_memory,
-        ),
-        _group(
-            "Registers that count what operations store, by which others are skipped",
-            count_registers=config.count_registers,
-        ),
-        _group(
-            "Streams",
-            stream_bits=config.stream_bits,
-            words_per_beat=config.words_per_beat,
-            transfer_pixels=config.transfer_pixels,
-            weight_stream_bits=config.weight_stream_bits,
-            beats_per_weight_word=config.beats_per_weight_word,
-            compressed_maps=config.compressed_maps,
-        ),
-        _depths(config),
-        _group(
-            "Functions that are built in: bit n for the function of code n",
-            functions=_mask(Function.named(name) for name in config.functions),
-        ),
+        {"comment": own(group.comment), "numbers": [_number(name, value) for name, value in group.numbers.items()]}
+        for group in number_groups(config)
     ]
-
-
-def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
-    """Numbers of a sparse cluster in the place of the array."""
-    if not config.has_cluster:
-        return []
-    return [
-        _group(
-            "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
-            "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
-            "full grid; whether steps are listed by taps, lanes of units that take values of a block at once, weights "
-            "of a kernel, whether products of a cell are added to each other; whether sums are shifted below products "
-            "of all values of a block; whether pieces own outputs and share cells; whether a tile takes the place of "
-            "the units, rows and columns of its sums, rows at once",
-            cluster_rows=config.cluster_rows,
-            cluster_columns=config.cluster_columns,
-            cluster_kernel=config.cluster_kernel,
-            cluster_words=config.cluster_words,
-            cluster_queue=config.cluster_queue,
-            cluster_steps=max(config.rows, config.step_distance) * config.step_lists,
-            cluster_ahead=CLUSTER_AHEAD,
-            cluster_lines=config.cluster_lines,
-            cluster_blocks=config.cluster_blocks,
-            cluster_indexed=config.lists_taps,
-            cluster_products=config.cluster_products,
-            cluster_weights=config.step_weights,
-            cluster_adds_pairs=config.cluster_variant == "D",
-            cluster_shifts=config.shifts_window,
-            cluster_halo=config.has_halo,
-            has_tile=config.has_tile,
-            tile_rows=config.tile_rows,
-            tile_columns=config.tile_columns,
-            tile_parallel=config.tile_parallel,
-        )
-    ]
-
-
-def _depths(config: SystolicConfig) -> dict[str, Any]:
-    """Depths of the streams between the processes of a kernel."""
-    depths = {f"{item.name}_depth": item.depth for item in process_streams(config)}
-    return _group("Words that the streams between the processes hold", **depths)
 
 
 def _part_headers(config: SystolicConfig) -> list[str]:
@@ -290,24 +155,6 @@ def _part_headers(config: SystolicConfig) -> list[str]:
     return sorted(headers)
 
 
-def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
-    """Numbers of the shift units' words; nothing for an array without them."""
-    if shift is None:
-        return {}
-    return {
-        "shift_exp_width": shift.exp_width,
-        "shift_d": shift.d,
-        "shift_base_log2": shift.base_log2,
-        "shift_zero_code": f"ZeroCode::{_pascal(shift.zero_code)}",
-        "shift_zero_scope": f"ZeroScope::{_pascal(shift.zero_scope)}",
-        "shift_sign_mode": f"SignMode::{_pascal(shift.sign_mode)}",
-    }
-
-
-def _mask(functions: Iterable[Function]) -> int:
-    return sum(1 << function for function in functions)
-
-
 def _functions() -> dict[str, Any]:
     """What the function unit takes from the rows: numbers, sets of functions, tables."""
     tables = {function: function.row.table for function in Function if function.row.table is not None}
@@ -315,16 +162,16 @@ def _functions() -> dict[str, Any]:
         "exponent": ACTIVATION_EXPONENT,
         "grid_bits": GRID_BITS,
         "argument_bits": ARGUMENT_BITS,
-        "with_table": _mask(tables),
-        "below_relu": _mask(function for function, table in tables.items() if table.holds == "below_relu"),
-        "above_relu": _mask(function for function, table in tables.items() if table.holds == "above_relu"),
-        "odd": _mask(function for function, table in tables.items() if table.symmetry == "odd"),
-        "arithmetic": _mask(function for function in Function if function not in tables),
-        "in_table_unit": _mask(function for function in Function if function.row.unit == "table"),
-        "in_finer_unit": _mask(function for function in Function if function.row.unit == "finer"),
+        "with_table": mask_of(tables),
+        "below_relu": mask_of(function for function, table in tables.items() if table.holds == "below_relu"),
+        "above_relu": mask_of(function for function, table in tables.items() if table.holds == "above_relu"),
+        "odd": mask_of(function for function, table in tables.items() if table.symmetry == "odd"),
+        "arithmetic": mask_of(function for function in Function if function not in tables),
+        "in_table_unit": mask_of(function for function in Function if function.row.unit == "table"),
+        "in_finer_unit": mask_of(function for function in Function if function.row.unit == "finer"),
         "tables": [
             {
-                "name": function.key, "member": _pascal(function.key), "limit": table.limit, "points": table.points,
+                "name": function.key, "member": pascal(function.key), "limit": table.limit, "points": table.points,
                 "step": "table_step" if table.symmetry == "none" else "half_step",
             }
             for function, table in tables.items()
@@ -354,7 +201,7 @@ def _structure(fields: Iterable[BridgeField]) -> list[dict[str, str]]:
 def _beats() -> list[dict[str, Any]]:
     """Fields of beats by the name of their C++ structure."""
     return [
-        {"name": f"{_pascal(beat)}Fields", "fields": [{"name": name, **asdict(item)} for name, item in parts.items()]}
+        {"name": f"{pascal(beat)}Fields", "fields": [{"name": name, **asdict(item)} for name, item in parts.items()]}
         for beat, parts in BEATS.items()
     ]
 
@@ -363,11 +210,11 @@ def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
     """What each process hears of descriptors."""
     return [
         {
-            "name": f"{_pascal(item.process)}Command",
+            "name": f"{pascal(item.process)}Command",
             "process": item.process,
             "fields": item.fields,
             "words": [index in item.words for index in range(DESCRIPTOR_WORDS)],
-            "operations": _mask_of(item.operations),
+            "operations": mask_of(item.operations),
         }
         for item in (TENSOR_COMMAND, *commands(config))
     ]
@@ -439,10 +286,6 @@ def _processes(config: SystolicConfig) -> list[dict[str, Any]]:
         started = process == SEQUENCER
         result.append({"name": process, "function": process_function(process), "started": started, "ports": ports})
     return result
-
-
-def _mask_of(codes: Iterable[int]) -> int:
-    return sum(1 << code for code in codes)
 
 
 def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
