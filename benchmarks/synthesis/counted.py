@@ -57,9 +57,15 @@ def main(given: Sequence[str] | None = None) -> int:
         rows.append(row(accelerator, counted(accelerator)))
         total = sum(ip["lut"] for ip in rows[-1]["ips"].values())
         print(f"{accelerator.name}: {total:,} LUT in {time.perf_counter() - begin:.0f} s", flush=True)
-    content = {"command": "python -m benchmarks.synthesis.counted", "configurations": rows}
-    replace_file(TABLE, (json.dumps(content, indent=1) + "\n").encode())
+    write_table(rows)
     return 0
+
+
+def write_table(rows: Sequence[dict[str, Any]]) -> None:
+    """Write the table, a configuration a line."""
+    lines = ",\n".join(map(json.dumps, rows))
+    head = '{"command": "python -m benchmarks.synthesis.counted", "configurations": ['
+    replace_file(TABLE, f"{head}\n{lines}\n]}}\n".encode())
 
 
 def configurations() -> Iterator[Accelerator]:
@@ -88,7 +94,7 @@ def counted(accelerator: Accelerator) -> HardwareFigures:
     if known is not None and known.counted:
         return known
     figures = synthesize(accelerator, cache=cache / "netlists")
-    keep_figures(figures, cache)
+    keep_figures(figures, accelerator, cache)
     return figures
 
 
@@ -100,7 +106,7 @@ def row(accelerator: Accelerator, figures: HardwareFigures) -> dict[str, Any]:
     for name in PROCESSES:
         area = ips[name].loops + ips[name].memories
         logic[name] = {"lut": area.tables - stored_tables(name, config), "ff": area.ff}
-    return {"name": accelerator.name, "sources": figures.sources, "numbers": numbers(config), "ips": logic}
+    return {"name": accelerator.name, "numbers": numbers(config), "ips": logic}
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from benchmarks.common.command import ROOT, command
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.errors import ConfigurationError
-from bfpga.estimate.hardware import Area, HardwareFigures, read_figures
+from bfpga.estimate.hardware import Area, HardwareFigures
 from bfpga.formats.files import replace_file
-from bfpga.synthesis.kept import package_path, sources_digest
+from bfpga.synthesis.kept import packaged_figures
 
 PAGE = ROOT / "docs" / "synthesis.md"
 IPS = "| IP | LUT | FF | DSP | BRAM36 | longest path, ns |"
@@ -43,7 +43,7 @@ def renewed(text: str, first: str, rows: list[str]) -> str:
 
 def figures_of(accelerator: Accelerator) -> HardwareFigures:
     """The package's figures of an accelerator's present sources."""
-    figures = read_figures(package_path(accelerator), sources_digest(accelerator))
+    figures = packaged_figures(accelerator)
     if figures is None:
         raise ConfigurationError(f"no figures of {accelerator.name}: python -m benchmarks.synthesis.figures")
     return figures

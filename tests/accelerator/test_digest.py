@@ -16,6 +16,7 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.kernel_numbers import BEFORE, kernel_identity
 from bfpga.formats.block_format import BlockFormat
+from bfpga.synthesis.kept import Compiled
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +41,9 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 from bfpga.accelerator.loader import load_accelerator
 assert sys.argv[1] in load_accelerator.__code__.co_filename
-print(json.dumps({name: load_accelerator(name).digest for name in sys.argv[2:]}))
+from bfpga.synthesis.kept import Compiled
+accelerators = {name: load_accelerator(name) for name in sys.argv[2:]}
+print(json.dumps({name: [one.digest, Compiled.of(one).digests] for name, one in accelerators.items()}))
 """
 #: Changed number of a kernel -> a ready accelerator that has it, and another value.
 CHANGES: dict[str, tuple[str, Any]] = {
@@ -84,16 +87,18 @@ def with_new_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def digests(package: Path, *names: str | Path) -> dict[str, str]:
-    """Digests of accelerators as a copy of the package finds them."""
+def digests(package: Path, *names: str | Path) -> dict[str, list[Any]]:
+    """Digests of accelerators, and of the sources of their IPs, as a copy of the package finds them."""
     command = [sys.executable, "-I", "-c", SCRIPT, str(package), *map(str, names)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(result.stdout)
+    found: dict[str, list[Any]] = json.loads(result.stdout)
     return found
 
 
 def test_a_new_key_with_its_default_leaves_every_digest_as_it_is(with_new_keys: Path) -> None:
-    known = {name: load_accelerator(name).digest for name in accelerator_names()}
+    """And no figures are stale: no header reads the new numbers yet."""
+    ready = {name: load_accelerator(name) for name in accelerator_names()}
+    known = {name: [one.digest, Compiled.of(one).digests] for name, one in ready.items()}
     assert digests(with_new_keys, *known) == known
 
 
@@ -103,7 +108,7 @@ def test_a_new_key_with_another_value_is_another_digest(with_new_keys: Path, key
     changed = tmp_path / "changed.yaml"
     changed.write_text(text.replace("    columns:", f"    {key}\n    columns:"))
     assert text != changed.read_text()
-    assert digests(with_new_keys, changed)[str(changed)] != load_accelerator("tiny").digest
+    assert digests(with_new_keys, changed)[str(changed)][0] != load_accelerator("tiny").digest
 
 
 def test_every_number_of_a_kernel_has_a_change() -> None:

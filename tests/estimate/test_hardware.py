@@ -1,9 +1,8 @@
-"""Figures of a synthesis: kept with the sources they belong to, and judged against a board."""
+"""Figures of a synthesis, judged against a board."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,6 @@ from bfpga.estimate.hardware import (
     IntervalLimit,
     LoopFigures,
     findings,
-    read_figures,
-    write_figures,
 )
 
 BOARD = {"dsp": 220, "bram36": 140, "lut": 53200, "ff": 106400}
@@ -29,7 +26,7 @@ def loop(**changes: object) -> LoopFigures:
 def figures(*loops: LoopFigures, counted: bool = True) -> HardwareFigures:
     """Figures of a kernel with these loops, a memory and some infrastructure."""
     memories, beside = Area(bram18=3), Area(lut=100, ff=200)
-    return HardwareFigures("one", "xc7z020clg400-1", "digest", 10.0, 7.3, loops, memories, beside, counted)
+    return HardwareFigures("one", "xc7z020clg400-1", {}, 10.0, 7.3, loops, memories, beside, counted)
 
 
 def test_a_kernel_as_it_states_has_no_findings() -> None:
@@ -77,13 +74,3 @@ def test_what_is_between_the_loops_is_told_apart_from_the_total() -> None:
     both = figures(loop(), between)
     assert both.outside == Area(lut=5000)
     assert both.total == figures(loop()).total
-
-
-def test_figures_are_read_for_their_own_sources_only(tmp_path: Path) -> None:
-    path = tmp_path / "kept" / "one.json"
-    write_figures(figures(loop()), path)
-    assert read_figures(path, "digest") == figures(loop())
-    assert read_figures(path, "another") is None
-    path.write_text(path.read_text()[:-20])
-    assert read_figures(path, "digest") is None
-    assert read_figures(tmp_path / "missing.json", "digest") is None

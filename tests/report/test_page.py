@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 import vl_convert
 
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli import main
 from bfpga.errors import CacheError
-from bfpga.estimate.hardware import read_figures
 from bfpga.report.hardware_sections import loops_section
 from bfpga.report.page import Fact, Figure, Page, Section, Table, chart_library, embedded, render
 from bfpga.report.theme import chart, config, number
+from bfpga.synthesis.ip_figures import kernel_figures, read_records
+from bfpga.synthesis.kept import package_path
 
 ROOT = Path(__file__).parents[2]
 MODEL, DATA = str(ROOT / "examples/models/mlp_digits.onnx"), str(ROOT / "examples/models/digits_test.npz")
@@ -80,10 +82,9 @@ def test_every_chart_is_vega_lite(sparse_report: Path) -> None:
 
 def test_loops_are_shown_where_a_synthesis_has_found_them() -> None:
     """Figures that the package has, of whatever state of the kernel; nothing is synthesized for a report."""
-    path = ROOT / "configs" / "hardware" / "tiny.json"
-    figures = read_figures(path, json.loads(path.read_text())["sources"])
+    tiny = load_accelerator("tiny")
+    figures = kernel_figures(tiny, read_records(package_path(tiny), {}))
     section = loops_section(figures)
-    assert figures is not None
     assert section is not None
     [table] = section.tables
     pipelined = [loop for loop in figures.loops if loop.is_pipelined]

@@ -48,6 +48,13 @@ def test_an_ip_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         kernel.analyse_kernel(TINY, "Store", tmp_path)
 
 
+def test_ips_whose_figures_are_there_are_not_read(tmp_path: Path) -> None:
+    others = {"sequencer", "scratchpad", "weights", "array", "post"}
+    found = kernel.analyse_kernel(TINY, cache=tmp_path, leave=others)
+    assert [bool(analysis.loops) for analysis in found] == [False] * 5 + [True]
+    assert len(list(tmp_path.glob("*.analysis"))) == 1
+
+
 def test_a_file_is_read_once_for_its_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"src/top.cpp": SQUARES}
     first = kernel.analyse_files(files, "src/top.cpp", cache=tmp_path)

@@ -104,17 +104,18 @@ def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigu
     """Figures of an accelerator: kept ones where there are, else made now and kept."""
     from bfpga.formats.cache import cache_directory
     from bfpga.synthesis.driver import synthesize
-    from bfpga.synthesis.kept import keep_figures, kept_figures
+    from bfpga.synthesis.kept import keep_figures, kept_figures, packaged_records
 
     cache = cache_directory("synthesis")
     if count and not loop and (known := kept_figures(accelerator, cache)) is not None:
         return known
+    present = packaged_records(accelerator) if count and not loop else None
     with output.progress(f"synthesis of {accelerator.name}") as progress:
-        figures = synthesize(accelerator, loop, count, cache / "netlists", progress)
+        figures = synthesize(accelerator, loop, count, cache / "netlists", progress, present)
     if loop and not figures.loops:
         raise ConfigurationError(f"{accelerator.name} has no pipelined loop with the label {loop}")
     if figures.counted:
-        keep_figures(figures, cache)
+        keep_figures(figures, accelerator, cache)
     return figures
 
 

@@ -1,26 +1,20 @@
-"""What a synthesis found out about an accelerator: intervals, clocks and sizes of its loops, and where they are kept.
+"""What a synthesis found out about an accelerator: intervals, clocks and sizes of its loops.
 
-``bfpga synthesize`` writes it, ``estimate`` prints it. It belongs to the sources of one kernel, by their digest:
+``bfpga synthesize`` finds it, ``estimate`` prints it. The figures of an IP belong to its sources, by their digest:
 another kernel's figures are never shown.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
 
 from bfpga.engines.array.counted_resources import BESIDE_KERNEL, STREAMS
-from bfpga.formats.files import read_file, replace_file
 
 #: Share of a resource that a routed design may use, interconnect and DMAs included. Beyond it, a small change no longer
 #: routes, or misses its timing.
 ROUTED_LIMITS = {"lut": 0.8, "ff": 0.8, "bram36": 0.92, "uram": 0.92, "dsp": 1.0}
 FULL = ROUTED_LIMITS["lut"]
-_LARGEST = 1 << 24
 
 #: Kinds of resources in words.
 KINDS = {"dsp": "DSP", "bram36": "BRAM36", "uram": "URAM", "lut": "LUT", "ff": "FF"}
@@ -79,8 +73,9 @@ class LoopFigures:
 
     ``interval``: of its schedule; ``slack``: ns that the worst path leaves at the clock; ``carried``: ns of the longest
     recurrence at interval 1 in the mapped netlist, 0 where it was not mapped; ``carried_by``: its registers; ``path``:
-    ns of the mapped netlist's longest path between two registers. ``parts``: functions of the loop with how often they
-    are there and the cells of all of them. ``ip``: the IP that it belongs to, empty where the kernel is one.
+    ns of the mapped netlist's longest path between two registers. ``limits``: what makes it slower than it states.
+    ``parts``: functions of the loop with how often they are there and the cells of all of them. ``ip``: the IP that it
+    belongs to.
     """
 
     name: str
@@ -134,13 +129,13 @@ class IpFigures:
 class HardwareFigures:
     """All loops of an accelerator's kernel, its memories, and what stands beside the kernel.
 
-    ``sources``: digest of the kernel's sources; ``period`` and ``usable``: ns of the clock, and of it for logic.
+    ``sources``: digest of the sources of each IP; ``period`` and ``usable``: ns of the clock, and of it for logic.
     ``memories``: of all IPs, by ``memories_of``; ``streams``: the FIFOs between the IPs.
     """
 
     accelerator: str
     part: str
-    sources: str
+    sources: dict[str, str]
     period: float
     usable: float
     loops: tuple[LoopFigures, ...]
@@ -184,24 +179,6 @@ class HardwareFigures:
     def total(self) -> Area:
         """Cells of loops, memories, interconnect and DMAs; what is done between the loops comes to it."""
         return self.kernel + self.infrastructure
-
-
-_READER = TypeAdapter(HardwareFigures)
-
-
-def write_figures(figures: HardwareFigures, path: Path) -> None:
-    """Keep figures as JSON; the file appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, (json.dumps(asdict(figures), indent=1) + "\n").encode())
-
-
-def read_figures(path: Path, sources: str) -> HardwareFigures | None:
-    """Figures that were kept for the sources with this digest; None if there are none, or they are unreadable."""
-    try:
-        figures = _READER.validate_json(read_file(path, _LARGEST))
-    except (OSError, ValidationError):
-        return None
-    return figures if figures.sources == sources else None
 
 
 def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
-from bfpga.engines.interface.beside_kernel import BESIDE
-from bfpga.engines.interface.fifos import stream_cells
 from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
 from bfpga.synthesis.body import LoopBody, Place
 from bfpga.synthesis.delays import technology_of
 from bfpga.synthesis.frontend.kernel import analyse_kernel
 from bfpga.synthesis.frontend.loops import OUTSIDE
-from bfpga.synthesis.kept import sources_digest
+from bfpga.synthesis.ip_figures import IpRecord, kernel_figures
+from bfpga.synthesis.kept import Compiled, sources_by_ip
 from bfpga.synthesis.memories import memories_area
 from bfpga.synthesis.schedule import Clock, schedule_loop
 from bfpga.synthesis.schedule_types import Limit, Schedule
-from bfpga.vendor.kernel_ips import kernel_ips
-from bfpga.vendor.render import top_files
 
 #: Called with (steps done, steps in all).
 Progress = Callable[[int, int], None]
@@ -37,17 +34,21 @@ class Loop:
 
 
 def scheduled_loops(
-    accelerator: Accelerator, only: str = "", progress: Progress | None = None, cache: Path | None = None
+    accelerator: Accelerator,
+    only: str = "",
+    progress: Progress | None = None,
+    cache: Path | None = None,
+    leave: Collection[str] = (),
 ) -> list[Loop]:
-    """The pipelined loops of an accelerator at its clock. ``only``: those with this label.
+    """The pipelined loops of an accelerator at its clock. ``only``: those with this label; ``leave``: not of these IPs.
 
     Raises:
         ToolError: clang is missing or refuses the kernel.
     """
-    analyses = analyse_kernel(accelerator, only, cache)
+    analyses = analyse_kernel(accelerator, only, cache, leave)
     bodies = [(ip, body) for ip, analysis in enumerate(analyses) for body in analysis.loops]
     part = accelerator.board.part
-    clocks = [clock_of(accelerator, name) for name in ip_names(accelerator)]
+    clocks = [clock_of(accelerator, name) for name in sources_by_ip(accelerator)]
     with ProcessPoolExecutor() as pool:
         runs = [
             pool.submit(schedule_loop, body, part, clocks[ip]) if body.name != OUTSIDE else None for ip, body in bodies
@@ -72,50 +73,29 @@ def synthesize(
     count: bool = True,
     cache: Path | None = None,
     progress: Progress | None = None,
+    known: Mapping[str, IpRecord] | None = None,
 ) -> HardwareFigures:
     """Figures of an accelerator's kernel.
 
     ``only``: the loops with this label; ``count``: with the netlist's cells; ``cache``: directory of what is kept of
-    analyses and netlists; ``progress`` hears of every scheduled loop.
+    analyses and netlists; ``progress`` hears of every scheduled loop; ``known``: IPs whose figures are there.
 
     Raises:
         ToolError: clang or Yosys is missing or fails.
     """
-    loops = scheduled_loops(accelerator, only, progress, cache)
+    known = known or {}
+    loops = scheduled_loops(accelerator, only, progress, cache, known.keys())
     figures = [_loop_figures(loop) for loop in loops]
+    part = accelerator.board.part
     if count:
         from bfpga.synthesis.count import count_loops
 
-        figures = count_loops(figures, [(loop.body, loop.schedule) for loop in loops], accelerator.board.part, cache)
-    clock = clock_of(accelerator)
-    part = accelerator.board.part
-    names = ip_names(accelerator)
-    figures = [replace(figure, ip=names[loop.ip]) for figure, loop in zip(figures, loops, strict=True)]
-    memories = {name: _memories(loops, number, part) for number, name in enumerate(names)}
-    return HardwareFigures(
-        accelerator=accelerator.name,
-        part=part,
-        sources=sources_digest(accelerator),
-        period=clock.period,
-        usable=clock.usable,
-        loops=tuple(figures),
-        memories=sum(memories.values(), Area()),
-        infrastructure=Area(lut=BESIDE.lut, ff=BESIDE.ff, bram18=2 * BESIDE.bram36),
-        counted=count and not only,
-        memories_of=memories,
-        streams=_streams(accelerator),
-    )
-
-
-def _streams(accelerator: Accelerator) -> Area:
-    lut, stored, ff, halves = stream_cells(accelerator.systolic)
-    return Area(lut=lut, lut_memory=stored, ff=ff, bram18=halves)
-
-
-def ip_names(accelerator: Accelerator) -> list[str]:
-    """Names of the IPs in the order of their sources; one that is the whole kernel has none."""
-    by_source = {ip.source: ip.part for ip in kernel_ips(accelerator.systolic)}
-    return [by_source[source] for source in top_files(accelerator.systolic)]
+        figures = count_loops(figures, [(loop.body, loop.schedule) for loop in loops], part, cache)
+    ips = {}
+    for number, (name, sources) in enumerate(Compiled.of(accelerator).digests.items()):
+        own = tuple(figure for figure, loop in zip(figures, loops, strict=True) if loop.ip == number)
+        ips[name] = known.get(name) or IpRecord(name, sources, _memories(loops, number, part), own)
+    return kernel_figures(accelerator, ips, count and not only)
 
 
 def _memories(loops: Sequence[Loop], ip: int, part: str) -> Area:
@@ -128,7 +108,8 @@ def _loop_figures(loop: Loop) -> LoopFigures:
     bits = sum(register.width for register in body.registers)
     if schedule is None:
         return LoopFigures(body.name, "", 0, 0, 0, 0.0, (), len(body.operations), bits, ())
-    limits = sorted(schedule.limits, key=lambda limit: -limit.interval)
+    slow = (limit for limit in schedule.limits if limit.interval > body.stated_interval)
+    limits = sorted(slow, key=lambda limit: -limit.interval)
     return LoopFigures(
         body.name, str(body.place), body.stated_interval, schedule.interval, schedule.depth, round(schedule.slack, 3),
         lines_of(body, schedule.worst), len(body.operations), bits,

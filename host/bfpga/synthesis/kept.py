@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib.resources
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.names import DIGEST_DIGITS
-from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
+from bfpga.estimate.hardware import HardwareFigures
 from bfpga.formats.cache import make_private
 from bfpga.scale.worker_side import source_digest
+from bfpga.synthesis.ip_figures import IpRecord, ip_records, kernel_figures, read_records, write_records
+from bfpga.synthesis.meaning import sources_meaning
 from bfpga.vendor.kernel_ips import kernel_ips
-from bfpga.vendor.render import kernel_sources, render_kernel, top_files
+from bfpga.vendor.render import kernel_sources, render_kernel, sources_of, top_files
 
 #: How cells are counted, by the DSP blocks of the device; figures of another way are none. 2: two functions in one
 #: look-up table where they share it. 3: registers and sums inside of DSP48E2 blocks.
@@ -23,24 +25,52 @@ _COUNTING = {"DSP48E1": 2, "DSP48E2": 3}
 
 def kernel_files(accelerator: Accelerator) -> dict[str, str]:
     """The sources of an accelerator's kernel that a synthesis tool reads: path in the project -> text."""
+    return kernel_sources(_rendered(accelerator))
+
+
+def _rendered(accelerator: Accelerator) -> dict[str, str]:
     rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
     compiled = top_files(accelerator.systolic)
-    tops = {path: text for path, text in rendered.items() if path.endswith(".hpp") or path in compiled}
-    return kernel_sources(tops)
+    return {path: text for path, text in rendered.items() if path.endswith(".hpp") or path in compiled}
 
 
-def sources_digest(accelerator: Accelerator) -> str:
-    """What figures belong to: the sources of the kernel, the device, the clock and its margins, the way of counting.
+@dataclass(frozen=True)
+class Compiled:
+    """What the IPs of an accelerator are compiled from: ``files``, path -> text; ``digests``, of each IP by its name.
 
-    Of the sources what is compiled into hardware: not the number by which the kernel is known.
+    A digest is that of the IP's sources as far as they take part in hardware (`synthesis/meaning.py`), without the
+    number by which a kernel is known, of the device, the clock with its margin, and the way of counting.
     """
-    board = accelerator.board
-    margins = [wire_percent(board.processing_system, ip.part) for ip in kernel_ips(accelerator.systolic)]
-    counting = _COUNTING[board.dsp_kind]
-    digest = hashlib.sha256(f"{counting}\0{board.part}\0{accelerator.clock_mhz}\0{margins}".encode())
-    for path, text in sorted(kernel_files(replace(accelerator, digest="0" * DIGEST_DIGITS)).items()):
-        digest.update(f"\0{path}\0{text}".encode())
-    return digest.hexdigest()
+
+    files: dict[str, str]
+    digests: dict[str, str]
+
+    @classmethod
+    def of(cls, accelerator: Accelerator) -> Compiled:
+        """As an accelerator's kernel is now."""
+        rendered = _rendered(replace(accelerator, digest="0" * DIGEST_DIGITS))
+        files = kernel_sources(rendered)
+        board, system = accelerator.board, accelerator.board.processing_system
+        others = _COUNTING[board.dsp_kind], board.part, accelerator.clock_mhz
+        digests = {}
+        for part, top in sources_by_ip(accelerator).items():
+            margin = wire_percent(system, part)
+            digests[part] = sources_meaning(sources_of(top, files), rendered.keys(), *others, margin)
+        return cls(files, digests)
+
+    def records(self, path: Path) -> dict[str, IpRecord]:
+        """The IPs whose figures in a file belong to these sources."""
+        found = read_records(path, self.files) if path.exists() else {}
+        return {name: found[name] for name in self.digests if name in found and self._has(found[name])}
+
+    def _has(self, ip: IpRecord) -> bool:
+        return ip.sources == self.digests[ip.name]
+
+
+def sources_by_ip(accelerator: Accelerator) -> dict[str, str]:
+    """Path of the source of each IP by its name, in the order in which they are compiled."""
+    by_source = {ip.source: ip.part for ip in kernel_ips(accelerator.systolic)}
+    return {by_source[source]: source for source in top_files(accelerator.systolic)}
 
 
 def package_path(accelerator: Accelerator) -> Path:
@@ -48,28 +78,43 @@ def package_path(accelerator: Accelerator) -> Path:
     return Path(str(importlib.resources.files("bfpga.configs"))) / "hardware" / f"{accelerator.name}.json"
 
 
+def packaged_records(accelerator: Accelerator) -> dict[str, IpRecord]:
+    """The IPs of a ready accelerator of which the package has figures of the present sources."""
+    return Compiled.of(accelerator).records(package_path(accelerator))
+
+
 def packaged_figures(accelerator: Accelerator) -> HardwareFigures | None:
     """Figures of a ready accelerator's present sources in the package, the same on every machine; None without any."""
-    path = package_path(accelerator)
-    return read_figures(path, sources_digest(accelerator)) if path.exists() else None
+    return _read(accelerator, package_path(accelerator)) if package_path(accelerator).exists() else None
 
 
 def kept_figures(accelerator: Accelerator, cache: Path) -> HardwareFigures | None:
     """Figures of an accelerator's present sources, from the package or from a cache directory; None without any."""
-    sources = sources_digest(accelerator)
-    for path in (package_path(accelerator), _cached(cache, sources)):
-        if (figures := read_figures(path, sources)) is not None:
-            return figures
-    return None
+    compiled = Compiled.of(accelerator)
+    return _read(accelerator, package_path(accelerator), compiled) or _read(
+        accelerator, _cached(cache, compiled.digests), compiled
+    )
 
 
-def keep_figures(figures: HardwareFigures, cache: Path) -> None:
-    """Keep figures in a cache directory, which is made if it is missing."""
+def _read(accelerator: Accelerator, path: Path, compiled: Compiled | None = None) -> HardwareFigures | None:
+    """Figures from a file that has those of every IP."""
+    compiled = compiled or Compiled.of(accelerator)
+    found = compiled.records(path)
+    return kernel_figures(accelerator, found) if found.keys() == compiled.digests.keys() else None
+
+
+def keep_figures(figures: HardwareFigures, accelerator: Accelerator, cache: Path) -> None:
+    """Keep figures of an accelerator in a cache directory, which is made if it is missing."""
     make_private(cache)
-    write_figures(figures, _cached(cache, figures.sources))
+    write_figures(figures, accelerator, _cached(cache, figures.sources))
 
 
-def _cached(cache: Path, sources: str) -> Path:
+def write_figures(figures: HardwareFigures, accelerator: Accelerator, path: Path) -> None:
+    """Write the figures of an accelerator into a file."""
+    write_records(accelerator.name, ip_records(figures), kernel_files(accelerator), path)
+
+
+def _cached(cache: Path, digests: dict[str, str]) -> Path:
     """Figures of these sources as the code of this package makes them: other code makes others."""
-    made = hashlib.sha256(f"{sources}\0{source_digest('bfpga.synthesis')}".encode())
+    made = hashlib.sha256(f"{sorted(digests.items())}\0{source_digest('bfpga.synthesis')}".encode())
     return cache / f"{made.hexdigest()[:32]}.json"

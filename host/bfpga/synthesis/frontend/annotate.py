@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from bfpga.synthesis.meaning import source_name
+
 _PRAGMA = re.compile(r"^\s*#\s*pragma\s+HLS\s+(\w+)\s*(.*?)\s*$", re.IGNORECASE)
 _VARIABLE = re.compile(r"\bvariable\s*=\s*(\S+)")
 _LABEL = re.compile(r"^\s*(\w+)\s*:\s*(?://.*)?$|^\s*(\w+)\s*:\s*(?:for|while|do)\b")
@@ -47,11 +49,6 @@ def annotate_files(files: Mapping[str, str], target: Path) -> None:
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(annotate(text, source_name(path)), encoding="utf-8")
-
-
-def source_name(path: str) -> str:
-    """What messages call a source: its path on the include path."""
-    return re.sub(r"^(?:\./)?(?:include|src)/", "", path)
 
 
 def annotate(text: str, name: str) -> str:

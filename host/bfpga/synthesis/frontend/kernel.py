@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.errors import ToolError
-from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_name
+from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
 from bfpga.synthesis.frontend.kept_analysis import Analysis, analysis_key, read_analysis, write_analysis
 from bfpga.synthesis.frontend.loops import loop_bodies, visible_roots
-from bfpga.synthesis.kept import kernel_files
+from bfpga.synthesis.kept import kernel_files, sources_by_ip
+from bfpga.synthesis.meaning import source_name
 from bfpga.synthesis.narrow import narrowed
 from bfpga.synthesis.variables import without_unread
 from bfpga.vendor.clang import ANALYSIS_FLAGS, clang_version, find_clang
-from bfpga.vendor.render import kernel_sources, sources_of, top_files
+from bfpga.vendor.render import kernel_sources, sources_of
 
 #: No pass of clang's own runs: `flatten` chooses them.
 _FLAGS = (
@@ -30,16 +31,19 @@ _FLAGS = (
 )  # fmt: skip
 
 
-def analyse_kernel(accelerator: Accelerator, only: str = "", cache: Path | None = None) -> tuple[Analysis, ...]:
+def analyse_kernel(
+    accelerator: Accelerator, only: str = "", cache: Path | None = None, leave: Collection[str] = ()
+) -> tuple[Analysis, ...]:
     """The pipelined loops of each IP of an accelerator. ``only``: the loop with this label; IPs without it have none.
 
-    ``cache``: directory in which analyses are kept.
+    ``cache``: directory in which analyses are kept; ``leave``: names of IPs that are not read and have none.
 
     Raises:
         ToolError: no clang, or it refuses the kernel.
     """
-    files, tops = kernel_files(accelerator), top_files(accelerator.systolic)
-    wanted = [top for top in tops if not only or _has_label(sources_of(top, files), only)]
+    files, tops = kernel_files(accelerator), sources_by_ip(accelerator)
+    read = [top for name, top in tops.items() if name not in leave]
+    wanted = [top for top in read if not only or _has_label(sources_of(top, files), only)]
     keys = {top: _key(files, top, only) for top in wanted} if cache is not None else {}
     kept = {top: read_analysis(cache, key) for top, key in keys.items()} if cache is not None else {}
     found = {top: analysis for top, analysis in kept.items() if analysis is not None}
@@ -48,7 +52,7 @@ def analyse_kernel(accelerator: Accelerator, only: str = "", cache: Path | None 
         found[top] = analysis
         if cache is not None:
             write_analysis(cache, keys[top], analysis)
-    return tuple(found.get(top, Analysis([], "")) for top in tops)
+    return tuple(found.get(top, Analysis([], "")) for top in tops.values())
 
 
 def _analysed(files: Mapping[str, str], tops: Sequence[str], only: str) -> list[Analysis]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bfpga.synthesis.body import Place
-from bfpga.synthesis.frontend.annotate import source_name
+from bfpga.synthesis.meaning import source_name
 
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|!\d+|[^,()]+|\([^)]*\))')
 
