@@ -1,9 +1,11 @@
-// processes/tile: maps on tiles of several sizes.
+// processes/tile: maps on tiles of several sizes, their weights as stored words.
 #include <memory>
 
+#include "bfpga/processes/tile/step_reader.hpp"
 #include "bfpga/processes/tile/tile_process.hpp"
 #include "cluster_kernel_config.hpp"
 #include "cluster_units.hpp"
+#include "process_ends.hpp"
 
 namespace {
 
@@ -27,7 +29,8 @@ struct Sizes {
     template <class Config>
     int apply() const {
         using D = bfpga::TileTypes<Config>;
-        const int32_t numbers[] = {D::C::lanes, Config::cluster_kernel, D::C::planes, D::rows, D::columns, D::parallel};
+        const int32_t numbers[] = {D::C::lanes, Config::cluster_kernel, D::C::planes, D::rows, D::columns,
+                                   D::parallel, D::C::weight_bits};
         std::memcpy(value, numbers, sizeof numbers);
         return 0;
     }
@@ -38,6 +41,8 @@ struct Maps {
     int32_t maps;
     const int32_t* cell;  // (cells, lanes)
     int32_t cells;
+    const int32_t* kernel;   // (maps - 1, 3): words of channels, rows and columns of the kernels
+    int64_t adding, others;  // steps that were read
 };
 
 // Takes a block when the next one comes, and notes the clock.
@@ -58,7 +63,7 @@ class TimedReceiver : public BlockReceiver<Config> {
 
 struct RunTile {
     Layer* layer;
-    const Maps* maps;
+    Maps* maps;
 
     template <class Config>
     int apply() const {
@@ -68,11 +73,10 @@ struct RunTile {
     template <class Config>
     void run() const {
         using C = bfpga::ClusterConfig<Config>;
-        constexpr int cells = bfpga::ClusterUnitTypes<C>::cells;
         const unsigned rarely = static_cast<unsigned>(layer->rarely);
         PatientSender<bfpga::MapBeat<C>> to_maps("maps", 1, rarely);
         PatientSender<bfpga::MapCellBeat<C>> to_cells("cells", 2, rarely);
-        PatientSender<bfpga::StepBeat<C>> steps("steps", 3, rarely);
+        PatientSender<bfpga::TileStep<C>> steps("steps", 3, rarely);
         TimedReceiver<C> blocks(*layer);
         for (int n = 0; n < maps->maps; ++n) {
             to_maps.words.push_back(bfpga::to_wire(map_of<C>(maps->map + n * 8)));
@@ -84,18 +88,53 @@ struct RunTile {
             }
             to_cells.words.push_back(bfpga::to_wire(cell));
         }
-        for (int n = 0; n < layer->steps; ++n) {
-            steps.words.push_back(bfpga::to_wire(step_of<C>(layer->step + n * (cells + 3))));
-        }
-        bfpga::StepBeat<C> stop = {};
-        stop.stop = true;
-        steps.words.push_back(bfpga::to_wire(stop));
+        read_steps<Config>(steps.words);
         std::make_unique<bfpga::TileProcess<Config>>()->run(to_maps.to, to_cells.to, steps.to, blocks.from);
         blocks.take_all();
         layer->clocks = blocks.clocks;
         if (!to_cells.empty()) {
             throw bfpga::StreamError("the tile has left cells in their stream");
         }
+    }
+
+   private:
+    // The steps out of the stored words, the stop last.
+    template <class Config, class Steps>
+    void read_steps(Steps& read) const {
+        using C = bfpga::ClusterConfig<Config>;
+        constexpr int cells = Config::rows * Config::lanes;
+        BeatSender<bfpga::KernelsBeat<C>> kernels("kernels", 4, static_cast<unsigned>(layer->rarely));
+        BeatSender<bfpga::WeightBeat<Config>> words("weight_words", 5, static_cast<unsigned>(layer->rarely));
+        for (int n = 0; n < maps->maps; ++n) {
+            bfpga::KernelsBeat<C> beat = {};
+            beat.stop = n == maps->maps - 1;
+            if (!beat.stop) {
+                beat.words = static_cast<bfpga::line_t>(maps->kernel[3 * n]);
+                beat.rows = static_cast<bfpga::line_t>(maps->kernel[3 * n + 1]);
+                beat.columns = static_cast<bfpga::line_t>(maps->kernel[3 * n + 2]);
+            }
+            kernels.words.push_back(bfpga::to_wire(beat));
+        }
+        for (int n = 0; n < layer->steps; ++n) {
+            bfpga::WeightBeat<Config> beat = {};
+            for (int k = 0; k < cells; ++k) {
+                beat.weight.row[k / Config::lanes][k % Config::lanes] =
+                    bfpga::low_bits<Config::weight_bits>(layer->step[n * cells + k]);
+            }
+            words.words.push_back(bfpga::to_wire(beat));
+        }
+        bfpga::stream<bfpga::wire_t<bfpga::TileStep<C>>> to("steps");
+        std::make_unique<bfpga::StepReader<Config>>()->run(kernels.to, words.to, to);
+        if (!kernels.empty() || !words.empty()) {
+            throw bfpga::StreamError("words are left");
+        }
+        while (!to.empty()) {
+            read.push_back(to.read());
+            const bool adds = bfpga::from_wire<bfpga::TileStep<C>>(read.back()).adds;
+            maps->adding += adds ? 1 : 0;
+            maps->others += adds ? 0 : 1;
+        }
+        --maps->others;
     }
 };
 
@@ -108,7 +147,7 @@ int tile_sizes(int number, int32_t* numbers) {
     return with_build(number, Sizes{numbers}, static_cast<const All*>(nullptr));
 }
 
-int tile_run(int number, Layer* layer, const Maps* maps) {
+int tile_run(int number, Layer* layer, Maps* maps) {
     return with_build(number, RunTile{layer, maps}, static_cast<const All*>(nullptr));
 }
 

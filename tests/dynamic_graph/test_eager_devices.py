@@ -9,11 +9,13 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from cluster_configs import TILE
 from eager_cases import CASES, IMAGES, KERNELS, B, W, X, integers, plain_convolution, random_convolution, tiny_with
 from skip_arrays import SKIPPING
 
 import bfpga
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.options import RuleName
 from bfpga.contract.flows import Flow
 from bfpga.devices.streaming_device import OperationStarts
@@ -48,9 +50,10 @@ def test_every_operation_gives_the_emulators_bits(device: str) -> None:
         check_equal(found, expected, results)
 
 
-def test_operations_with_new_weights_give_the_same_bits_on_a_skip_array() -> None:
-    """Issue 16, item 1: how many entries a layer has, its weights decide, and they come at run time."""
-    with bfpga.eager(SKIPPING, "emulator") as expected, bfpga.eager(SKIPPING, "csim") as found:
+@pytest.mark.parametrize("skipping", [SKIPPING, accelerator_around(TILE)], ids=["windows", "tile"])
+def test_operations_with_new_weights_give_the_same_bits(skipping: Accelerator) -> None:
+    """On arrays that skip zero weights, of which weights decide how many entries a layer has, at run time."""
+    with bfpga.eager(skipping, "emulator") as expected, bfpga.eager(skipping, "csim") as found:
         for density in (1.0, 0.3, 0.0):
             kept = np.random.default_rng(2).random(W.shape) < density
             results = [(run.linear(X, np.where(kept, W, 0.0), B)) for run in (found, expected)]

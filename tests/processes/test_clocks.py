@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cluster_configs import TILE
 from kernel_pairs import COUNTED, QUICK
+from onnx import numpy_helper
 from small_networks import Network, compiled
 
 from bfpga.contract.descriptor import Operation
@@ -102,6 +104,24 @@ def test_a_schedule_takes_the_clocks_of_the_processes(name: str, tmp_path: Path)
         found = schedule(program.config, operations).clocks
         share = SHARE_OF_MEANS if program.config.skips_activations else SHARE
         assert abs(found - clocks - STAGES * computing) <= share * clocks
+
+
+@pytest.mark.parametrize(("density", "expected"), [(1.0, 97498), (0.15, 40588)])
+def test_a_tile_takes_a_clock_for_each_weight_and_group_of_rows(density: float, expected: int, tmp_path: Path) -> None:
+    """ZS R45, ZS R53: a schedule takes no fewer; more where sums of a map leave beside the next map of a layer."""
+    config = replace(TILE, activation_words=4096, weight_words=4096)
+    layers, rng = network(), np.random.default_rng(3)
+    for tensor in layers.constants:
+        values = numpy_helper.to_array(tensor)
+        kept = (rng.random(values.shape) < density) | (values.ndim == 1)
+        tensor.CopyFrom(numpy_helper.from_array(values * kept, tensor.name))
+    program = compiled(layers, tmp_path, config)
+    counted = Counted(program)
+    counted.run(program.setup.operations)
+    starts = [step_start(program, step)[0] for step in program.steps if isinstance(step, LaunchStep)]
+    clocks = sum(counted.run(operations)[0] for operations in starts)
+    assert clocks == pytest.approx(expected, rel=SHARE / 4)
+    assert clocks < sum(schedule(config, operations).clocks for operations in starts) < 1.2 * clocks
 
 
 def test_stages_of_pipelines_take_clocks_and_change_nothing_else(tmp_path: Path) -> None:

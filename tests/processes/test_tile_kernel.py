@@ -9,6 +9,7 @@ import pytest
 from cluster_configs import TILE
 
 from bfpga.accelerator.constraints import config_findings
+from bfpga.formats.block_format import BlockFormat
 from bfpga.verify.check import verify
 
 
@@ -39,6 +40,7 @@ def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> No
         ({"tile_columns": 16}, "tile"),
         ({"tile_rows": 3, "tile_columns": 3}, "tile"),
         ({"rows": 12}, "rows"),
+        ({"lanes": 1, "cluster_kernel": 5, "tile_parallel": 5, "tile_rows": 10, "format": BlockFormat(2)}, "lanes"),
     ],
 )
 def test_tiles_that_cannot_be_are_refused(changes: dict[str, Any], key: str) -> None:

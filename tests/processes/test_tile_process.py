@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,6 @@ from bfpga.contract.descriptor import Descriptor
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.unit_clocks import row_groups
 from bfpga.engines.sparse_cluster.units.process_maps import whole_grid
-from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
 
 
 def random_layer(rng: np.random.Generator, number: int, density: float) -> tuple[np.ndarray, np.ndarray]:
@@ -124,6 +124,50 @@ def test_few_kernels_are_not_met_too_early(kernels: int) -> None:
     assert np.array_equal(grids(0, "native", [layer], rarely=0)[0], full_grid(*layer))
 
 
+@pytest.mark.parametrize("density", [0.05, 0.4, 0.8, 1.0])
+@pytest.mark.parametrize("number", BUILDS)
+def test_steps_are_those_that_the_compiler_counts(number: int, density: float) -> None:
+    """ZS R43, ZS R44, ZS R53: a step for each weight that is not zero, one for the end of a channel, and pauses."""
+    rng = np.random.default_rng([number, int(10 * density)])
+    image, weights = random_layer(rng, number, density)
+    run = run_tile("exact", number, [(image, weights)])
+    (work,) = sizes(number).stored(weights).work
+    assert (run.adding, run.others) == (work.weights, work.others)
+    assert run.adding == np.count_nonzero(weights)
+
+
+@pytest.mark.parametrize("number", BUILDS)
+def test_entries_of_a_channel_come_in_any_order(number: int) -> None:
+    """ZS R15, ZS R48: behind words of zeros too, which stand in front of a block with fewer words than others."""
+    rng, shape = np.random.default_rng(number), sizes(number).entries
+
+    def shuffled(weights: np.ndarray) -> np.ndarray:
+        words = sizes(number).stored(weights).words[0]
+        assert words[0, :2].tolist() == [0, 1]
+        used = words[:, : shape.entries * shape.cells]
+        cells = used.reshape(-1, shape.cells)
+        ends = np.flatnonzero(cells[:, 0] == 0)
+        for first, last in itertools.pairwise(ends):
+            cells[first + 1 : last] = rng.permutation(cells[first + 1 : last])
+        words[:, : shape.entries * shape.cells] = cells.reshape(used.shape)
+        return np.concatenate([np.zeros_like(words[:2]), words])
+
+    layers = [random_layer(rng, number, 0.2) for _ in range(3)]
+    sums = run_tile("native", number, layers).sums
+    assert np.array_equal(run_tile("native", number, layers, stored=shuffled).sums, sums)
+
+
+def test_words_that_hold_no_block_stop_the_simulation() -> None:
+    """ZS R49: a block that begins with something else, an entry beside its kernel."""
+    layer = np.ones((2, 2, 1), np.int64), np.eye(2, dtype=np.int64).reshape(1, 2, 2, 1)
+    words = sizes(0).stored(layer[1]).words[0]
+    for cell, value, message in [(1, 3, "begins with the place 3"), (3, 2, "lies beside its kernel, at 2")]:
+        changed = words.copy()
+        changed[0, cell] = value
+        with pytest.raises(UnitError, match=message):
+            run_tile("native", 0, [layer], stored=lambda _: changed)  # noqa: B023
+
+
 @pytest.mark.parametrize("density", [0.05, 0.3, 1.0])
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_weight_takes_a_clock_for_each_group_of_rows(number: int, density: float) -> None:
@@ -136,12 +180,12 @@ def test_a_weight_takes_a_clock_for_each_group_of_rows(number: int, density: flo
     weights = np.where(rng.random(weights.shape) < density, weights, 0)
     unit = size.unit
     words = [
-        np.where(steps[:, unit.cells + 1] != 0, size.groups(rows), 1).sum()
-        for steps in kernel_steps(weights, unit, lanes=1)
+        sum(work.weights * size.groups(rows) + work.others for work in size.stored(part).work)
+        for part in np.split(weights, channels // unit.lanes, axis=3)
     ]
     load = rows * columns
     blocks = size.rows // unit.kernel[0] * size.columns // unit.kernel[1]
-    expected = load + sum(max(int(word), load) for word in words[:-1]) + int(words[-1]) + blocks * kernels
+    expected = load + sum(max(word, load) for word in words[:-1]) + words[-1] + blocks * kernels
     clocks = run_tile("exact", number, [(image, weights)], room=1).clocks
     # The last block leaves unseen.
     assert expected - 1 <= clocks <= expected + 2 * len(words) + 30

@@ -84,6 +84,16 @@ _CLUSTER_COMMANDS = (
 )
 #: Where maps are cut a STORE brings records of them.
 _TELLING_COMMANDS = (*_CLUSTER_COMMANDS, _with(COMMANDS[3], "told_words"))
+#: Of a tile: stored words come block by block, as many of each.
+_TILE_COMMANDS = (
+    *_CLUSTER_COMMANDS,
+    _command(
+        "weights",
+        (Operation.WEIGHTS, Operation.GEMM),
+        "flags blocks output_rows weight_base weight_block_step weight_words parameter_base parameter_rows groups "
+        "after_fills after_reads",
+    ),
+)
 _CLUSTER_COMMAND = _command(
     "array",
     (Operation.GEMM,),
@@ -111,7 +121,7 @@ def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
 def _instead(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
     """What processes hear in the place of those of ``COMMANDS``."""
     if config.has_cluster:
-        return _TELLING_COMMANDS if config.cuts_maps else _CLUSTER_COMMANDS
+        return _TELLING_COMMANDS if config.cuts_maps else _TILE_COMMANDS
     return _CHUNK_COMMANDS if config.skips_activations else _ENTRY_COMMANDS if config.skips_weights else ()
 
 

@@ -23,8 +23,8 @@ PARTITION, DISTRIBUTOR, STEP_MAKER, BROADCAST, COLLECTOR, GRID_SUMS = CLUSTER = 
     "partition", "distributor", "step_maker", "broadcast", "collector", "grid_sums",
 )  # fmt: skip
 
-#: The process of a tile in the place of the array, beside those of a sparse cluster that make steps and keep sums.
-TILE = "tile"
+#: The processes of a tile in the place of the array, beside that of a sparse cluster that keeps sums.
+STEP_READER, TILE = "step_reader", "tile"
 
 #: The processes of compressed maps, in front of the sequencer and behind the store process.
 MAP_SPLITTER, MAP_EXPANDER, MAP_COMPRESSOR, MAP_JOINER = MAPS = (
@@ -118,7 +118,7 @@ def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
 def _computing_processes(config: SystolicConfig) -> tuple[str, ...]:
     """Those that a kernel has whether its maps are compressed or not."""
     if config.has_tile:
-        return (*PROCESSES, STEP_MAKER, TILE, GRID_SUMS)
+        return (*PROCESSES, STEP_READER, TILE, GRID_SUMS)
     if config.has_cluster:
         return (
             *PROCESSES, *CLUSTER, *cluster_gathers(config), *cluster_units(config), *cluster_merges(config),
@@ -206,7 +206,7 @@ def _map_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
 def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     """What the weights process sends."""
     weights = config.rows * config.lanes * config.weight_bits
-    multiplies = STEP_MAKER if config.has_cluster else ARRAY
+    multiplies = STEP_READER if config.has_tile else STEP_MAKER if config.has_cluster else ARRAY
     yield ProcessStream("weight_words", WEIGHTS, multiplies, weights + 2, SHALLOW)
     if config.has_cluster:
         # Rows of a block leave behind all its weights: what they wait for are sums of blocks whose weights have gone.
@@ -246,10 +246,10 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     # Of all cells of a block none says where it is.
     value = config.format.mantissa_bits + (0 if config.shifts_window else 2 * phase)
     tile = config.block_values * value + lane + place + 6
-    yield ProcessStream("kernels", ARRAY, STEP_MAKER, COMMAND_BITS, SHALLOW)
+    yield ProcessStream("kernels", ARRAY, STEP_READER if config.has_tile else STEP_MAKER, COMMAND_BITS, SHALLOW)
     yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
     if config.has_tile:
-        yield from _tile_streams(cell, step, block)
+        yield from _tile_streams(config, cell, block)
         return
     yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS + HALO_BITS * config.has_halo, SHALLOW)
     yield ProcessStream("counted", ARRAY, PARTITION, cell, SHALLOW)
@@ -275,11 +275,12 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("blocks", COLLECTOR, GRID_SUMS, block, SHALLOW)
 
 
-def _tile_streams(cell: int, step: int, block: int) -> Iterator[ProcessStream]:
-    """The streams of a tile; cell, step, block: bits of their words."""
+def _tile_streams(config: SystolicConfig, cell: int, block: int) -> Iterator[ProcessStream]:
+    """The streams of a tile; cell, block: bits of their words."""
+    step = config.weight_bits + 2 * ((config.cluster_kernel - 1).bit_length() + 1) + (config.rows - 1).bit_length() + 3
     yield ProcessStream("maps", ARRAY, TILE, MAP_BITS, SHALLOW)
     yield ProcessStream("cells", ARRAY, TILE, cell, SHALLOW)
-    yield ProcessStream("steps", STEP_MAKER, TILE, step, SHALLOW)
+    yield ProcessStream("steps", STEP_READER, TILE, step, SHALLOW)
     yield ProcessStream("blocks", TILE, GRID_SUMS, block, SHALLOW)
 
 

@@ -19,9 +19,10 @@ from bfpga.contract.program import (
     Window,
 )
 from bfpga.engines.array.cycles import tensor_beats
+from bfpga.engines.array.descriptors import weight_words
 from bfpga.engines.array.map_streams import travels_compressed
 from bfpga.engines.skip_array.kernel_parts import kernel_parts
-from bfpga.engines.skip_array.pieces import piece_of, plain_bytes
+from bfpga.engines.skip_array.pieces import plain_bytes
 from bfpga.program.cycles import CycleCount, always, program_cycles
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
@@ -116,7 +117,7 @@ def _totals(program: Program) -> list[str]:
         f"{1e3 * cycles.latency_s():.3f} ms{array_alone(program)}",
         f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC per cycle",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
-        *([_entries_text(program)] if program.config.skips_weights else []),
+        *([_entries_text(program)] if program.config.skips_zero_weights else []),
         *([_maps_text(program)] if program.config.compressed_maps else []),
     ]
 
@@ -137,7 +138,7 @@ def _maps_text(program: Program) -> str:
 
 
 def _entries_text(program: Program) -> str:
-    """Bytes of all stored entries of a skip array against those of the weights with their zeros."""
+    """Bytes of all stored entries of a skip array or a tile against those of the weights with their zeros."""
     nodes = [node for node in program.nodes if isinstance(node, ArrayNode) and node.weights is not None]
     stored = sum(_entry_bytes(program, node) for node in nodes)
     plain = sum(plain_bytes(node, program.config) for node in nodes)
@@ -147,7 +148,7 @@ def _entries_text(program: Program) -> str:
 def _entry_bytes(program: Program, node: ArrayNode) -> int:
     """Bytes of a layer's entries on the weight stream, all of its pieces once."""
     config = program.config
-    words = sum(piece_of(node, config, *part).words for part in {(tile.m0, tile.m1) for tile in node.tiles})
+    words = sum(weight_words(node, config, *part) for part in {(tile.m0, tile.m1) for tile in node.tiles})
     return words * config.beats_per_weight_word * config.weight_stream_bits // 8
 
 
@@ -193,7 +194,7 @@ def _row(
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
         weights = f"{node.weights.size:,} at 2^{low}" + (f"..{high}" if high > low else "")
-        if program.config.skips_weights:
+        if program.config.skips_zero_weights:
             weights += f", entries {100 * _entry_bytes(program, node) / plain_bytes(node, program.config):.0f} %"
     if node.factors:
         weights = f"{node.channels:,} from {node.factors}"

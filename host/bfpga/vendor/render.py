@@ -36,7 +36,7 @@ from bfpga.contract.processes import (
     SEQUENCER,
     SKIP_ARRAY,
     START_GUARD,
-    STEP_MAKER,
+    STEP_READER,
     STORE_CREDITS,
     TILE,
     WAITING_COUNTS,
@@ -249,7 +249,7 @@ def _cluster_types(config: SystolicConfig) -> dict[str, str]:
     """The words of the streams of a sparse cluster."""
     if not config.has_cluster:
         return {}
-    beats = dict(_CLUSTER_TYPES)
+    beats = dict(_CLUSTER_TYPES) | ({"steps": "TileStep"} if config.has_tile else {})
     for unit in range(0 if config.has_tile else config.cluster_units):
         beats |= {f"pieces_{unit}": "PieceBeat", f"steps_{unit}": "StepBeat", f"sums_{unit}": "BlockBeat"}
         if config.indexes_products:
@@ -394,7 +394,7 @@ def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
     """The top functions of a sparse cluster; units have one template."""
     if not config.has_cluster:
         return {}
-    around = (STEP_MAKER, TILE, GRID_SUMS) if config.has_tile else CLUSTER
+    around = (STEP_READER, TILE, GRID_SUMS) if config.has_tile else CLUSTER
     tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in around}
     kind = "packed_unit" if config.merges_products else "indexed_unit" if config.indexes_products else "unit"
     kind = "shift_window_unit" if config.shifts_window else kind

@@ -10,6 +10,7 @@ from bfpga.contract.limits import largest_coordinate
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.interface.finding import Finding
+from bfpga.engines.skip_array.tile_words import EntryShape
 from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
@@ -186,6 +187,10 @@ def tile_findings(config: SystolicConfig) -> Iterator[Finding]:
     if min(rows, columns) < 2 * kernel - 1:
         sums = 2 * kernel - 1
         yield Finding("tile", f"{tile}; a map of {kernel} x {kernel} cells has {sums} rows and columns of sums")
+    entry = EntryShape.of(config)
+    if entry.plain_from > entry.word_cells:
+        text = f"are {config.lanes}; {config.rows} rows of them have no room for an entry of {entry.cells} weights"
+        yield Finding("lanes", text)
     yield from run_findings(config, "tile", f"[{rows}, {columns}]")
 
 

@@ -181,6 +181,8 @@ def weight_reads(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Weight words that a GEMM multiplies by, each as often as it is read."""
     if config.skips_weights:
         return shared_passes(config, descriptor) * descriptor.entry_words
+    if config.has_tile:
+        return descriptor.blocks * descriptor.weight_block_step
     if on_skip_array(config, descriptor):
         return runs(config, descriptor) * kernel_steps(config, descriptor) if skips_zeros(config, descriptor) else 0
     return passes(config, descriptor) * kernel_steps(config, descriptor)

@@ -16,7 +16,14 @@ from bfpga.engines.array.cycles import (
 )
 from bfpga.engines.array.pitch import read_slots, split, write_steps
 from bfpga.engines.array.regions import Region, memory_use
-from bfpga.engines.array.streams import InputWindow, block_rows, input_window, repeats_words, working_columns
+from bfpga.engines.array.streams import (
+    InputWindow,
+    block_rows,
+    input_window,
+    repeats_words,
+    words_of_tile,
+    working_columns,
+)
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, lanes_apart
 from bfpga.engines.skip_array.activations import order_is_seen
@@ -78,9 +85,11 @@ def reduction(node: ArrayNode, config: SystolicConfig, m0: int, m1: int, input_w
 
 
 def weight_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> int:
-    """Weight words of output channels [m0, m1); of a skip array the entry words of a pass."""
+    """Weight words of output channels [m0, m1); of a skip array the entry words of a pass, of a tile of all blocks."""
     if config.skips_weights:
         return piece_of(node, config, m0, m1).words
+    if config.has_tile:
+        return blocks_of(node, config, m1 - m0) * words_of_tile(node, config, m0, m1).of_block
     words = input_window(node, config, m0, m1).channel_words
     return words if repeats_words(node, config) else blocks_of(node, config, m1 - m0) * taps(node, config) * words
 
@@ -176,7 +185,8 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     if piece is not None:
         _entries(config, piece, result)
     elif config.has_cluster and node.kind == "gemm":
-        result.steps = cluster_clocks(config, node, tile.m0, result)
+        work = words_of_tile(node, config, tile.m0, tile.m1).work if config.has_tile else ()
+        result.steps = cluster_clocks(config, node, tile.m0, result, work)
     elif config.skips_activations and skips_zeros(config, result):
         set_chunks(config, node, result)
     output_stage(node, result)
@@ -370,7 +380,9 @@ def _walked(result: Descriptor) -> tuple[int, int, int, int]:
 
 def _weights(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
-    if not repeats_words(place.node, config):
+    if config.has_tile:
+        result.weight_block_step = words_of_tile(place.node, config, place.tile.m0, place.tile.m1).of_block
+    elif not repeats_words(place.node, config):
         result.weight_tap_step = result.channel_words
         result.weight_block_step = result.kernel_height * result.kernel_width * result.channel_words
 

@@ -50,6 +50,8 @@ def weight_range(descriptor: Descriptor) -> Range:
         return descriptor.weight_base, descriptor.weight_base
     if descriptor.entry_words:
         return descriptor.weight_base, descriptor.weight_base + descriptor.entry_words
+    if descriptor.weight_block_step and not descriptor.weight_tap_step:  # of a tile
+        return descriptor.weight_base, descriptor.weight_base + descriptor.blocks * descriptor.weight_block_step
     taps = descriptor.kernel_height * descriptor.kernel_width
     last = (taps - 1) * descriptor.weight_tap_step + (descriptor.blocks - 1) * descriptor.weight_block_step
     return descriptor.weight_base, descriptor.weight_base + last + descriptor.channel_words

@@ -33,6 +33,7 @@ from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights
 from bfpga.engines.skip_array.pieces import piece_of
 from bfpga.engines.skip_array.records import record_bytes, record_words, tells, told_words, unpacked_records
 from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.tile_words import EntryShape, TileWords, known_words, tile_words
 from bfpga.engines.skip_array.windows import piece_window
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.arrays import Int64Array, IntArray
@@ -143,12 +144,25 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     """Weight words of output channels [m0, m1) in ``WEIGHT_ORDER``, docs sections 2 and 3.
 
     With words that repeat only the words of one tap of the first block: every tap and block uses them.
-    Of a skip array the entry words of a pass.
+    Of a skip array the entry words of a pass, of a tile the stored words of all blocks.
     """
     if config.skips_weights:
         return piece_of(node, config, m0, m1).packed
+    if config.has_tile:
+        return pack_weight_words(words_of_tile(node, config, m0, m1).words, config)
     if node.reuses_taps:
         return pack_weight_words(tap_words(node, config, m0, m1), config)
+    placed = _placed_weights(node, config, m0, m1)
+    words = placed.shape[2] // config.lanes
+    shaped = placed.reshape(-1, block_rows(node, config), placed.shape[1], words, config.lanes)
+    order = CLUSTER_WEIGHT_ORDER if config.has_cluster else WEIGHT_ORDER
+    ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), order)
+    return pack_weight_words(_encoded(ordered, node, config), config)
+
+
+def _placed_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> IntArray:
+    """Weights of output channels [m0, m1) and what their blocks read (channels in whole blocks, taps, inputs in whole
+    words): zeros where a block reads what a channel does not."""
     window = input_window(node, config, m0, m1)
     assert node.weights is not None
     taps = np.asarray(node.weights).reshape(node.channels, -1, node.weights.shape[3])
@@ -171,10 +185,25 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
         shape = (len(words), node.window.kernel_height, node.window.kernel_width, width)
         cut = part_weights(words.reshape(shape), kernel_parts(node.window, config))
         words = cut.reshape(len(words), -1, cut.shape[3])
-    shaped = words.reshape(blocks, size, words.shape[1], -1, config.lanes)
-    order = CLUSTER_WEIGHT_ORDER if config.has_cluster else WEIGHT_ORDER
-    ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), order)
-    return pack_weight_words(_encoded(ordered, node, config), config)
+    return words
+
+
+def words_of_tile(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> TileWords:
+    """The stored words of a tile for output channels [m0, m1), whole blocks of them.
+
+    Blocks that read the same channels have as many words, whichever of them an operation computes.
+    """
+    size, parts = block_rows(node, config), kernel_parts(node.window, config)
+    first, last = (0, node.channels) if node.groups == 1 else (m0, m1)
+    shape = EntryShape.of(config)
+
+    def made() -> TileWords:
+        placed = _placed_weights(node, config, first, last)
+        return tile_words(placed.reshape(-1, size, parts.down.size, parts.across.size, placed.shape[2]), shape)
+
+    assert node.weights is not None
+    words = known_words(node.weights, (node.groups, first, last, shape, parts), made)
+    return words.part((m0 - first) // size, -(-(m1 - first) // size))
 
 
 def _encoded(words: IntArray, node: ArrayNode, config: SystolicConfig) -> IntArray:

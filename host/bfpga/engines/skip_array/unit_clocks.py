@@ -15,6 +15,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights
+from bfpga.engines.skip_array.tile_words import BlockWork
 from bfpga.engines.skip_array.unit_maps import Joined, Kernel, equal_piece, grid_blocks, piece_blocks
 from bfpga.engines.skip_array.window_walk import walked_steps
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
@@ -125,13 +126,6 @@ def _made_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> li
     ]
 
 
-def block_weights(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
-    """Weights that are not zero in each block of output channels [m0, m1)."""
-    return [
-        sum(int(np.count_nonzero(kernels)) for kernels in groups) for groups in _blocks(node, m0, m1, config)
-    ]
-
-
 def _blocks(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[list[IntArray]]:
     """Weights (kernels, rows, columns, channels) of each block of output channels, by groups of the layer.
 
@@ -193,22 +187,24 @@ def beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     return rounds * descriptor.channel_words * descriptor.map_groups * descriptor.read_slots
 
 
-def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> int:
-    """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel."""
+def cluster_clocks(
+    config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor, work: Sequence[BlockWork] = ()
+) -> int:
+    """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel.
+
+    work: of a tile what the weights of each block take.
+    """
     feed = feed_clocks(config, descriptor)
-    steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
     if config.has_tile:
-        weights = block_weights(node, m0, m0 + descriptor.output_rows, config)
-        met = _tile_clocks(config, descriptor, steps, weights)
+        met = _tile_clocks(config, descriptor, work)
     else:
-        met = _unit_clocks(config, descriptor, steps, node.input_share)
-    made = _made_steps(node, m0, m0 + descriptor.output_rows, config)
+        steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
+        made = _made_steps(node, m0, m0 + descriptor.output_rows, config)
+        units = _unit_clocks(config, descriptor, steps, node.input_share)
+        met = [max(made_clocks(config, descriptor, step), unit) for step, unit in zip(made, units, strict=True)]
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
-    computed = [
-        max(feed, made_clocks(config, descriptor, step), clocks) + sums * config.rows + BLOCK_LATENCY
-        for step, clocks in zip(made, met, strict=True)
-    ]
+    computed = [max(feed, clocks) + sums * config.rows + BLOCK_LATENCY for clocks in met]
     counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
     counted *= descriptor.most_moves > 0
     # A tile begins with a whole word of channels; those of later blocks come while the sums of the one before leave.
@@ -227,12 +223,10 @@ def _unit_clocks(
     return [max(gathered, round(groups * step)) for step in steps]
 
 
-def _tile_clocks(
-    config: SystolicConfig, descriptor: Descriptor, steps: Sequence[int], weights: Sequence[int]
-) -> list[int]:
-    """Clocks in which a tile meets the weights of each block: a group of rows a clock, a pause one."""
-    more = row_groups(config, descriptor) - 1
-    return [step + more * weight for step, weight in zip(steps, weights, strict=True)]
+def _tile_clocks(config: SystolicConfig, descriptor: Descriptor, work: Sequence[BlockWork]) -> list[int]:
+    """Clocks in which a tile meets the weights of each block: a group of rows a clock, other steps one."""
+    groups = row_groups(config, descriptor)
+    return [max(block.read, groups * block.weights + block.others) for block in work]
 
 
 def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:

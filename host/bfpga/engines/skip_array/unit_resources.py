@@ -14,6 +14,7 @@ from bfpga.contract.processes import (
     GRID_SUMS,
     PARTITION,
     STEP_MAKER,
+    STEP_READER,
     TILE,
     cluster_gathers,
     cluster_merges,
@@ -35,6 +36,8 @@ MERGE_UNIT, MERGE_LANE, PAIR_ADDERS = (420, 841), (250, 54), (310, 18)
 TAP_STEPS_CELLS, PAIR_STEPS_CELLS, TABLE_WORDS = (3980, 2520), (3475, 1965), 1024
 #: Of each lane of a tile, and of each memory of its cells: of a bank of rows and a column.
 TILE_LANE, TILE_CELLS = (78, 30), (40, 10)
+#: Of the process that reads its steps, of each weight of a word.
+READER_CELL = 18, 20
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
 DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (733, 749)
 #: More of that where pieces own outputs; and of the process that cuts maps.
@@ -91,7 +94,7 @@ def _tile_resources(config: SystolicConfig) -> dict[str, Resources]:
     memories = config.tile_parallel * (config.tile_columns - config.cluster_kernel + 1)
     lut, ff = (TILE_LANE[kind] * lanes + TILE_CELLS[kind] * memories for kind in range(2))
     return {
-        STEP_MAKER: Resources(lut=TAP_STEPS_CELLS[0], ff=TAP_STEPS_CELLS[1]),
+        STEP_READER: _shared(READER_CELL, config.rows * config.lanes),
         TILE: Resources((lanes + 1) // 2, -(-sums // 2), lut, ff),
         GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
     }

@@ -28,6 +28,7 @@ PROCESS_LOOPS = {
     "partition": "Terms",
     "distributor": "Cells",
     "step_maker": "Make",
+    "step_reader": "Read",
     "broadcast": "Steps",
     "collector": "Blocks",
     "grid_sums": "Grid",

@@ -34,6 +34,8 @@ class ClusterArray {
     using Streams = std::deque<stream<wire_t<Beat>>>;
 
    public:
+    using Stored = StoredKernels<Config>;
+
     ClusterArray() : processes_(std::make_unique<Processes>()) {
         for (int u = 0; u < units; ++u) {
             unit_.emplace_back(u);
@@ -191,7 +193,7 @@ class ClusterMultiplying {
     void reset() { array_.reset(); }
 
    private:
-    WeightsProcess<Config, StoredKernels<Config>> weights_;
+    WeightsProcess<Config, typename Array::Stored> weights_;
     Array array_;
     stream<command_t> array_commands_{"array_commands"};
     stream<bool> windows_{"windows"};

@@ -7,7 +7,8 @@
 #include "bfpga/processes/cluster/cell_feeder.hpp"
 #include "bfpga/processes/cluster/grid_sums.hpp"
 #include "bfpga/processes/cluster/map_record.hpp"
-#include "bfpga/processes/cluster/step_maker.hpp"
+#include "bfpga/processes/tile/block_words.hpp"
+#include "bfpga/processes/tile/step_reader.hpp"
 #include "bfpga/processes/tile/tile_process.hpp"
 
 namespace bfpga {
@@ -18,6 +19,8 @@ class TileArray {
     using C = ClusterConfig<Config>;
 
    public:
+    using Stored = StoredBlocks<Config>;
+
     template <class Join>
     void join(const Join& join) {
         join(maps_, Config::maps_depth);
@@ -29,7 +32,7 @@ class TileArray {
     }
 
     static void name(std::vector<std::string>& names) {
-        names.insert(names.end(), {"array", "step_maker", "tile", "grid_sums"});
+        names.insert(names.end(), {"array", "step_reader", "tile", "grid_sums"});
     }
 
     template <class Bodies>
@@ -39,7 +42,7 @@ class TileArray {
             const NoWire none;
             processes_->feeder.run(commands, operands, windows, none, none, maps_, none, cells_, kernels_, outputs_);
         });
-        bodies.push_back([this, &words] { processes_->maker.run(kernels_, words, steps_); });
+        bodies.push_back([this, &words] { processes_->reader.run(kernels_, words, steps_); });
         bodies.push_back([this] { processes_->tile.run(maps_, cells_, steps_, blocks_); });
         bodies.push_back([this, &sums] { processes_->grid.run(outputs_, blocks_, sums); });
     }
@@ -52,7 +55,7 @@ class TileArray {
    private:
     struct Processes {
         CellFeeder<Config> feeder;
-        StepMaker<Config> maker;
+        StepReader<Config> reader;
         TileProcess<Config> tile;
         GridSums<Config> grid;
     };
@@ -63,7 +66,7 @@ class TileArray {
     stream<wire_t<MapCellBeat<C>>> cells_{"cells"};
     stream<wire_t<KernelsBeat<C>>> kernels_{"kernels"};
     stream<wire_t<OutputsBeat<C>>> outputs_{"outputs"};
-    stream<wire_t<StepBeat<C>>> steps_{"steps"};
+    stream<wire_t<TileStep<C>>> steps_{"steps"};
     stream<wire_t<BlockBeat<C>>> blocks_{"blocks"};
 };
 

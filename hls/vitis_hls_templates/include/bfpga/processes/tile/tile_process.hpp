@@ -6,16 +6,15 @@
 // after channel is finished; the weights of all kernels in flight share what was loaded. Behind the last word the sums
 // leave, block by block of the full grid, of each all kernels.
 //
-// Steps come as units of variant B have them: a weight each, none for zeros, and between two of a kernel
-// `sum_distance` steps at least, with pauses where kernels are few. So a sum is never met too early, whatever the
-// tile's size.
+// Steps are a weight each, none for zeros, and between two of a kernel lie `sum_distance` steps at least, with pauses
+// where kernels are few. So a sum is never met too early, whatever the tile's size.
 //
 // The loop waits for cells, for steps and for room where blocks go. That ends: cells and steps of a map come from
 // processes that wait for nothing but room in these two streams, and a block's room becomes free when outputs of
 // earlier maps leave.
 #pragma once
-#include "bfpga/processes/cluster/tile_beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/tile/entry.hpp"
 #include "bfpga/processes/tile/tile_buffer.hpp"
 #include "bfpga/processes/tile/tile_sums.hpp"
 #include "bfpga/processes/two_sets.hpp"
@@ -49,7 +48,7 @@ class TileProcess {
     using T = typename D::T;
     using Maps = MapBeat<C>;
     using Cells = MapCellBeat<C>;
-    using Steps = StepBeat<C>;
+    using Steps = TileStep<C>;
     using Blocks = BlockBeat<C>;
     using accumulator_t = typename D::accumulator_t;
     using group_t = typename D::group_t;
@@ -162,18 +161,18 @@ class TileProcess {
         if (native_integers && !adds && !leaves) {  // a simulation saves the time
             return;
         }
-        const WeightEntry<C> entry = WeightEntry<C>::of(step_.beat());
+        const Steps& step = step_.beat();
         typename D::value_t value[D::lanes];
 #pragma HLS ARRAY_PARTITION variable=value complete dim=0
-        buffer_.read(turns_.reading(), group_, lane_, entry.row_offset, entry.column_offset, adds, value);
+        buffer_.read(turns_.reading(), group_, lane_, step.down, step.right, adds, value);
         typename D::product_t product[D::lanes];
 #pragma HLS ARRAY_PARTITION variable=product complete dim=0
-        C::Multiplier::template multiply<C::value_bits, C::weight_bits, D::lanes>(value, entry.weight, product);
+        C::Multiplier::template multiply<C::value_bits, C::weight_bits, D::lanes>(value, step.weight, product);
         accumulator_t taken[D::lanes];
 #pragma HLS ARRAY_PARTITION variable=taken complete dim=0
         const bool clears =
             leaves && block_column_ == last_block_column_ && (down_ == D::blocks_down - 1 || blocks_left_.last);
-        sums_.step(adds, leaves, clears, leaves ? block_group_ : group_, leaves ? plane_ : entry.plane, product, taken);
+        sums_.step(adds, leaves, clears, leaves ? block_group_ : group_, leaves ? plane_ : step.plane, product, taken);
         if (leaves) {
             blocks.write(to_wire(block(taken)));
         }
