@@ -21,7 +21,7 @@ from small_networks import Network, compiled
 from ssh_stand_in import StandIn, stand_in
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.board.overlays import OverlayFiles, load_overlay
+from bfpga.board.overlays import OverlayFiles, find_overlay, load_overlay
 from bfpga.contract.program import Program
 from bfpga.deploy.bundle import Bundle, build_bundle, overlay_files
 from bfpga.deploy.deployment import Deployment, Options, Outcome, same_board
@@ -105,17 +105,15 @@ def test_bundle_holds_package_overlay_programs_and_vectors(bundle: Bundle) -> No
     assert expected <= set(bundle.files)
 
 
-def test_bundle_holds_the_handoff_that_was_rendered_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundle_holds_an_overlay_that_was_written_into_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A board has no YAML reader and renders nothing."""
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "cache"))
     manifest = write_overlay(load_accelerator("tiny"), tmp_path / "tiny")
-    content = (tmp_path / "tiny" / manifest.handoff.name).read_bytes()
-    (tmp_path / "tiny" / manifest.handoff.name).unlink()
-    files = overlay_files(load_overlay(tmp_path / "tiny"))
-    assert files == {
-        "overlays/tiny/overlay.yaml": (tmp_path / "tiny" / "overlay.yaml").read_bytes(),
-        f"overlays/tiny/{manifest.handoff.name}": content,
-    }
+    names = ("overlay.yaml", manifest.handoff.name)
+    expected = {f"overlays/tiny/{name}": (tmp_path / "tiny" / name).read_bytes() for name in names}
+    assert overlay_files(find_overlay("tiny")) == expected
 
 
 def test_bundle_leaves_out_what_a_board_cannot_import(bundle: Bundle) -> None:

@@ -1,8 +1,8 @@
 """Finding overlays: by path, by name, by the accelerator of a program; their files checked before anyone uses them.
 
 Places, in this order: the overlays of this package, those of other installed packages (entry points `pynq.overlays`,
-as PYNQ's own overlays are found), the user's cache. The hardware handoff of a ready accelerator is not kept beside its
-manifest: it is rendered where it is missing. What is loaded at import is the standard library and numpy.
+as PYNQ's own overlays are found), the user's cache. The overlay of a ready accelerator that was never built is in none
+of them: it is written into the cache when it is asked for. What is loaded at import is the standard library and numpy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import difflib
 import importlib.metadata
 import importlib.util
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,10 +47,7 @@ PACKAGE = "bfpga.overlays"
 
 @dataclass(frozen=True)
 class OverlayFiles:
-    """An overlay whose files are there and are those of its manifest; ``bitstream`` is None if it was never built.
-
-    ``handoff`` lies beside the manifest, or in the user's cache where it was rendered.
-    """
+    """An overlay whose files are there and are those of its manifest; ``bitstream`` is None if it was never built."""
 
     manifest: Manifest
     directory: Path
@@ -89,19 +85,13 @@ def load_overlay(path: str | Path) -> OverlayFiles:
     """The overlay in a directory, or of a manifest file; every file it names is compared with its hash.
 
     Raises ConfigurationError for a manifest that is missing or damaged, DeviceError for an overlay of another layout
-    (with what differs) and for a file that is missing or another. A missing handoff is rendered if the overlay was
-    never built and holds a ready accelerator.
+    (with what differs) and for a file that is missing or another.
     """
     path = Path(path)
     directory, manifest_file = (path, path / MANIFEST_NAME) if path.is_dir() else (path.parent, path)
     manifest = read_manifest(manifest_file)
     _check_layout(manifest, directory)
-    rendered = None if os.path.lexists(directory / manifest.handoff.name) else _rendered_handoff(manifest)
-    paths = {
-        key: rendered if rendered and key == HANDOFF else _checked(directory, entry)
-        for key, entry in manifest.files.items()
-        if entry is not None
-    }
+    paths = {key: _checked(directory, entry) for key, entry in manifest.files.items() if entry is not None}
     return OverlayFiles(manifest, directory, paths[HANDOFF], paths.get(BITSTREAM))
 
 
@@ -143,62 +133,19 @@ def _holds(path: Path, entry: FileEntry) -> bool:
         return False
 
 
-def _rendered_handoff(manifest: Manifest) -> Path | None:
-    """The handoff of a ready accelerator in the user's cache, rendered if it is not there yet.
-
-    None for an overlay that was built, whose handoff only a build makes, and for one of another accelerator.
-    DeviceError if the packages that render are missing, the manifest is of another version of this toolkit, or the
-    cache cannot be written.
-    """
-    if manifest.bitstream is not None:
-        return None
-    entry = manifest.handoff
-    path = cache_directory("handoffs") / entry.name
-    if _holds(path, entry):
-        return path
-    content = _render(manifest)
-    if content is None:
-        return None
-    if content_hash(content) != entry.sha256:
-        raise DeviceError(
-            f"{MANIFEST_NAME} of overlay {manifest.name}: was written by another version of this toolkit, with another "
-            f"{entry.name}; write the overlay again with `bfpga overlay {manifest.accelerator.name} -o DIR`"
-        )
-    try:
-        make_private(path.parent)
-        replace_file(path, content)
-    except OSError as error:
-        raise _unwritable(path.parent, error) from None
-    return path
-
-
-def _render(manifest: Manifest) -> bytes | None:
-    """The text of the handoff of a manifest's accelerator; None if that is no ready one."""
-    try:
-        from bfpga.accelerator.loader import is_ready, load_accelerator
-        from bfpga.vendor.block_design import block_design
-        from bfpga.vendor.handoff import render_handoff
-    except ImportError as error:
-        raise DeviceError(
-            f"{manifest.handoff.name}: overlay {manifest.name} comes without its hardware handoff, and this machine "
-            f"cannot render it: {error}. Copy the overlay that `bfpga overlay {manifest.name} -o DIR` writes on "
-            "another machine, or deploy a bundle"
-        ) from None
-    name = manifest.accelerator.name
-    accelerator = load_accelerator(name) if is_ready(name) else None
-    if accelerator is None or accelerator.digest != manifest.accelerator.digest:
-        return None
-    return render_handoff(block_design(accelerator)).encode()
-
-
 # Places
 
 
 def overlay_directories() -> Iterator[Path]:
     """Directories of all overlays that can be found by name, best place first; names may repeat."""
+    yield from _packaged()
+    yield from _cached()
+
+
+def _packaged() -> Iterator[Path]:
+    """Those of this package and of others."""
     for root in (*_own_places(), *_installed_places()):
         yield from sorted(path.parent for path in root.glob(f"*/{MANIFEST_NAME}"))
-    yield from _cached()
 
 
 def _own_places() -> list[Path]:
@@ -236,7 +183,7 @@ def _cached() -> list[Path]:
 
 
 def find_overlay(name_or_path: str | Path) -> OverlayFiles:
-    """The overlay of a name, of a directory or of a manifest file.
+    """The overlay of a name, of a directory or of a manifest file; that of a ready accelerator is written if missing.
 
     Raises DeviceError for a name that is unknown (with those that are near) and for files that are missing or changed,
     ConfigurationError for a damaged manifest.
@@ -247,28 +194,47 @@ def find_overlay(name_or_path: str | Path) -> OverlayFiles:
         if not (path / MANIFEST_NAME if path.is_dir() else path).is_file():
             raise DeviceError(f"{text}: there is no overlay: neither a directory with {MANIFEST_NAME} nor such a file")
         return load_overlay(path)
-    known: list[str] = []
-    for directory in overlay_directories():
-        name = _name(directory)
+    known = {directory.name: directory for directory in reversed([*_packaged()])}
+    if text in known:
+        return load_overlay(known[text])
+    if accelerator := _ready(text):
+        return load_overlay(store_overlay(accelerator))
+    named = [(_cached_name(directory), directory) for directory in _cached()]
+    for name, directory in named:
         if name == text:
             return load_overlay(directory)
-        known += [name] if name else []
     if (Path(text) / MANIFEST_NAME).is_file():
         return load_overlay(text)
-    raise DeviceError(_unknown(text, sorted(set(known))))
+    raise DeviceError(_unknown(text, sorted({*known, *_ready_names(), *(name for name, _ in named if name)})))
+
+
+def _ready(name: str) -> Accelerator | None:
+    """The ready accelerator of a name; None if there is none, or this machine cannot read it."""
+    try:
+        from bfpga.accelerator.loader import is_ready, load_accelerator
+    except ImportError:  # A board has no YAML library.
+        return None
+    return load_accelerator(name) if is_ready(name) else None
+
+
+def _ready_names() -> list[str]:
+    """Names of the ready accelerators, as far as this machine can read them."""
+    try:
+        from bfpga.accelerator.loader import accelerator_names
+    except ImportError:
+        return []
+    return accelerator_names()
 
 
 def _is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or "/" in name or name.endswith((".yaml", ".yml"))
 
 
-def _name(directory: Path) -> str | None:
-    """Name of the overlay in a directory; directories of the cache are named by digests, so there the manifest says.
+def _cached_name(directory: Path) -> str | None:
+    """Name of the overlay in a directory of the cache, which is named by a digest.
 
-    None for an overlay of the cache that is damaged, or that an earlier version of this toolkit generated.
+    None for one that is damaged, or that an earlier version of this toolkit generated.
     """
-    if directory.parent != _cache():
-        return directory.name
     manifest = _manifest(directory)
     usable = manifest is not None and (manifest.bitstream is not None or layout_mismatch(manifest.layout) is None)
     return manifest.name if manifest is not None and usable else None
@@ -340,12 +306,14 @@ def _generate(digest: str) -> Path | None:
 def _no_overlay(program: Program) -> str:
     manifests = filter(None, map(_manifest, overlay_directories()))
     other = next((item for item in manifests if item.accelerator.name == program.accelerator), None)
+    ready = _ready(program.accelerator)
+    digest = other.accelerator.digest if other else ready.digest if ready else None
     mismatch = layout_mismatch(other.layout) if other else None
     changed = f"its layout is another ({mismatch})" if mismatch else "the accelerator or the toolkit has changed since"
     reason = (
-        f"the overlay of that name holds another one ({other.accelerator.digest[:12]}): {changed}; compile the network "
-        "again, or load the overlay the program was compiled for"
-        if other
+        f"the overlay of that name holds another one ({digest[:12]}): {changed}; compile the network again, or load "
+        "the overlay the program was compiled for"
+        if digest
         else "write one with `bfpga overlay FILE -o DIR` and load it by its directory"
     )
     return (

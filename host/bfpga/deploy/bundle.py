@@ -26,7 +26,7 @@ from bfpga.contract.program import Program
 from bfpga.deploy.closure import board_modules
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.vectors import Vectors, random_inputs
-from bfpga.vendor.manifest import HANDOFF, MANIFEST_NAME, Manifest
+from bfpga.vendor.manifest import MANIFEST_NAME, Manifest
 
 CHECKSUMS = "SHA256SUMS"
 TEMPLATES = "vitis_hls_templates"
@@ -116,10 +116,8 @@ def kernel_sources() -> dict[str, bytes]:
 
 def overlay_files(overlay: OverlayFiles) -> dict[str, bytes]:
     """The manifest and the files it names, which were compared with their hashes when the overlay was found."""
-    entries = {key: entry for key, entry in overlay.manifest.files.items() if entry is not None and key != HANDOFF}
-    names = [MANIFEST_NAME, *(entry.name for entry in entries.values())]
-    paths = [overlay.handoff, *(overlay.directory / name for name in names)]
-    return {f"overlays/{overlay.name}/{path.name}": path.read_bytes() for path in paths}
+    names = [MANIFEST_NAME, *(entry.name for entry in overlay.manifest.files.values() if entry is not None)]
+    return {f"overlays/{overlay.name}/{name}": (overlay.directory / name).read_bytes() for name in names}
 
 
 def vectors(program: Program) -> Vectors:
