@@ -13,7 +13,7 @@ from small_networks import WIDE, Network, compiled
 from watched_kernel import Watched
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.limits import problems
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
@@ -128,6 +128,45 @@ def test_a_cluster_computes_maps_without_a_zero_too(tmp_path: Path) -> None:
     assert {item.layer for item in products} == {"Conv_0", "Conv_1"}
     assert all(item.descriptor.flags & Flag.CLUSTER for item in products)
     assert all(node.input_density > 0.9 for node in program.nodes)
+
+
+def test_maps_are_counted_where_that_saves_clocks(tmp_path: Path) -> None:
+    """SC R25: of units that have a piece each, and not where values lie everywhere."""
+    config = replace(CLUSTER, cluster_variant="B", cluster_products=4, cluster_words=32)
+    found = {}
+    for used_rows in (5, 14):
+        network = Network(4, 14, 14)
+        network.conv(16, 4, 3, pads=[1, 1, 1, 1])
+        network.used_rows = used_rows
+        (operation,) = gemms(compiled(network, tmp_path, config))
+        found[used_rows] = operation.most_moves
+    assert found == {5: config.cluster_moves, 14: 0}
+
+
+@pytest.mark.parametrize("strides", [(2, 2), (3, 1), (1, 2), (5, 4)])
+def test_kernels_of_one_pixel_read_the_pixels_of_their_stride(strides: tuple[int, int], tmp_path: Path) -> None:
+    """Nothing is multiplied for outputs that there are not, and a stride may be larger than the largest kernel."""
+    network = Network(6, 14, 13)
+    network.conv(8, 6, 1, strides=list(strides))
+    program = compiled(network, tmp_path, CLUSTER)
+    assert program.notes == []
+    (found,) = gemms(program)
+    rows, columns = -(-14 // strides[0]), -(-13 // strides[1])
+    assert (found.input_height, found.input_width) == (rows, columns)
+    assert found.map_cells == found.output_pixels == rows * columns
+    assert (found.stride_y, found.stride_x) == (1, 1)
+    samples = network.samples(1)
+    expected = Emulator(program, "numpy").run(samples)
+    result = KernelDevice(program, WatchedKernel(program.config), "plain").run(samples)
+    for output, value in expected.outputs.items():
+        np.testing.assert_array_equal(result.outputs[output], value)
+    assert result.cycles == expected.cycles
+
+
+def gemms(program: Program) -> list[Descriptor]:
+    """Descriptors of a program's products, in their order."""
+    operations = [item.descriptor for item in program_operations(program)]
+    return [item for item in operations if item.operation == Operation.GEMM]
 
 
 def test_a_product_of_activations_is_for_a_systolic_array(tmp_path: Path) -> None:

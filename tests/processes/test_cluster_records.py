@@ -33,16 +33,14 @@ BLOCKS = 2
 
 
 def network(folder: Path, variant: str = "B") -> tuple[Program, Samples]:
-    """Two layers whose values lie above; units of variant B have a piece each, so limits move."""
+    """Two layers, the values of the first one's input above; units of variant B have a piece each, so limits move."""
     made = Network(4, 14, 14)
     made.conv(8, 4, 3, pads=[1, 1, 1, 1])
     made.add("Relu")
     made.conv(8, 8, 3, pads=[1, 1, 1, 1])
-    samples = {name: value[:3].copy() for name, value in made.samples(3).items()}
-    for value in samples.values():
-        value[:, :, 5:] = 0
+    made.used_rows = 5  # of the first layer's
     config = replace(CLUSTER, cluster_words=32, cluster_variant=variant, cluster_products=4)
-    return replace(compiled(made, folder, config), accelerator="small", digest="0" * 64), samples
+    return replace(compiled(made, folder, config), accelerator="small", digest="0" * 64), made.samples(3)
 
 
 def operations(program: Program) -> list[KernelOperation]:
@@ -81,18 +79,22 @@ def test_records_say_what_they_hold(tmp_path: Path) -> None:
     """Counted here from the tensors: every value that is not zero is of one unit, once for each block."""
     program, samples = network(tmp_path)
     result = Emulator(program).run(samples, trace=True)
-    first, layer = (layer for layer in result.layers if layer.maps is not None)
+    first, second = (layer for layer in result.layers if layer.maps is not None)
     assert first.maps is not None
-    assert first.maps.moves.min() > 0
-    read = next(node.inputs[0] for node in program.nodes if node.name == layer.name)
+    assert second.maps is not None
+    read = next(node.inputs[0] for node in program.nodes if node.name == second.name)
     nonzero = np.count_nonzero(result.tensors[read].mantissa, axis=(1, 2, 3))
-    records = layer.maps
-    assert records is not None
-    assert records.values.sum(axis=(1, 2)).tolist() == (BLOCKS * nonzero).tolist()
+    assert second.maps.values.sum(axis=(1, 2)).tolist() == (BLOCKS * nonzero).tolist()
+    records, equal = first.maps, second.maps
     assert records.counted.all()
+    assert records.moves.min() > 0
     work = records.values / BLOCKS
     assert np.array_equal(records.largest, work.max(axis=2))
     assert np.array_equal(records.smallest, work.min(axis=2))
+    # The values of the second layer lie everywhere, so its maps are not worth counting.
+    assert not equal.counted.any()
+    assert not equal.moves.any()
+    assert not equal.largest.any()
 
 
 class Changed(CSimulation):

@@ -33,6 +33,7 @@ class Network:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.opset = opset
+        self.used_rows: int | None = None  # rows of images that are not zero in samples
         self.domains: list[str] = []
         self.last = "x"
 
@@ -82,7 +83,11 @@ class Network:
 
     def samples(self, count: int = 6) -> dict[str, np.ndarray]:
         generator = np.random.default_rng(1)
-        return {n: generator.normal(size=(count, *s)).astype(np.float32) for n, s in self.inputs.items()}
+        drawn = {n: generator.normal(size=(count, *s)).astype(np.float32) for n, s in self.inputs.items()}
+        if self.used_rows is not None:
+            for values in drawn.values():
+                values[:, :, self.used_rows :] = 0
+        return drawn
 
 
 def recurrent_network(

@@ -232,6 +232,8 @@ class ArrayNode:
     input_share: float = 1.0
     #: Of a sparse cluster: pieces of its grid, down and across, that are one; its units take the values in turn.
     joined_pieces: tuple[int, int] = (1, 1)
+    #: Whether its maps are counted, so that their pieces get equal work; those of others are of equal size.
+    counts_maps: bool = True
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
     #: Whether a column takes the taps beside the middle one from its neighbours (engines/array/tap_reuse.py).

@@ -247,10 +247,11 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
 
 
 def join_any_pieces(rng: Generator, nodes: list[ArrayNode], config: SystolicConfig) -> None:
-    """Units of a cluster share pieces, of whichever number the grid allows."""
+    """Units of a cluster share pieces, of whichever number the grid allows, of maps that are counted or not."""
     joins = possible_joins(config)
     for node in nodes:
         node.joined_pieces = joins[int(rng.integers(len(joins)))]
+        node.counts_maps = bool(rng.integers(4))
 
 
 def schedule(builder: NetworkBuilder, last: str) -> Program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 from bfpga.compiler.numbers.sampled_inputs import count_zeros
 from bfpga.contract.configuration import SystolicConfig
@@ -11,7 +12,7 @@ from bfpga.engines.array.descriptors import blocks_of
 from bfpga.engines.array.streams import input_window
 from bfpga.engines.skip_array.input_share import MOST_SAMPLES, input_share
 from bfpga.engines.skip_array.kernel_parts import kernel_parts
-from bfpga.engines.skip_array.unit_clocks import MOVE_CLOCKS, block_steps, unit_cells
+from bfpga.engines.skip_array.unit_clocks import block_steps, count_pauses, unit_cells
 from bfpga.engines.skip_array.unit_maps import (
     Joined,
     MapPart,
@@ -57,23 +58,25 @@ def measure_zeros(
 
 
 def join_pieces(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> None:
-    """Choose which pieces of a cluster's grid are one for a layer, and give it the share of its products.
+    """Choose which pieces of a cluster's grid are one for a layer and whether its maps are counted, and give it the
+    share of its products.
 
-    Chosen is what takes the fewest clocks on samples, and of that the one whose slowest unit has the fewest values.
-    used: as of ``input_share``. The share: values of the unit with most of them, over those of a unit with the largest
-    of equal pieces without a zero.
+    Chosen is what takes the fewest clocks on samples, and of that the one whose slowest unit has the fewest values:
+    maps are not counted where that takes longer than pieces of equal work save. used: as of ``input_share``. The share:
+    values of the unit with most of them, over those of a unit with the largest of equal pieces without a zero.
     """
     parts, kernel = _map_parts(node, used, config), kernel_of(node.window, config)
     of_kernel = kernel_parts(node.window, config)
     maps = [cells for part in parts for cells in cells_of_map(part, used[:MOST_SAMPLES], of_kernel, config)]
-    found: dict[Joined, tuple[float, int]] = {}
-    for joined in possible_joins(config):
-        if all(pieces_fit(part.rows, part.columns, kernel, config, joined) for part in parts):
-            node.joined_pieces = joined
-            found[joined] = _clocks(node, maps, config)
-    joined = node.joined_pieces = min(found, key=lambda join: found[join])
+    found: dict[tuple[Joined, bool], tuple[float, int]] = {}
+    for joined, counts in product(possible_joins(config), (True, False)):
+        node.joined_pieces, node.counts_maps = joined, counts
+        moves = any(allowed_moves(part.rows, part.columns, node, config) for part in parts)
+        if counts == moves and all(pieces_fit(part.rows, part.columns, kernel, config, joined) for part in parts):
+            found[joined, counts] = _clocks(node, maps, config)
+    joined, _ = chosen = node.joined_pieces, node.counts_maps = min(found, key=lambda choice: found[choice])
     cells = sum(unit_cells(part.rows, part.columns, kernel, config, joined) for part in parts)
-    node.input_share = found[joined][1] / (cells * channels_read(node, config) * len(used[:MOST_SAMPLES]))
+    node.input_share = found[chosen][1] / (cells * channels_read(node, config) * len(used[:MOST_SAMPLES]))
 
 
 def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list[MapPart]:
@@ -108,7 +111,8 @@ def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
     rows, columns, channels = cells.shape
     if not allowed_moves(rows, columns, node, config):
         return 0
-    return rows * columns * -(-channels // config.lanes) + MOVE_CLOCKS
+    words = -(-channels // config.lanes)
+    return rows * columns * words + count_pauses(rows * words)
 
 
 def channels_read(node: ArrayNode, config: SystolicConfig) -> int:

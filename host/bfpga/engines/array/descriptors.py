@@ -276,7 +276,7 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     node, tile, region, window = place.node, place.tile, place.inputs[0], place.node.window
     down, across = part = map_part(window, tile, place.spec.height, place.spec.width, config)
     result.flags |= int(Flag.CLUSTER)
-    result.stride_y, result.stride_x = window.stride_y * tile.step, window.stride_x
+    result.stride_y, result.stride_x = window.stride_y * tile.step // down.step, window.stride_x // across.step
     result.pad_top, result.pad_left = down.pad, across.pad
     result.input_height, result.input_width = part.rows, part.columns
     result.read_height, result.read_width = down.read, across.read
@@ -287,8 +287,9 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     left = across.first - (across.pad if parts.across.number > 1 else 0)
     word, result.input_bank = split(config, region.pixel(top) + left, words)
     result.input_word = region.base + word + first_word
-    result.input_step_word, result.input_step_bank = split(config, 1, words)
-    result.input_wrap_word, result.input_wrap_bank = split(config, region.pitch - part.columns, words)
+    result.input_step_word, result.input_step_bank = split(config, across.step, words)
+    wrap = down.step * region.pitch - part.columns * across.step
+    result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
     result.map_cells = part.rows * part.columns
     result.map_groups = -(-result.map_cells // result.group_columns)
     joined = result.joined_rows, result.joined_columns = joined_pieces(part.rows, part.columns, node, config)
@@ -361,7 +362,7 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
     if place.kept is not None and place.flags & Flag.KEEP:
         output_pitch = width
     result.read_slots, result.read_runs = read_slots(
-        columns, config.banks, *_walked(result), place.inputs[0].pitch
+        columns, config.banks, *_walked(place, result), place.inputs[0].pitch
     )
     if place.flags & Flag.KEPT:
         result.read_slots, result.read_runs = 1, 0
@@ -371,10 +372,12 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
     result.groups = column_groups(config, result)
 
 
-def _walked(result: Descriptor) -> tuple[int, int, int, int]:
+def _walked(place: Placement, result: Descriptor) -> tuple[int, int, int, int]:
     """What the columns read side by side: pixels of a row, pixels in all, strides along a row and across rows."""
     if result.flags & Flag.CLUSTER:
-        return result.input_width, result.map_cells, 1, 1
+        window = place.node.window
+        stride_x, stride_y = window.stride_x // result.stride_x, window.stride_y * place.tile.step // result.stride_y
+        return result.input_width, result.map_cells, stride_x, stride_y
     return result.output_width, result.output_pixels, result.stride_x, result.stride_y
 
 

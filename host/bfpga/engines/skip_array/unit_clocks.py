@@ -181,6 +181,11 @@ def feed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     return descriptor.channel_words * (max(beats, descriptor.map_cells) + 1) + 2
 
 
+def count_pauses(rows: int) -> int:
+    """Clocks of a map that is counted beside those of its cells: behind its rows, and while limits move."""
+    return rows * ROW_PAUSE + MOVE_CLOCKS
+
+
 def beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Beats of cells that are read: for every block, and once more where they are counted."""
     rounds = descriptor.blocks + (descriptor.most_moves > 0)
@@ -205,8 +210,8 @@ def cluster_clocks(
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
     computed = [max(feed, clocks) + sums * config.rows + BLOCK_LATENCY for clocks in met]
-    counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
-    counted *= descriptor.most_moves > 0
+    rows = descriptor.channel_words * descriptor.input_height
+    counted = (feed + count_pauses(rows)) * (descriptor.most_moves > 0)
     # A tile begins with a whole word of channels; those of later blocks come while the sums of the one before leave.
     first_word = feed // descriptor.channel_words * config.has_tile
     return counted + first_word + computed[0] + sum(max(each, left) for each in computed[1:]) + left

@@ -1,7 +1,8 @@
 """Maps of a sparse cluster in the place of the array: what of its input an operation reads, and what units hold of it.
 
 An operation reads the cells that its outputs need as one map, cut into pieces for the units; with halo a piece has the
-cells that its outputs need besides. Pieces of the grid may be
+cells that its outputs need besides. Along an axis on which kernels have one line, a map has the lines of the stride
+alone: its outputs are those of a stride of one. Pieces of the grid may be
 joined: there are fewer then, and the units of each take its values in turn. Sums of the whole map, its full grid, lie
 in blocks of kernel rows x kernel columns cells (SC E3, E4).
 """
@@ -35,12 +36,14 @@ class MapLines(NamedTuple):
     """Lines of the input that outputs need along an axis: the first one, how many; zeros before them.
 
     size: lines of the map: those that are read or, of a kernel in parts, all that one part meets, with zeros.
+    step: from a line that is read to the next one.
     """
 
     first: int
     read: int
     pad: int
     size: int
+    step: int
 
 
 class MapPart(NamedTuple):
@@ -65,19 +68,26 @@ def map_part(window: Window, tile: Tile, height: int, width: int, config: Systol
     parts = kernel_parts(window, config)
     x0, x1 = tile.columns(window.output_width)
     top, left = tile.y0 * window.stride_y - window.pad_top, x0 * window.stride_x - window.pad_left
-    down, across = (tile.rows - 1) * tile.step * window.stride_y, (x1 - x0 - 1) * window.stride_x
+    step_y, step_x = tile.step * window.stride_y, window.stride_x
+    down, across = (tile.rows - 1) * step_y, (x1 - x0 - 1) * step_x
     reach_y = (window.kernel_height - 1) * window.dilation_y + 1
     reach_x = (window.kernel_width - 1) * window.dilation_x + 1
     return MapPart(
-        _lines(top, down, reach_y, height, parts.down), _lines(left, across, reach_x, width, parts.across)
+        _lines(top, down, reach_y, height, parts.down, _line_step(parts.down, step_y)),
+        _lines(left, across, reach_x, width, parts.across, _line_step(parts.across, step_x)),
     )
 
 
-def _lines(start: int, apart: int, reach: int, lines: int, parts: AxisParts) -> MapLines:
+def _line_step(parts: AxisParts, stride: int) -> int:
+    """From a line of a map to the next one: nothing reads what lies between where kernels have one line."""
+    return stride if parts.number == parts.size == 1 else 1
+
+
+def _lines(start: int, apart: int, reach: int, lines: int, parts: AxisParts, step: int) -> MapLines:
     """Lines of windows of ``reach`` lines, the first one at ``start``, the last one so far ``apart`` from it."""
     first = max(start, 0)
-    read = max(0, min(start + apart + reach, lines) - first)
-    return MapLines(first, read, first - start, apart + parts.size if parts.number > 1 else read)
+    read = max(0, -(-(min(start + apart + reach, lines) - first) // step))
+    return MapLines(first, read, first - start, apart + parts.size if parts.number > 1 else read, step)
 
 
 def cells_of_map(part: MapPart, image: BoolArray, parts: KernelParts, config: SystolicConfig) -> BoolArray:
@@ -85,8 +95,9 @@ def cells_of_map(part: MapPart, image: BoolArray, parts: KernelParts, config: Sy
 
     Of a kernel in parts channels in whole words, part for part.
     """
-    (row, read_rows, top, _), (column, read_columns, left, _) = part
-    read = image[..., row : row + read_rows, column : column + read_columns, :]
+    (row, read_rows, top, _, step_y), (column, read_columns, left, _, step_x) = part
+    last_row, last_column = row + read_rows * step_y, column + read_columns * step_x
+    read = image[..., row:last_row:step_y, column:last_column:step_x, :]
     if parts.number == 1:
         return read
     top, left = top * (parts.down.number > 1), left * (parts.across.number > 1)
@@ -213,8 +224,10 @@ def with_tile(config: SystolicConfig, kernel: int, tile: tuple[int, int], parall
 
 
 def allowed_moves(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> int:
-    """How often limits of a map's pieces may move: there are several, every piece has a line, and the blocks of kernels
-    read the same channels."""
+    """How often limits of a map's pieces may move: the layer counts its maps, there are several pieces, each has a
+    line, and the blocks of kernels read the same channels."""
+    if not node.counts_maps:
+        return 0
     bands, across = joined_grid(joined_pieces(rows, columns, node, config), config)
     moves = bands * across > 1 and rows >= bands and columns >= across and node.groups == 1
     return config.cluster_moves * moves
@@ -235,7 +248,8 @@ def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: Systoli
     window = node.window
     if tile.rows == 1:
         tile = replace(tile, y1=tile.y0 + 1, step=1)
-    if tile.step * window.stride_y > config.cluster_kernel and tile.rows > 1:
+    stride = tile.step * window.stride_y
+    if stride > config.cluster_kernel and tile.rows > 1 and _line_step(kernel_parts(window, config).down, stride) == 1:
         rows = [replace(tile, y0=y, y1=y + 1, step=1) for y in range(tile.y0, tile.y1, tile.step)]
         return [part for row in rows for part in fitting_parts(node, spec, row, config)]
     x0, x1 = tile.columns(window.output_width)
@@ -277,7 +291,8 @@ def refusal(window: Window, height: int, width: int, words: int, config: Systoli
     if words * parts.number > MOST_WORDS:
         many = f"{words} words of channels" + (f" in {parts}" if parts.number > 1 else "")
         return f"each of its results is of {many}, and a cluster counts {MOST_WORDS} words"
-    stride = max(window.stride_y, window.stride_x)
+    stride_y, stride_x = window.stride_y, window.stride_x
+    stride = max(stride_y // _line_step(parts.down, stride_y), stride_x // _line_step(parts.across, stride_x))
     if stride > most:
         return f"its stride is {stride}, and results are taken from sums that are {most} apart at most"
     down = _outside(window.pad_top, parts.down, window.stride_y, window.output_height, height)
