@@ -36,7 +36,7 @@ def switched_off(switch: Switch) -> bool:
             shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         target = copy / switch.file
         target.write_text(target.read_text().replace(switch.old, switch.new))
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", switch.test]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "--all", "-p", "no:cacheprovider", switch.test]
         environment = {**os.environ, "PYTHONPATH": f"{copy / 'host'}:{copy / 'hls'}"}
         result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     compiled = NOT_COMPILED not in result.stdout

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # Most kernels run for milliseconds, and the compiler takes three times as long for what makes them faster.
@@ -17,3 +20,49 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 # A test's time depends on the machine and on what else runs there: speed is measured in `benchmarks/`.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+#: The integers among the parameters of a test that are not C++'s own.
+OTHER_INTEGERS = re.compile(r"(?<=[\[-])(?:ap_int|exact)(?=[\]-])")
+LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="also what proves again, slower, what other tests prove")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --all no test marked `slow` runs, nor one with other integers that runs with native ones too.
+
+    A test that is named with its parameters runs all the same.
+    """
+    named = any("[" in argument for argument in config.args)
+    if config.getoption("--all") or named:
+        return
+    names = {item.nodeid for item in items}
+    left_out = {item: None for item in items if item.get_closest_marker("slow") or runs_natively(item.nodeid, names)}
+    config.stash[LEFT_OUT] = len(left_out)
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def runs_natively(name: str, names: set[str]) -> bool:
+    """Whether a test with other integers is among ``names`` with native ones, all else alike."""
+    native = OTHER_INTEGERS.sub("native", name)
+    return native != name and native in names
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process of xdist tells the one that shows the summary how many tests it has left out."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"{left_out} tests for --all left out")

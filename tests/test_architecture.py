@@ -45,6 +45,11 @@ WAITING = {
 }
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def floor(module: str) -> int:
     """Floor of a module given relative to the package (`engines.systolic` -> floor of `engines`)."""
     return FLOORS.index(module.split(".")[0])
@@ -62,12 +67,14 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != ROOT or path.stem in FLOORS], ids=str)
-def test_imports_go_down_only(path: Path) -> None:
-    name = module_name(path)
-    for target in imported_modules(ast.parse(path.read_text())):
-        if not target.startswith("configs"):
-            assert floor(target) <= floor(name), f"{name} imports {target}, which lies above it"
+def test_imports_go_down_only() -> None:
+    upwards = [
+        f"{name} imports {target}, which lies above it"
+        for name, path in ((module_name(path), path) for path in MODULES if path.parent != ROOT or path.stem in FLOORS)
+        for target in imported_modules(tree_of(path))
+        if not target.startswith("configs") and floor(target) > floor(name)
+    ]
+    assert upwards == []
 
 
 # Circles
@@ -99,7 +106,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 @functools.cache
 def import_graph() -> Graph:
     """Module -> the modules it imports."""
-    return {name: set(imports(ast.parse(path.read_text()))) & FILES.keys() for name, path in FILES.items()}
+    return {name: set(imports(tree_of(path))) & FILES.keys() for name, path in FILES.items()}
 
 
 def room(module: str) -> str:
@@ -144,7 +151,7 @@ def test_no_room_imports_itself_through_others() -> None:
 
 def references(path: Path) -> set[str]:
     """Modules that a file imports or names: `python -m` and `import_module` take names, a board gets a sibling file."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     siblings = {path.with_name(text) for text in texts if re.fullmatch(r"\w+\.py", text)}
     named = {full_name(sibling) for sibling in siblings if sibling in MODULES}
@@ -257,7 +264,7 @@ def test_all_caches_have_one_place() -> None:
 
 def roots_of(path: Path) -> set[str]:
     """Top packages that a module imports."""
-    return {root for node in ast.walk(ast.parse(path.read_text())) for root in roots(node)}
+    return {root for node in ast.walk(tree_of(path)) for root in roots(node)}
 
 
 def roots(node: ast.AST) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,17 +37,22 @@ class Row:
     def name(self) -> str:
         return f"{self.tag} R{self.number}"
 
-    def check(self) -> None:
-        """State, tests and remark belong together, and the tests name the requirement."""
-        assert self.remark or self.state == "met", f"{self.name} is {self.state} without a reason"
+    def problems(self) -> Iterator[str]:
+        """Where state, tests and remark do not belong together, or a test does not name the requirement."""
+        if self.state != "met" and not self.remark:
+            yield f"{self.name} is {self.state} without a reason"
         wanted = self.state in ("met", "partly")
-        assert bool(self.tests) == wanted or self.remark, f"{self.name} is {self.state}, its tests are {self.tests}"
-        assert self.tests or self.state != "met", f"{self.name} is met without a test"
+        if bool(self.tests) != wanted and not self.remark:
+            yield f"{self.name} is {self.state}, its tests are {self.tests}"
+        if self.state == "met" and not self.tests:
+            yield f"{self.name} is met without a test"
         for entry in self.tests:
             name, _, function = entry.partition("::")
             path = file_of_test(name)
-            assert self.number in named(path, self.tag), f"{path.name} does not name {self.name}"
-            assert not function or function in functions(path), f"{path.name} has no test {function}"
+            if self.number not in named(path, self.tag):
+                yield f"{path.name} does not name {self.name}"
+            if function and function not in functions(path):
+                yield f"{path.name} has no test {function}, which {self.name} names"
 
 
 @dataclass(frozen=True)
@@ -62,13 +68,16 @@ class Switch:
     new: str
     test: str
 
-    def check(self) -> None:
-        """The text is in the file once, so the switch still means what it meant; the test exists."""
-        text = (TESTS.parent / self.file).read_text()
-        assert text.count(self.old) == 1, f"R{self.row}: {self.file} has the text {text.count(self.old)} times"
-        assert self.old != self.new
+    def problems(self) -> Iterator[str]:
+        """Unless the text is in the file once, so that the switch still means what it meant, and the test exists."""
+        count = (TESTS.parent / self.file).read_text().count(self.old)
+        if count != 1:
+            yield f"R{self.row}: {self.file} has the text `{self.old}` {count} times"
+        if self.old == self.new:
+            yield f"R{self.row}: `{self.old}` is replaced by itself"
         path, _, function = self.test.partition("::")
-        assert function.partition("[")[0] in functions(TESTS.parent / path), f"R{self.row}: there is no {self.test}"
+        if function.partition("[")[0] not in functions(TESTS.parent / path):
+            yield f"R{self.row}: there is no {self.test}"
 
 
 @dataclass(frozen=True)
