@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-# Most kernels run for milliseconds, and the compiler takes three times as long for what makes them faster.
-# From an empty cache -Og saves a tenth of -O1's time in the rooms that compile the most kernels.
-# test_csim_device.py has a kernel with the flags that users get.
-os.environ.setdefault("BFPGA_CXXFLAGS", "-Og")
+from bfpga.errors import BfpgaError
+from bfpga.formats.cache import cache_directory, make_private
+from bfpga.vendor.clang import find_clang
 
 # Tests that import ONNX Runtime themselves, before the package does, leave no telemetry behind either.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -28,6 +30,43 @@ LEFT_OUT = pytest.StashKey[int]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also what proves again, slower, what other tests prove")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compilers that are quick: most kernels run for milliseconds, and what makes them faster takes long to compile.
+
+    With --all it is g++, whose warnings are errors. test_csim_device.py has a kernel with the flags that users get.
+    """
+    clang = None if config.getoption("--all") or "CXX" in os.environ else quick_compiler()
+    if clang is not None:
+        os.environ["CXX"] = str(clang)
+    # g++ takes as long without optimization as with the little that -Og is, clang a third of g++'s time.
+    os.environ.setdefault("BFPGA_CXXFLAGS", "-Og" if clang is None else "-O0 -Wno-unknown-warning-option")
+
+
+def quick_compiler() -> Path | None:
+    """A compiler that makes libraries with clang and all else with g++; None without both of them."""
+    gcc = shutil.which("g++")
+    try:
+        clang, folder = find_clang(), cache_directory("tests")
+        make_private(folder)
+    except BfpgaError:
+        return None
+    if gcc is None:
+        return None
+    script = f"""#!/bin/sh
+case " $* " in
+*" -shared "* | *" --version "*) exec {shlex.join(clang)} "$@" ;;
+esac
+exec {shlex.quote(gcc)} "$@"
+"""
+    target = folder / "c++"
+    if not target.exists() or target.read_text() != script:
+        written = folder / f"c++.{os.getpid()}"
+        written.write_text(script)
+        written.chmod(0o700)
+        written.replace(target)
+    return target
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -521,6 +521,7 @@ def test_random_networks_give_the_same_bits_and_clocks_in_c_simulation(number: i
     assert found is None, str(found)
 
 
+@pytest.mark.slow
 def test_integers_of_any_width_give_the_same_bits() -> None:
     """FP R48: the same C++ with ap_int."""
     for seed in range(12):

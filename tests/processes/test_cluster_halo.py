@@ -38,6 +38,7 @@ from bfpga.engines.sparse_cluster.units.process_maps import (
 from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
 from bfpga.verify.check import verify
 
+SLOW = pytest.mark.slow
 HALO: dict[str, Any] = {"cluster_form": "halo"}
 INDEXED: dict[str, Any] = {**HALO, "cluster_variant": "B", "cluster_products": 4}
 MERGING: dict[str, Any] = {**HALO, "cluster_variant": "C", "cluster_products": 6}
@@ -153,12 +154,12 @@ def test_a_map_is_cut_and_computed_by_processes_alone(kernel: tuple[int, int]) -
     [
         ("csim", HALO, 30),
         ("csim:exact", {**HALO, "cluster_moves": 0, "columns": 3}, 10),
-        ("csim:ap_int", {**HALO, "cluster_rows": 1, "cluster_columns": 3, "skip_groups": 3}, 6),
+        pytest.param("csim:ap_int", {**HALO, "cluster_rows": 1, "cluster_columns": 3, "skip_groups": 3}, 6, marks=SLOW),
         ("virtual", HALO, 6),
         ("csim", INDEXED, 15),
-        ("csim:exact", {**INDEXED, "cluster_products": 3, "cluster_kernel": 2, "lanes": 2}, 8),
+        pytest.param("csim:exact", {**INDEXED, "cluster_products": 3, "cluster_kernel": 2, "lanes": 2}, 8, marks=SLOW),
         ("csim", MERGING, 15),
-        ("csim:exact", {**ADDING, "cluster_products": 8, "rows": 8, "columns": 3}, 8),
+        pytest.param("csim:exact", {**ADDING, "cluster_products": 8, "rows": 8, "columns": 3}, 8, marks=SLOW),
         ("csim", ADDING, 15),
         ("virtual", ADDING, 4),
     ],

@@ -106,7 +106,7 @@ def test_a_round_takes_a_clock(density: float, kept: float) -> None:
     weights = random_numbers(generator, (8, 3, 3, 8), kept, 8)
     piece = Rectangle(0, 0, 12, 12)
     words = piece_words(image, piece, numbers, 8)
-    run = run_pieces("exact", number, [words], kernel_steps(weights, numbers, 1), rarely=0, room=4096)
+    run = run_pieces("native", number, [words], kernel_steps(weights, numbers, 1), rarely=0, room=4096)
     leave = 8 * len(piece_blocks(piece, numbers))
     steps_come = 4 * 72
     assert run.rounds + leave <= run.clocks <= 1.1 * run.rounds + leave + steps_come + 100
@@ -122,9 +122,9 @@ def test_a_kernel_that_comes_back_too_early_stops_the_simulation() -> None:
     """SC R92: sums of a kernel are met again `sum_distance` clocks later, or a waiver is broken."""
     numbers = builds(INDEXED)[0].numbers
     words, steps = two_kernels(numbers)
-    run_pieces("exact", 0, [words], [steps])
+    run_pieces("native", 0, [words], [steps])
     with pytest.raises(UnitError, match="of memory `cell_` against its waiver"):
-        run_pieces("exact", 0, [words], [np.delete(steps, [2, 3], axis=0)], rarely=0)
+        run_pieces("native", 0, [words], [np.delete(steps, [2, 3], axis=0)], rarely=0)
 
 
 def test_a_step_of_two_weights_stops_the_simulation() -> None:
@@ -133,4 +133,4 @@ def test_a_step_of_two_weights_stops_the_simulation() -> None:
     words, steps = two_kernels(numbers)
     steps[0, :2] = 1
     with pytest.raises(UnitError, match="a step of variant B has a second weight at 1"):
-        run_pieces("exact", 0, [words], [steps])
+        run_pieces("native", 0, [words], [steps])

@@ -16,6 +16,7 @@ from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
 from bfpga.engines.sparse_cluster.units.process_maps import overlap_add_limits
 from bfpga.verify.check import verify
 
+SLOW = pytest.mark.slow
 #: Units of variant A.
 SHIFTING: dict[str, Any] = {"cluster_variant": "A"}
 #: Of B.
@@ -32,20 +33,20 @@ ADDING: dict[str, Any] = {"cluster_variant": "D", "cluster_products": 6}
         ("csim:exact", {"cluster_moves": 0, "columns": 3}, 10),
         ("virtual", {"count_registers": 2}, 6),
         ("csim", INDEXED, 20),
-        ("csim:exact", {**INDEXED, "cluster_products": 9, "rows": 8, "columns": 3}, 8),
+        pytest.param("csim:exact", {**INDEXED, "cluster_products": 9, "rows": 8, "columns": 3}, 8, marks=SLOW),
         ("csim", {**INDEXED, "cluster_products": 3, "cluster_kernel": 2, "cluster_queue": 16, "lanes": 2}, 12),
         ("virtual", INDEXED, 6),
         ("csim", MERGING, 20),
-        ("csim:exact", {**MERGING, "cluster_products": 8, "rows": 8, "columns": 3}, 8),
+        pytest.param("csim:exact", {**MERGING, "cluster_products": 8, "rows": 8, "columns": 3}, 8, marks=SLOW),
         ("csim", {**MERGING, "cluster_products": 2, "cluster_kernel": 2, "cluster_queue": 16, "lanes": 2}, 12),
         ("virtual", MERGING, 6),
         ("csim", ADDING, 20),
-        ("csim:ap_int", {**ADDING, "cluster_products": 8, "rows": 8, "columns": 3}, 6),
+        pytest.param("csim:ap_int", {**ADDING, "cluster_products": 8, "rows": 8, "columns": 3}, 6, marks=SLOW),
         ("csim:exact", {**ADDING, "cluster_products": 4, "cluster_kernel": 2, "lanes": 2}, 8),
         ("virtual", ADDING, 6),
         ("csim", SHIFTING, 20),
-        ("csim:exact", {**SHIFTING, "rows": 8, "columns": 3}, 8),
-        ("csim:ap_int", {**SHIFTING, "cluster_queue": 16, "lanes": 1}, 6),
+        pytest.param("csim:exact", {**SHIFTING, "rows": 8, "columns": 3}, 8, marks=SLOW),
+        pytest.param("csim:ap_int", {**SHIFTING, "cluster_queue": 16, "lanes": 1}, 6, marks=SLOW),
         ("csim", {**SHIFTING, "cluster_kernel": 2, "cluster_queue": 16, "lanes": 2}, 12),
         ("virtual", SHIFTING, 6),
     ],

@@ -48,7 +48,7 @@ def test_a_unit_gives_the_results_of_the_vector(name: str, variant: str) -> None
     index = number + KINDS * (variant == "D")
     numbers, piece = builds(PACKED)[index].numbers, Rectangle(0, 0, *image.shape[:2])
     steps = kernel_steps(kernel[None, :, :, None], numbers, 2, MERGE_DISTANCE)
-    run = run_pieces("exact", index, [piece_words(image, piece, numbers, 1)], steps)
+    run = run_pieces("native", index, [piece_words(image, piece, numbers, 1)], steps)
     assert grid_of(run.sums, piece, numbers, 1, kernel.shape)[0].tolist() == vector["expected"]["full"]
     assert run.issued == np.count_nonzero(image)
     expected = merged(rounds_of_piece(image, piece, steps, numbers, VALUES[number]), variant == "D")
@@ -87,11 +87,11 @@ def test_lanes_that_would_idle_take_the_next_weight(variant: str, density: float
     weights = random_numbers(generator, (8, 3, 3, 8), 1.0, 8)
     piece = Rectangle(0, 0, 12, 12)
     steps = kernel_steps(weights, numbers, 2, MERGE_DISTANCE)
-    run = run_pieces("exact", KINDS * (variant == "D"), [piece_words(image, piece, numbers, 8)], steps, rarely=0)
+    run = run_pieces("native", KINDS * (variant == "D"), [piece_words(image, piece, numbers, 8)], steps, rarely=0)
     tiles = (image.reshape(4, 3, 4, 3, 8) != 0).sum(axis=(1, 3))
     rounds_of_b = 8 * int((np.count_nonzero(weights[0], axis=(0, 1)) * -(-tiles // 4)).sum())
     assert run.rounds + run.stalls < most * rounds_of_b
-    other = run_pieces("exact", KINDS * (variant == "C"), [piece_words(image, piece, numbers, 8)], steps, rarely=0)
+    other = run_pieces("native", KINDS * (variant == "C"), [piece_words(image, piece, numbers, 8)], steps, rarely=0)
     assert (run.held > other.held) == (variant == "C")
 
 
@@ -105,7 +105,7 @@ def test_every_product_leaves_once() -> None:
     pairs = sum(np.count_nonzero(image[..., c]) * np.count_nonzero(weights[..., c]) for c in range(4))
     count = merged(rounds_of_piece(image, piece, steps, numbers, VALUES[0]), False)
     assert count.left == pairs
-    assert run_pieces("exact", 0, [piece_words(image, piece, numbers, 8)], steps).held == count.held > 0
+    assert run_pieces("native", 0, [piece_words(image, piece, numbers, 8)], steps).held == count.held > 0
 
 
 def test_steps_at_the_distance_of_variant_b_stop_the_simulation() -> None:
@@ -113,9 +113,9 @@ def test_steps_at_the_distance_of_variant_b_stop_the_simulation() -> None:
     numbers = builds(PACKED)[4].numbers
     weights = np.full((1, 3, 3, 1), 1)
     words = piece_words(np.full((9, 9, 1), 3), Rectangle(0, 0, 9, 9), numbers, 1)
-    run_pieces("exact", 4, [words], kernel_steps(weights, numbers, 2, MERGE_DISTANCE))
+    run_pieces("native", 4, [words], kernel_steps(weights, numbers, 2, MERGE_DISTANCE))
     with pytest.raises(UnitError, match="of memory `cell_` against its waiver"):
-        run_pieces("exact", 4, [words], kernel_steps(weights, numbers, 2, SUM_DISTANCE), rarely=0)
+        run_pieces("native", 4, [words], kernel_steps(weights, numbers, 2, SUM_DISTANCE), rarely=0)
 
 
 def test_a_step_of_three_weights_stops_the_simulation() -> None:
@@ -125,4 +125,4 @@ def test_a_step_of_three_weights_stops_the_simulation() -> None:
     steps = np.concatenate(kernel_steps(np.full((2, 3, 3, 1), 1), numbers, 2, MERGE_DISTANCE))
     steps[0, :3] = 1
     with pytest.raises(UnitError, match="a step of variants C and D has a third weight at 2"):
-        run_pieces("exact", 0, [words], [steps])
+        run_pieces("native", 0, [words], [steps])

@@ -61,7 +61,7 @@ def large_layer(seed: int, config: SystolicConfig) -> Program:
     ("target", "config", "seeds"),
     [
         ("csim", CLUSTER, range(12)),
-        ("csim:ap_int", replace(CLUSTER, columns=3, cluster_kernel=4, cluster_words=64), range(5)),
+        ("csim", replace(CLUSTER, columns=3, cluster_kernel=4, cluster_words=64), range(5)),
         ("csim", replace(CLUSTER, cluster_variant="B", cluster_products=4), range(6)),
         ("csim:exact", replace(CLUSTER, cluster_variant="D", cluster_products=8), range(4)),
         ("csim", TILE, range(8)),

@@ -112,7 +112,7 @@ def test_a_tap_of_a_walk_takes_a_clock(density: float, kept: float) -> None:
     piece = Rectangle(0, 0, 12, 12)
     words = piece_words(image, piece, numbers, 8)
     sets = steps_of(weights, numbers)
-    run = run_pieces("exact", number, [words], sets, rarely=0, room=4096)
+    run = run_pieces("native", number, [words], sets, rarely=0, room=4096)
     steps = np.concatenate(sets)
     ends = np.flatnonzero(steps[:, -1])
     walks = walk_clocks(steps[:, : numbers.cells].reshape(-1, *numbers.kernel) != 0)
@@ -149,7 +149,7 @@ def test_a_kernel_that_comes_back_too_early_stops_the_simulation() -> None:
     weights[:, 2] = 1
     words = piece_words(np.full((6, 6, 1), 3), Rectangle(0, 0, 6, 6), numbers, 1)
     steps = np.concatenate(steps_of(weights, numbers))
-    run_pieces("exact", 0, [words], [steps])
+    run_pieces("native", 0, [words], [steps])
     steps[1, :9], steps[1, 10] = steps[0, :9], 1
     with pytest.raises(UnitError, match="of memory `cell_` against its waiver"):
-        run_pieces("exact", 0, [words], [steps], rarely=0)
+        run_pieces("native", 0, [words], [steps], rarely=0)

@@ -111,7 +111,7 @@ def test_a_value_takes_a_step_for_each_kernel_in_flight(density: float, kept: fl
     weights = random_numbers(generator, (kernels, 3, 3, channels), kept, 8)
     steps = np.concatenate(kernel_steps(weights, numbers))
     words = np.concatenate([piece_words(image, piece, numbers, kernels), stop_word(numbers)])
-    run = run_unit("exact", number, words, steps, rarely=0, room=4096)
+    run = run_unit("native", number, words, steps, rarely=0, room=4096)
     predicted = unit_clocks(image != 0, piece, steps_of_channels(weights, numbers), kernels, numbers)
     assert predicted <= run.clocks <= predicted + 100
 
@@ -124,8 +124,8 @@ def test_a_kernel_that_comes_back_too_early_stops_the_simulation() -> None:
     piece = Rectangle(0, 0, 2, 2)
     steps = np.concatenate(kernel_steps(np.full((2, 3, 3, 1), 1), numbers))
     words = np.concatenate([piece_words(image, piece, numbers, 2), stop_word(numbers)])
-    run_unit("exact", number, words, steps)
+    run_unit("native", number, words, steps)
     short = np.delete(steps, [2, 3], axis=0)
     short[1, -1] = 1
     with pytest.raises(UnitError, match="of memory `cell_` against its waiver"):
-        run_unit("exact", number, words, short, rarely=0)
+        run_unit("native", number, words, short, rarely=0)

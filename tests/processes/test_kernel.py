@@ -122,7 +122,7 @@ def run_waiting(kernel: CSimulation) -> KernelResult:
     return kernel.run_operations(program.operations, tensors)
 
 
-@pytest.mark.parametrize("integers", ["ap_int", "exact"])
+@pytest.mark.parametrize("integers", [pytest.param("ap_int", marks=pytest.mark.slow), "exact"])
 def test_integers_of_every_kind_give_the_same_bits(kernel: CSimulation, integers: Integers) -> None:
     """And no memory is used against its waivers: the exact ones check that."""
     if integers == "exact":

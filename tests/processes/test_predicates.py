@@ -58,7 +58,7 @@ def sequenced(
     clocks, sent = np.zeros(beats * len(descriptors), np.int32), np.zeros(WORDS * 5 * len(descriptors), np.int32)
     run = _Run(words.ctypes.data, len(descriptors), told.ctypes.data, len(told), after, clocks.ctypes.data,
                sent.ctypes.data)  # fmt: skip
-    library("sequencer", "exact").run_sequencer(ctypes.byref(run), bits)
+    library("sequencer", "native").run_sequencer(ctypes.byref(run), bits)
     ends = np.cumsum(run.lengths)
     parts = [sent[end - length : end].tolist() for end, length in zip(ends, run.lengths, strict=True)]
     return np.diff(clocks[::beats]).tolist(), parts

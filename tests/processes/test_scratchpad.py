@@ -151,7 +151,7 @@ def test_an_operation_waits_as_long_for_results_that_are_there_when_its_command_
         layers.compute(Operation.GEMM, between, target)
         strict_order(layers.program)
         held = 0, width
-        check(run(0, "exact", layers.program, layers.model, 0, True, held), layers.program, layers.model)
+        check(run(0, "native", layers.program, layers.model, 0, True, held), layers.program, layers.model)
 
 
 def test_an_operation_that_does_not_wait_breaks_the_waiver() -> None:
@@ -161,6 +161,6 @@ def test_an_operation_that_does_not_wait_breaks_the_waiver() -> None:
     layers.load(source)
     layers.compute(Operation.MAX, source, target, kernel_height=12)
     with pytest.raises(ScheduleError, match=r"iteration \d+ of loop `Scratchpad` reads word \d+ of memory `cell`"):
-        run(0, "exact", layers.program, layers.model, 6, True)
+        run(0, "native", layers.program, layers.model, 6, True)
     layers.program.operations[1].descriptor.after_loads = 1
-    check(run(0, "exact", layers.program, layers.model, 6, True), layers.program, layers.model)
+    check(run(0, "native", layers.program, layers.model, 6, True), layers.program, layers.model)

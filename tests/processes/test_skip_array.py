@@ -91,7 +91,7 @@ class SkipArray:
 
 @dataclass
 class Result:
-    """Sums (rows, columns), credits for chunks, clocks (0 but with exact integers)."""
+    """Sums (rows, columns), credits for chunks, clocks."""
 
     sums: Integer
     credits: int
@@ -325,7 +325,7 @@ def test_a_group_runs_ahead_of_a_slow_one() -> None:
 def test_chunks_that_follow_each_other_at_once_are_added(number: int) -> None:
     """Short chunks of few kernels, in each of them dealt anew: what left last comes first again, and no word is read
     before it is written."""
-    array = SkipArray.of(number, "exact")
+    array = SkipArray.of(number, "native")
     rng = np.random.default_rng(11)
     for kernels in (1, 2, 3):
         operands = random_window(array, rng, 3, 7, 1)
@@ -425,7 +425,7 @@ def test_operands_are_taken_while_nobody_takes_sums(integers: Integers) -> None:
 def test_zeros_take_no_time(density: float) -> None:
     """ZS R45: clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums
     that leave."""
-    array = SkipArray.of(SMALL[2], "exact")
+    array = SkipArray.of(SMALL[2], "native")
     rng = np.random.default_rng(8)
     operands = random_window(array, rng, 6, 16, 8)
     weights = random_kernels(array, rng, 5 * array.groups, operands.window.shape[1], density)
@@ -439,7 +439,7 @@ def test_zeros_take_no_time(density: float) -> None:
 
 def test_short_chunks_are_loaded_far_ahead() -> None:
     """Where loading takes as long as multiplying, four chunks hide what two do not."""
-    array = SkipArray.of(SMALL[2], "exact")
+    array = SkipArray.of(SMALL[2], "native")
     operands = random_window(array, np.random.default_rng(14), 24, 8, 4)
     weights = random_kernels(array, np.random.default_rng(14), 2, operands.window.shape[1], 0.8)
     lists = entry_lists(array, weights, operands)
@@ -455,7 +455,7 @@ def test_short_chunks_are_loaded_far_ahead() -> None:
 )
 def test_passes_take_the_clocks_that_the_host_counts(kernels: int, steps: int, density: float) -> None:
     """Loads, products or sums that leave decide, in one chunk or several; entries as the host deals them."""
-    array = SkipArray.of(SMALL[2], "exact")
+    array = SkipArray.of(SMALL[2], "native")
     rng, passes = np.random.default_rng(kernels * steps), 24
     size = array.groups, array.halves, array.columns, array.lanes, array.chunk
     shape = SkipShape(*size, weight_bits=array.weight_bits)
@@ -481,7 +481,7 @@ def test_passes_whose_windows_slide_take_the_clocks_that_the_host_counts(
     kernels: int, fresh: int, density: float
 ) -> None:
     """Fewer words come, and loading no longer decides; where the products or the sums do, nothing changes."""
-    array = SkipArray.of(SMALL[2], "exact")
+    array = SkipArray.of(SMALL[2], "native")
     rng, passes, steps = np.random.default_rng(kernels), 32, 8
     size = array.groups, array.halves, array.columns, array.lanes, array.chunk
     shape = SkipShape(*size, weight_bits=array.weight_bits)
@@ -507,7 +507,7 @@ def test_passes_whose_windows_slide_take_the_clocks_that_the_host_counts(
 @pytest.mark.parametrize("single", [False, True])
 def test_depthwise_passes_take_the_clocks_that_the_host_counts(channels: int, taps: int, single: bool) -> None:
     """Lanes that stand apart, with a half and with two: what the reader brings decides, or sums that leave."""
-    array = SkipArray.of(SMALL[0], "exact")
+    array = SkipArray.of(SMALL[0], "native")
     rng, passes = np.random.default_rng(channels * taps), 24
     shape = SkipShape(array.groups, array.halves, array.columns, array.lanes, array.chunk)
     stored = rng.integers(1, 100, (channels, 1, taps, 1)).astype(np.int32)

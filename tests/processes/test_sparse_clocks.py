@@ -67,7 +67,7 @@ def test_passes_take_the_clocks_of_the_array(
 ) -> None:
     """What many passes take beyond fewer: feed, products of the fullest group, sums of short windows, weights."""
     monkeypatch.setattr(input_share, "CREDIT", HARNESS_CREDIT)
-    array = SparseArray.of(number, "exact")
+    array = SparseArray.of(number, "native")
     chunk = min(steps, array.chunk // array.lanes)
     chunk = -(-steps // -(-steps // chunk))
     few, many = 8 * array.passes, 24 * array.passes
@@ -84,7 +84,7 @@ def test_a_pixel_whose_lanes_have_a_group_each_takes_a_clock_for_each_word_of_we
 ) -> None:
     """On the array of a PYNQ-Z2, as long as a third of its activations is zero; four clocks without that."""
     monkeypatch.setattr(input_share, "CREDIT", HARNESS_CREDIT)
-    array = SparseArray.of(PYNQ, "exact")
+    array = SparseArray.of(PYNQ, "native")
     chunk = array.chunk // array.lanes
     clocks, expected = [], []
     for slices in (3, 6):

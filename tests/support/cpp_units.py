@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 
 from bfpga.contract.configuration import SkipSource, SystolicConfig
 from bfpga.devices import toolchain
-from bfpga.devices.csim import Integers
+from bfpga.devices.csim import COUNTING_FLAGS, Integers
 from bfpga.devices.library_cache import cached_library
 from bfpga.errors import ToolError
 from bfpga.formats.cache import cache_directory
@@ -22,11 +24,10 @@ from bfpga.vendor.render import library_directory, render_kernel, shim_directory
 
 SOURCES = Path(__file__).parents[1] / "cpp"
 BUILDS: tuple[Integers, ...] = ("native", "ap_int")
-#: Units run for milliseconds, which more optimization would not pay for. With so little of it g++ no longer sees which
-#: variables are set; kernels are compiled with this warning.
-_OPTIMIZATION = ("-O1", "-Wno-maybe-uninitialized")
-#: clang takes less than half of the time without any, and the units with exact integers run no longer than that saves.
-_EXACT_OPTIMIZATION = ("-O0",)
+#: Without much optimization g++ no longer sees which variables are set; kernels are compiled with this warning.
+_UNSET = "-Wno-maybe-uninitialized"
+#: Units run for milliseconds, which more optimization would not pay for.
+_EXACT_OPTIMIZATION = "-O0"
 #: Rendered headers the library includes; but for the commands they are the same for all configurations.
 _RENDERED = (
     "include/bfpga/contract/commands.hpp",
@@ -41,9 +42,12 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILI
 
 
 def integer_flags(integers: Integers) -> list[str]:
-    """Compiler flags that choose the integers; skips the test if the machine has no ap_int headers."""
+    """Compiler flags that choose the integers; skips the test if the machine has no ap_int headers.
+
+    Native units check waivers and count clocks as exact ones do.
+    """
     if integers == "native":
-        return ["-DBFPGA_NATIVE_INTEGERS"]
+        return ["-DBFPGA_NATIVE_INTEGERS", *COUNTING_FLAGS]
     if integers == "exact":
         return [*EXACT_FLAGS, "-DBFPGA_WAIVER_CHECKS"]
     try:
@@ -141,8 +145,8 @@ def library(
     include = library_directory()
     exact = integers == "exact"
     command = exact_compiler() if exact else (compiler(),)
-    optimization = _EXACT_OPTIMIZATION if exact else _OPTIMIZATION
-    arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
+    chosen = [_EXACT_OPTIMIZATION] if exact else [_UNSET, *shlex.split(os.environ["BFPGA_CXXFLAGS"])]
+    arguments = [*toolchain.WARNINGS, *chosen, "-fPIC", "-shared", *integer_flags(integers)]
     headers = rendered_headers(skip_groups, skip_source, cluster)
     digest = _digest(command, [source, *arguments], unit_files(source, headers))
     target = cache_directory("units") / f"{source}-{digest}.so"

@@ -64,7 +64,7 @@ class Operation:
 
 @dataclass
 class Result:
-    """Sums (rows, columns), credits for segments, clocks (0 but with exact integers)."""
+    """Sums (rows, columns), credits for segments, clocks."""
 
     sums: Integer
     credits: int

@@ -57,6 +57,7 @@ def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(number:
     assert verify_case(rng, built(number), simulation("csim"), VerifyReport(), traced) is None
 
 
+@pytest.mark.slow
 def test_a_fixed_slice_agrees_with_ap_int_too() -> None:
     report = verify(CONFIGS[:1], ["csim", "csim:ap_int"], cases=12, seed=5)
     assert report.mismatch is None
@@ -262,6 +263,7 @@ def test_kernels_that_keep_accumulators_in_memory_are_drawn_and_do() -> None:
     assert sum(any(each.descriptor.flags & Flag.WIDE for each in step.operations) for step in launches) >= 8
 
 
+@pytest.mark.slow
 def test_ready_accelerators_agree_with_exact_integers() -> None:
     """The smallest, and one with a skip array beside its systolic array."""
     exact_compiler()
