@@ -24,6 +24,11 @@ def test_every_must_that_is_not_met_is_listed_above_the_table(table: Table) -> N
 
 
 @EVERY_TABLE
+def test_single_tests_of_a_row_are_those_that_fail_with_its_feature_off(table: Table) -> None:
+    table.check_switched_tests()
+
+
+@EVERY_TABLE
 def test_tests_name_no_requirement_that_does_not_exist(table: Table) -> None:
     table.check_names()
 

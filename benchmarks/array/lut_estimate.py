@@ -5,7 +5,7 @@
 
 Synthesizes the units of verilog/shift_tiles.v with Yosys (`synth_xilinx`, 7-series and UltraScale+): tiles of shift
 units, single products, the decoder of two-hot words, rows of DSP blocks and their way out. Before that the Verilog is
-simulated with random numbers against `engines/array/shift_unit.py`. Ends with status 1 if the simulation differs or a
+simulated with random numbers against `formats/logarithmic.py`. Ends with status 1 if the simulation differs or a
 count is more than 15 % off the model of `engines/array/shift_resources.py`.
 
 The counts are of look-up tables with one output; tools that pack two functions into one table find fewer.
@@ -37,7 +37,7 @@ FAMILIES = ("xc7", "xcup")
 #: Units of one run of Yosys: a run takes seconds to begin, and longer than in proportion when it holds many units.
 BATCH = 24
 #: Modules that are synthesized by themselves.
-MODULES = ("shift_product", "shift_unit", "shift_tile", "packed_rows", "dsp_row", "forwarder", "two_hot_value")
+MODULES = ("shift_product", "shift_tile", "packed_rows", "dsp_row", "forwarder", "two_hot_value")
 
 
 class Unit(NamedTuple):
@@ -66,7 +66,6 @@ def default_units() -> Iterator[Unit]:
     yield from (unit("dsp_row", MW=mantissa, ACC=acc, LANES=2) for mantissa, acc in ((8, 32), (16, 48)))
     yield from (unit("forwarder", ACC=24, ROWS=rows) for rows in (8, 16, 32))
     yield unit("shift_product", EW=3, D=0, TWO_HOT=1)
-    yield unit("shift_unit", EW=3, D=0, BOTH=1, ACC=32)
 
 
 def all_units() -> Iterator[Unit]:
@@ -78,7 +77,6 @@ def all_units() -> Iterator[Unit]:
     for ew, d in product((1, 2, 3, 4), (0, 1, 4)):
         yield unit("two_hot_value", EW=ew, D=d)
         yield unit("shift_product", EW=ew, D=d, TWO_HOT=1)
-        yield unit("shift_unit", EW=ew, D=d, BOTH=1, ACC=32)
     yield from (unit("shift_product", EW=ew, D=0, TWO_HOT=0) for ew in (1, 2, 3, 4))
     yield from (unit("packed_rows", ACC=acc) for acc in (20, 24, 28, 32))
     for (mantissa, acc), lanes in product(((8, 24), (8, 32), (16, 40), (16, 48)), (1, 2, 4)):
@@ -95,8 +93,6 @@ def modelled(unit: Unit) -> float:
     lanes, bits, both = numbers["LANES"], numbers["ACC"], bool(numbers["BOTH"])
     if module == "shift_tile":
         return model.shift_tile_lut(words, lanes, bits, both)
-    if module == "shift_unit":
-        return model.shift_unit_lut(words, bits, both)
     if module == "shift_product":
         return model.two_hot_product_lut(words) if numbers["TWO_HOT"] else model.barrel_lut(words)
     if module == "two_hot_value":

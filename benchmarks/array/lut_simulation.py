@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.engines.array.shift_unit import ShiftUnit, ShiftUnitConfig, multiply
+from bfpga.formats.logarithmic import code_values, split_words
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
 CLOCKS = 160
@@ -19,7 +19,6 @@ CLOCKS = 160
 TILE_DELAY = 2
 #: exp_width, d, lanes, both modes, accumulator bits
 TILES = ((3, 0, 2, 1, 24), (3, 4, 1, 0, 20), (2, 1, 4, 1, 24), (1, 4, 2, 1, 20), (4, 0, 4, 0, 32), (1, 1, 1, 1, 24))
-UNITS = ((3, 0, 1, 32), (1, 4, 1, 24), (2, 1, 0, 24))
 DECODERS = ((3, 0), (2, 1), (1, 4))
 #: Reads a source, executes a script of Yosys and gives the text of the file it leaves.
 Run = Callable[[str, str, str], str]
@@ -116,7 +115,9 @@ def tile_bench(name: str, numbers: tuple[int, int, int, int, int], random: np.ra
     pow2 = random.integers(0, 2, CLOCKS) * both
     mine, present = random.integers(0, 2, CLOCKS), random.integers(0, 2, CLOCKS)
     present[[kind == "sum" for kind, _ in kinds]] = 1
-    product0, product1 = multiply(fmt, x, words, pow2[:, None]).signed(pow2[:, None])
+    powers = [code_values(fmt, WeightMode.POW2)[field] for field in split_words(words, fmt)]
+    product0 = x * np.where(pow2[:, None], powers[0], code_values(fmt, WeightMode.TWO_HOT)[words])
+    product1 = x * np.where(pow2[:, None], powers[1], 0)
     q0, q1 = 0, 0
     shown: list[tuple[int, int]] = []
     for clock, (kind, first) in enumerate(kinds):
@@ -149,33 +150,6 @@ def tile_bench(name: str, numbers: tuple[int, int, int, int, int], random: np.ra
     return bench(name, "shift_tile", parameters, ports)
 
 
-def unit_bench(name: str, numbers: tuple[int, int, int, int], random: np.random.Generator) -> str:
-    """The unit of the specification, mode switches and clears at random (SM R22 to R29)."""
-    exp_width, d, both, bits = numbers
-    fmt = ShiftFormat(exp_width=exp_width, d=d)
-    config = ShiftUnitConfig(fmt, ("two_hot", "pow2") if both else ("two_hot",), acc_width=bits, acc_overflow="wrap")
-    unit = ShiftUnit(config)
-    x, words = random.integers(-128, 128, CLOCKS), random.integers(0, 1 << fmt.word_bits, CLOCKS)
-    pow2 = np.repeat(random.integers(0, 2, CLOCKS // 4), 4) * both
-    clear = random.random(CLOCKS) < 0.1
-    clear[0] = True
-    states = [(0, 0)] * 3
-    for clock in range(CLOCKS):
-        if both:
-            unit.mode = WeightMode(int(pow2[clock]))
-        states.append(unit.beat(int(x[clock]), int(words[clock]), bool(clear[clock])))
-    ports = [
-        Port("valid", 1, [1] * CLOCKS),
-        Port("clear", 1, clear.tolist()),
-        Port("pow2", 1, pow2.tolist()),
-        Port("x", 8, x.tolist()),
-        Port("word", fmt.word_bits, words.tolist()),
-        Port("q0", bits, [each for each, _ in states[:CLOCKS]], output=True),
-        Port("q1", bits, [each if both else 0 for _, each in states[:CLOCKS]], output=True),
-    ]
-    return bench(name, "shift_unit", {"EW": exp_width, "D": d, "BOTH": both, "ACC": bits}, ports)
-
-
 def decoder_bench(name: str, numbers: tuple[int, int], random: np.random.Generator) -> str:
     """All words, and random mantissas (ColumnWeights::Mantissas)."""
     exp_width, d = numbers
@@ -184,8 +158,7 @@ def decoder_bench(name: str, numbers: tuple[int, int], random: np.random.Generat
     two_hot = (random.random(len(words)) < 0.8).astype(int)
     bits = max(8, fmt.word_bits)
     weight = np.where(two_hot, words, random.integers(0, 256, len(words)))
-    values = multiply(fmt, 1, words, WeightMode.TWO_HOT).signed(WeightMode.TWO_HOT)[0]
-    mantissa = np.where(two_hot, values, weight) & 0xFF
+    mantissa = np.where(two_hot, code_values(fmt, WeightMode.TWO_HOT)[words], weight) & 0xFF
     # The register shows the first weight from clock 1 on; a repeated first weight leaves nothing unknown.
     ports = [
         Port("two_hot", 1, [0, *two_hot]),
@@ -207,9 +180,8 @@ def benches(seed: int) -> list[str]:
     """Verilog of every bench; the top, `test_bench`, has them all."""
     random = np.random.default_rng(seed)
     made = [tile_bench(f"tile{number}", numbers, random) for number, numbers in enumerate(TILES)]
-    made += [unit_bench(f"unit{number}", numbers, random) for number, numbers in enumerate(UNITS)]
     made += [decoder_bench(f"decoder{number}", numbers, random) for number, numbers in enumerate(DECODERS)]
-    kinds = {"tile": len(TILES), "unit": len(UNITS), "decoder": len(DECODERS)}
+    kinds = {"tile": len(TILES), "decoder": len(DECODERS)}
     instances = [f"{kind}{number} {kind}_{number} (clk);" for kind, amount in kinds.items() for number in range(amount)]
     return [*made, f"module test_bench (input clk); {' '.join(instances)} endmodule\n"]
 

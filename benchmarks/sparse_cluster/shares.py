@@ -35,9 +35,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.engines.skip_array.unit_maps import Joined, joined_grid, pieces_fit, possible_joins
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, PieceTooLargeError, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, folds, overlap_add_geometry
-from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_values
-from bfpga.engines.sparse_cluster.units.process_maps import unit_capacity
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_capacity, unit_values
 from bfpga.formats.arrays import BoolArray, Int64Array
 
 SHARED = "units share pieces"
@@ -75,14 +73,14 @@ class Share:
 NOTHING = Share(0, 0.0, 0, 0, 0)
 
 
-def share(nonzero: BoolArray, settings: PartitionSettings, numbers: UnitNumbers) -> Share:
+def share(nonzero: BoolArray, settings: PartitionSettings, config: SystolicConfig) -> Share:
     """How a map (channels, rows, columns) is shared out, folded as often as its pieces need."""
     work = work_map(nonzero, settings.metric)
     rows, columns = work.shape
     for parts in range(1, rows + columns):
         limit = -(-rows // parts), -(-columns // parts)
         try:
-            parts_of = (_fold(work, fold, settings, numbers, len(nonzero)) for fold in folds(rows, columns, limit))
+            parts_of = (_fold(work, fold, settings, config, len(nonzero)) for fold in folds(rows, columns, limit))
             return sum(parts_of, NOTHING)
         except PieceTooLargeError:
             continue
@@ -90,19 +88,11 @@ def share(nonzero: BoolArray, settings: PartitionSettings, numbers: UnitNumbers)
 
 
 def _fold(
-    work: Int64Array, fold: Rectangle, settings: PartitionSettings, numbers: UnitNumbers, channels: int
+    work: Int64Array, fold: Rectangle, settings: PartitionSettings, config: SystolicConfig, channels: int
 ) -> Share:
     part = work[fold.row0 : fold.row1, fold.column0 : fold.column1]
-    found = balance(part, overlap_add_geometry(*part.shape), settings, unit_capacity(numbers), channels)
+    found = balance(part, overlap_add_geometry(*part.shape), settings, unit_capacity(config), channels)
     return Share(max(found.loads), float(np.mean(found.loads)), found.moves, int(found.reached), 1)
-
-
-def cluster_of(settings: PartitionSettings, numbers: UnitNumbers) -> SystolicConfig:
-    """A kernel whose cluster has these units."""
-    return SystolicConfig(
-        lanes=numbers.lanes, cluster_rows=settings.grid[0], cluster_columns=settings.grid[1],
-        cluster_kernel=numbers.kernel[0], cluster_words=numbers.words, cluster_threshold=round(settings.tau),
-    )  # fmt: skip
 
 
 def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> Share:
@@ -174,7 +164,7 @@ def _convolutions(program: Program, tensors: Mapping[str, BlockTensor]) -> Itera
 
 
 def rows_of(
-    name: str, folder: Path, samples: int, settings: PartitionSettings, numbers: UnitNumbers
+    name: str, folder: Path, samples: int, settings: PartitionSettings, config: SystolicConfig
 ) -> tuple[list[list[str]], list[str]]:
     """A row for all layers of a network together, before it one for each; and what is not even enough."""
     ways = {
@@ -183,7 +173,7 @@ def rows_of(
         "exchange from quantiles": replace(settings, start="quantile"),
         "exchange from equal": replace(settings, start="equal"),
     }
-    total, shown, config = dict.fromkeys(WAYS, NOTHING), [], cluster_of(settings, numbers)
+    total, shown = dict.fromkeys(WAYS, NOTHING), []
     missed = []
     for node, both in network_run(name, folder, 2 * samples).layers:
         _, rows, columns, channels = both.shape
@@ -191,7 +181,7 @@ def rows_of(
             continue
         before, nonzero = both[:samples], both[samples:]
         found = {
-            way: sum((share(sample.transpose(2, 0, 1), chosen, numbers) for sample in nonzero), NOTHING)
+            way: sum((share(sample.transpose(2, 0, 1), chosen, config) for sample in nonzero), NOTHING)
             for way, chosen in ways.items()
         }
         joined = chosen_join(before, config)
@@ -224,10 +214,13 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--words", type=int, default=64)
     arguments = parser.parse_args(given)
     folder = required_models_folder()
-    numbers = UnitNumbers(4, (3, 3), 8, arguments.words, 16)
     settings = PartitionSettings(grid=tuple(arguments.units), mode="overlap_add", tau=arguments.tau)
+    config = SystolicConfig(
+        lanes=4, cluster_rows=settings.grid[0], cluster_columns=settings.grid[1], cluster_kernel=3,
+        cluster_words=arguments.words, cluster_threshold=round(settings.tau),
+    )  # fmt: skip
     head = ["network", "input to channels", "density", *WAYS, "pieces", "moves", "threshold met"]
-    found = [rows_of(name, folder, arguments.samples, settings, numbers) for name in arguments.network]
+    found = [rows_of(name, folder, arguments.samples, settings, config) for name in arguments.network]
     missed = [line for _, lines in found for line in lines]
     return finish(table(head, [row for rows, _ in found for row in rows]) + "\n", arguments.markdown, missed)
 

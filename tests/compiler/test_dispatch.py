@@ -19,9 +19,6 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.array.supported import PRODUCTS, supported
-from bfpga.formats.compressed.maps import Payload
-from bfpga.formats.compressed.payloads import decode_pieces, encode_piece, smallest_format
-from bfpga.formats.compressed.pieces import PieceDescriptor
 from bfpga.program.choices import program_operations
 from bfpga.program.file import load_program, save_program
 
@@ -49,17 +46,6 @@ def test_zeros_of_a_map_are_counted_as_number_and_share(shape: tuple[int, ...]) 
 
 def test_of_an_empty_map_nothing_is_zero() -> None:
     assert (ZeroCount(0, 0).percent, ZeroCount(0, 0).density) == (0, 1)
-
-
-@pytest.mark.parametrize("payload", list(Payload))
-def test_compressed_maps_count_as_many_zeros_as_plain_ones(payload: Payload) -> None:
-    """SC R144: whether a map is compressed before or after it is dispatched changes no decision."""
-    rng = np.random.default_rng(2)
-    for zeros in (0.1, 0.5, 0.9):
-        cells = rng.integers(1, 100, (20, 20)) * (rng.random((20, 20)) >= zeros)
-        words = encode_piece(cells, PieceDescriptor(payload, 20, 20), smallest_format(cells, payloads=[payload]))
-        ((descriptor, values),) = decode_pieces(words)
-        assert count_zeros(values) == count_zeros(cells) == ZeroCount(400 - descriptor.non_zeros, 400)
 
 
 def test_every_layer_keeps_the_zeros_that_its_input_had_on_the_samples(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <memory>
 
-#include "bfpga/processes/cluster/cluster.hpp"
 #include "build_list.hpp"
 #include "cluster_beats.hpp"
 #include "cluster_build.hpp"
+#include "cluster_simulation.hpp"
 
 namespace {
 

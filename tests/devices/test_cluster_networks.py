@@ -63,7 +63,8 @@ def assert_close(program: Program, network: Network) -> None:
 
 
 def test_layers_follow_each_other_in_the_memory_of_the_chip(tmp_path: Path) -> None:
-    """SC R63, R125, R126, R134, R149, R151: maps are loaded once, cut for each layer when it is fed, stored once.
+    """SC R63, R121, R123, R125, R126, R132, R134, R149, R151: maps are loaded once, cut for each
+    layer when it is fed, stored once.
 
     Results go back to where the next layer is fed from, ReLU on the way; pooling is a block behind the cluster.
     """
@@ -106,7 +107,7 @@ def test_the_schedule_is_made_once_and_kept_in_the_program_file(tmp_path: Path) 
 
 
 def test_intermediate_maps_may_go_to_memory(tmp_path: Path) -> None:
-    """SC R66, R136-R138, R140, R141: of a depthwise separable layer, where the chip has no room for two maps.
+    """SC R66, R120, R136-R138, R140, R141: of a depthwise separable layer, where the chip has no room for two maps.
 
     They are requantized like every result; the bits stay.
     """

@@ -86,7 +86,7 @@ def test_a_header_changes_the_kernels_that_include_it_alone(monkeypatch: pytest.
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     first = build(SMALL, "native", "kernel", "00000000")
     for header, again in (
-        ("processes/cluster/cluster.hpp", False),
+        ("processes/cluster/collector.hpp", False),
         ("array/shift_tiles.hpp", False),
         ("processes/sequencer.hpp", True),
     ):

@@ -83,7 +83,7 @@ def in_sample(program: Program, name: str, height: int, channels: int) -> np.nda
 @pytest.mark.parametrize("period", [1, 2, 3, 8])
 @pytest.mark.parametrize("flow", FLOWS)
 def test_flows_give_the_bits_of_plain_integers_and_of_the_compiled_kernel(flow: str, period: int) -> None:
-    """FP R22-R25, R48: bits, counters and clocks."""
+    """FP R7, R22-R25, R48: bits, counters and clocks."""
     program = one_convolution(dynamic(flow, period, 1, **ROW))
     everywhere(program, samples(program))
 

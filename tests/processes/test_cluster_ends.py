@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cluster_configs import CLUSTER
 from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
+from unit_words import FEWEST_STEPS
 
 from bfpga.contract.configuration import (
     MERGE_DISTANCE,
@@ -20,7 +21,6 @@ from bfpga.contract.configuration import (
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.unit_clocks import piece_groups, steps_of_channels
 from bfpga.engines.skip_array.window_walk import walk_clocks, walked_steps
-from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS
 
 CASES: list[tuple[int, Integers]] = list(itertools.product(range(10), ("native", "exact")))
 
@@ -109,9 +109,9 @@ def check_steps(steps: np.ndarray, weights: np.ndarray, fewest: int, distance: i
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.5, 1.0])
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, density: float) -> None:
-    """SC R19, SC R92: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them;
-    units of variant B get one weight a step, tap after tap. SC R98: those of C get two of each kernel. SC R84: those of
-    A get whole kernels, and take the clocks of their walks."""
+    """SC R19, SC R92, SC R146, SC R147: kernels of all sizes one after the other; lists keep the distance of sums,
+    whatever follows them; units of variant B get one weight a step, tap after tap. SC R98: those of C get two
+    of each kernel. SC R84: those of A get whole kernels, and take the clocks of their walks."""
     kernel, rng = kernels()[number], np.random.default_rng(int(100 * density) + number)
     layers, words, expected, sizes = [], [], [], []
     fewest = FEWEST_STEPS + 1 if kernel.products else FEWEST_STEPS

@@ -13,7 +13,16 @@ from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition,
 from cluster_processes import ClusterWork, builds, run_cluster
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from map_words import (
+    map_cells,
+    map_word,
+    overlap_add_limits,
+    shared_halo_limits,
+    unit_capacity,
+    whole_grid,
+)
 from reference_sparse_cluster import full_grid
+from unit_words import kernel_steps
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import process_streams
@@ -27,15 +36,6 @@ from bfpga.engines.sparse_cluster.partition.exchange import (
 )
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, shared_halo_geometry
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_values
-from bfpga.engines.sparse_cluster.units.process_maps import (
-    map_cells,
-    map_word,
-    overlap_add_limits,
-    shared_halo_limits,
-    unit_capacity,
-    whole_grid,
-)
-from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
 from bfpga.verify.check import verify
 
 SLOW = pytest.mark.slow

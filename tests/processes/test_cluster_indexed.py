@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from cluster_units import INDEXED, UnitError, UnitRun, builds, run_unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_pieces import RandomPieces, piece_blocks, random_numbers
-from sparse_vectors import load_vector
-
-from bfpga.devices.csim import Integers
-from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings
-from bfpga.engines.sparse_cluster.partition.geometry import Padding, Rectangle
-from bfpga.engines.sparse_cluster.units.cluster import SparseCluster, SparseClusterConfig, SparseLayer
-from bfpga.engines.sparse_cluster.units.output import read_out
-from bfpga.engines.sparse_cluster.units.process_words import (
+from random_pieces import RandomPieces, piece_blocks, random_numbers, values_of_tiles
+from sparse_vectors import check_outputs, load_vector
+from unit_words import (
     UnitNumbers,
     grid_of,
     kernel_steps,
     piece_words,
     stop_word,
 )
+
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 #: Values that the units of each build take at once.
@@ -55,22 +50,17 @@ def test_a_unit_gives_the_results_and_rounds_of_the_vector(integers: Integers, n
     run = run_pieces(integers, number, [words], kernel_steps(kernel[None, :, :, None], numbers, 1))
     full = grid_of(run.sums, piece, numbers, 1, kernel.shape)
     assert full[0].tolist() == vector["expected"]["full"]
-    layer = SparseLayer(kernel[None, :, :, None], Padding(*config["pad"]), tuple(config["stride"]))
-    assert read_out(full.transpose(1, 2, 0), layer, *image.shape)[:, :, 0].tolist() == vector["expected"]["out"]
+    check_outputs(full, kernel, vector)
     expected = vector["expected"]["schedules"]["B"]
     pairs = run.issued * np.count_nonzero(kernel)
     assert (run.issued, run.rounds) == (np.count_nonzero(image), expected["rounds"])
     assert (pairs, run.rounds * config["p"] - pairs) == (expected["issued"], expected["idle"])
 
 
-def rounds_of(image: np.ndarray, weights: np.ndarray, tile: tuple[int, int], **build: Any) -> int:
-    """E6, as the numpy model of variant B counts it; image: (rows, columns, channels), from the corner of a tile on."""
-    config = SparseClusterConfig(
-        units=1, variant="B", tile=tile, partition=PartitionSettings(grid=(1, 1), mode="overlap_add"),
-        pointwise="variant", largest_kernel=(16, 16), accumulator_words=2048, memory_words=1 << 20, **build,
-    )  # fmt: skip
-    large_enough = np.pad(image, ((0, tile[0]), (0, tile[1]), (0, 0)))
-    return SparseCluster(SparseLayer(weights), config).cycles(large_enough).counters.total("rounds")
+def rounds_of(image: np.ndarray, weights: np.ndarray, tile: tuple[int, int], lanes: int) -> int:
+    """E6: a round for each weight of a kernel and each ``lanes`` values of a tile; image from a tile's corner on."""
+    rounds = -(-values_of_tiles(image, tile) // lanes)
+    return int((rounds.sum(axis=(0, 1)) * np.count_nonzero(weights, axis=(0, 1, 2))).sum())
 
 
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
@@ -88,10 +78,7 @@ def test_pieces_of_random_layers(
     for image, weights, _ in drawn.layers():
         steps += kernel_steps(weights, build.numbers, 1)
         issued += np.count_nonzero(image)
-        rounds += rounds_of(
-            image, weights, build.numbers.kernel, lanes=PRODUCTS[number], input_bits=build.value_bits,
-            weight_bits=build.weight_bits, accumulator_bits=48,
-        )  # fmt: skip
+        rounds += rounds_of(image, weights, build.numbers.kernel, PRODUCTS[number])
     run = run_pieces(integers, number, drawn.words, steps, rarely=rarely)
     assert (run.issued, run.rounds) == (issued, rounds)
     drawn.check(run.sums)

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from merged_rounds import Merged, merged, rounds_of_piece
 from random_pieces import RandomPieces, random_numbers
 from sparse_vectors import load_vector
-
-from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE
-from bfpga.devices.csim import Integers
-from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
-from bfpga.engines.sparse_cluster.units.process_words import (
+from unit_words import (
     grid_of,
     kernel_steps,
     piece_words,
     stop_word,
 )
+
+from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 #: Values of a group of each build; those of variant C stand before those of D.

@@ -8,8 +8,16 @@ from cluster_partitions import BUILDS, run_in_kernel, run_partition
 from cluster_processes import ClusterWork, builds, run_cluster
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from map_words import (
+    map_cells,
+    map_word,
+    overlap_add_limits,
+    unit_capacity,
+    whole_grid,
+)
 from reference_sparse_cluster import full_grid
 from sparse_vectors import load_vector, mask_of
+from unit_words import kernel_steps
 
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import (
@@ -20,14 +28,6 @@ from bfpga.engines.sparse_cluster.partition.exchange import (
     work_map,
 )
 from bfpga.engines.sparse_cluster.partition.geometry import overlap_add_geometry
-from bfpga.engines.sparse_cluster.units.process_maps import (
-    map_cells,
-    map_word,
-    overlap_add_limits,
-    unit_capacity,
-    whole_grid,
-)
-from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 

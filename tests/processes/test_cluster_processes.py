@@ -17,15 +17,7 @@ from cluster_processes import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_sparse_cluster import convolve, full_grid
-
-from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
-from bfpga.devices.csim import Integers
-from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
-from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry
-from bfpga.engines.sparse_cluster.units.cluster import SparseLayer
-from bfpga.engines.sparse_cluster.units.output import read_out
-from bfpga.engines.sparse_cluster.units.process_maps import (
+from map_words import (
     halo_limits,
     map_cells,
     map_word,
@@ -33,7 +25,13 @@ from bfpga.engines.sparse_cluster.units.process_maps import (
     unit_capacity,
     whole_grid,
 )
-from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
+from reference_sparse_cluster import convolve, full_grid
+from unit_words import kernel_steps, outputs_of
+
+from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
+from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry
 from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
@@ -145,7 +143,6 @@ def test_pieces_with_a_halo_own_their_outputs(
     )  # fmt: skip
     sums, _ = run_cluster(integers, number, work, seed=order, units=units)
     whole = whole_grid(sums, rows, columns, kernels, kernel, numbers)
-    layer = SparseLayer(weights, padding, stride)
     expected = [
         sum(
             np.array(convolve(image[..., c].tolist(), weights[z, :, :, c].tolist(), tuple(padding), stride))
@@ -153,10 +150,8 @@ def test_pieces_with_a_halo_own_their_outputs(
         )
         for z in range(kernels)
     ]
-    np.testing.assert_array_equal(
-        read_out(whole.transpose(1, 2, 0), layer, rows, columns).transpose(2, 0, 1),
-        wrap(np.array(expected), build.accumulator_bits),
-    )
+    outputs = outputs_of(whole, kernel, padding, stride, geometry.shape)
+    np.testing.assert_array_equal(outputs, wrap(np.array(expected), build.accumulator_bits))
 
 
 def test_units_do_not_wait_for_each_other() -> None:

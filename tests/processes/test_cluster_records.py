@@ -60,7 +60,8 @@ def cycles(result: DeviceResult) -> list[int]:
 @pytest.mark.parametrize("variant", ["B", "E"])
 @pytest.mark.parametrize("target", ["csim", "csim:ap_int", "csim:exact", "virtual"])
 def test_a_kernel_tells_what_its_model_says(target: str, variant: str, tmp_path: Path) -> None:
-    """SC R25, SC R33, SC R36, SC R56: each map with its moves, threshold, work and the values of every unit."""
+    """SC R25, SC R33, SC R36, SC R56, SC R134, SC R153: each map with its moves, threshold, work and the
+    values of every unit."""
     program, samples = network(tmp_path, variant)
     expected = Emulator(program).run(samples, trace=True)
     assert len(maps(expected)) == 2

@@ -135,7 +135,8 @@ def copied(threshold: int, unless: bool = False, first: bool = True) -> tuple[Pr
 def test_pieces_of_a_layer_count_together_and_an_operation_runs_or_leaves_memory_as_it_is(
     kernel: CSimulation, threshold: int, unless: bool
 ) -> None:
-    """11 of x's values are not zero, counted twice. What waits for what is right either way, in any order."""
+    """SC R10, SC R131: 11 of x's values are not zero, counted twice. What waits for what is right either way, in any
+    order."""
     rng = np.random.default_rng(0)
     for seed, first in ((0, True), (1, True), (2, False)):
         program, places = copied(threshold, unless, first)

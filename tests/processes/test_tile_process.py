@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from cluster_configs import CLUSTER
 from cluster_units import UnitError
+from map_words import whole_grid
 from tile_process import BUILDS, run_tile, sizes
 from zero_skip_cases import LAYER_VECTORS, vector_case
 
 from bfpga.contract.descriptor import Descriptor
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.unit_clocks import row_groups
-from bfpga.engines.sparse_cluster.units.process_maps import whole_grid
 
 
 def random_layer(rng: np.random.Generator, number: int, density: float) -> tuple[np.ndarray, np.ndarray]:

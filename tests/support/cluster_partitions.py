@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from cpp_units import library
+from map_words import LIMITS
+from unit_words import UnitNumbers
 
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import Partition
-from bfpga.engines.sparse_cluster.units.process_maps import LIMITS
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
 
 #: Numbers of the units and grid of each build, in the order of the library.
 BUILDS = (

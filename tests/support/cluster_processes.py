@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from cpp_units import library
+from map_words import stop_map
+from unit_words import UnitNumbers
 
 from bfpga.devices.csim import Integers
-from bfpga.engines.sparse_cluster.units.process_maps import stop_map
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from cpp_units import library
+from unit_words import UnitNumbers
 
 from bfpga.devices.csim import Integers
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
 
 
 @dataclass(frozen=True)

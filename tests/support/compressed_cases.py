@@ -1,4 +1,4 @@
-"""What tests of compressed formats share: vectors, pieces, damage."""
+"""What tests of compressed formats share: vectors, sparse arrays, damage."""
 
 from __future__ import annotations
 
@@ -12,19 +12,8 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from bfpga.errors import DataError
-from bfpga.formats.compressed.maps import MapFormat, Payload
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-TILES = st.tuples(st.integers(1, 16), st.integers(1, 16))
-MAP_FORMATS = st.builds(
-    MapFormat,
-    st.sampled_from(Payload),
-    st.sampled_from([1, 2]),
-    TILES,
-    st.sampled_from([1, 2, 4, 8]),
-    st.one_of(st.just(9), st.integers(0, 9), st.just(255)),
-)
-SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 40))
 DENSITIES = st.sampled_from([0.0, 0.02, 0.2, 0.5, 0.9, 1.0])
 
 

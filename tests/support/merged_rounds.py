@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from unit_words import UnitNumbers
 
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
 
 #: Bank and block of each product: a row of them for each weight; None in a pause.
 Round = list[dict[int, tuple[int, int]]] | None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from cluster_units import UnitBuild
 from reference_sparse_cluster import full_grid
+from unit_words import UnitNumbers, grid_of, piece_words
 
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers, grid_of, piece_words
 from bfpga.formats.rounding import wrap
 
 
@@ -27,6 +27,13 @@ def largest_piece(numbers: UnitNumbers, generator: np.random.Generator, offset: 
     across = numbers.words // down
     most = (across - 1) * kernel_columns - kernel_columns + 2 - offset[1] % kernel_columns
     return rows, int(generator.integers(1, max(2, min(14, most + 1))))
+
+
+def values_of_tiles(image: np.ndarray, tile: tuple[int, int]) -> np.ndarray:
+    """Values that are not zero of each tile (tile rows, tile columns, channels) of an image from a corner of one on."""
+    padded = np.pad(image != 0, ((0, -image.shape[0] % tile[0]), (0, -image.shape[1] % tile[1]), (0, 0)))
+    rows, columns, channels = padded.shape
+    return padded.reshape(rows // tile[0], tile[0], columns // tile[1], tile[1], channels).sum(axis=(1, 3))
 
 
 def piece_blocks(piece: Rectangle, numbers: UnitNumbers) -> list[tuple[int, int]]:
@@ -73,15 +80,12 @@ class RandomPieces:
         size = offset[0] + rows, offset[1] + columns
         image = random_numbers(generator, (*size, self.channels), self.density, build.value_bits)
         image[: offset[0]], image[:, : offset[1]] = 0, 0
-        weights = random_numbers(
-            generator, (self.kernels, *self.kernel, self.channels), self.kept, build.weight_bits
-        )
+        weights = random_numbers(generator, (self.kernels, *self.kernel, self.channels), self.kept, build.weight_bits)
         piece = Rectangle(*offset, *size)
         inside = image[piece.row0 :, piece.column0 :]
         sums = [
             sum(
-                np.array(full_grid(inside[..., c].tolist(), weights[z, :, :, c].tolist()))
-                for c in range(self.channels)
+                np.array(full_grid(inside[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(self.channels)
             )
             for z in range(self.kernels)
         ]

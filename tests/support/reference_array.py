@@ -31,6 +31,9 @@ from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.formats.block_format import Status
 from bfpga.formats.containers import unpack_elements
 
+#: Policies that learn a lead from the results of a main pass.
+LEARNING = (Policy.ROLLING_MAX, Policy.FEEDBACK)
+
 
 @dataclass
 class Slot:
@@ -326,7 +329,7 @@ class ReferenceKernel:
             function_exponent=d.function_exponent, function_first=bool(d.flags & Flag.FUNCTION_FIRST),
         )  # fmt: skip
         self.status |= status
-        if d.lead_rule:
+        if d.lead_rule and (d.flags & Flag.MEASURE or d.policy in LEARNING):
             slot.collected.see(d, v, e3, e_acc, exponent if d.flags & Flag.ROW_EXPONENTS else 0)
         lead = leading_position(Fraction(abs(v)), fmt.log) + e3 if v else None
         if d.flags & Flag.MEASURE:
@@ -376,7 +379,8 @@ class ReferenceKernel:
             e4, status = self._select(self._lead(d, slot, slot.measured))
         self.status |= status
         self.exponents[d.output_slot] = e4
-        slot.collected = ReferenceCollector()
+        if d.policy in LEARNING:
+            slot.collected = ReferenceCollector()
 
     def _lead(self, d: Descriptor, slot: Slot, lead: int | None) -> int | None:
         """The lead that a layer's rule makes of what its pass has shown."""

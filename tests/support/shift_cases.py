@@ -10,7 +10,6 @@ from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
 DECODE = load_vectors("shift_multiplier_decode.json")["tables"]
 PRODUCTS = load_vectors("shift_multiplier_products.json")["cases"]
-SEQUENCES = load_vectors("shift_multiplier_sequences.json")["sequences"]
 ENCODE = load_vectors("shift_multiplier_encode.json")["sets"]
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from cluster_units import UnitError, UnitLayer
 from cpp_units import library
+from map_words import map_cells, map_word, stop_map
+from unit_words import UnitNumbers
 
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.tile_words import TOGETHER, EntryShape, TileWords, tile_words
-from bfpga.engines.sparse_cluster.units.process_maps import map_cells, map_word, stop_map
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
 
 LIBRARY = "tile_process"
 BUILDS = range(4)

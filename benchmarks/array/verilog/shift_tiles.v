@@ -68,48 +68,6 @@ module shift_stage #(parameter XW = 8, EW = 3, D = 0, BOTH = 1, TERM = XW + (1 <
     end
 endmodule
 
-// The unit of SM 3: three register levels, two accumulators that start anew with `clear` and when the mode changes.
-module shift_unit #(parameter XW = 8, EW = 3, D = 0, BOTH = 1, ACC = 32) (
-    input clk, valid, clear, pow2,
-    input signed [XW-1:0] x,
-    input [2*EW+1:0] word,
-    output signed [ACC-1:0] q0, q1
-);
-    reg signed [XW-1:0] x_r;
-    reg [2*EW+1:0] word_r;
-    reg valid_r, clear_r, pow2_r, valid_p, clear_p, pow2_p, last_pow2;
-    initial {valid_r, valid_p, last_pow2} = 0;
-    always @(posedge clk) begin
-        {x_r, word_r, valid_r, clear_r, pow2_r} <= {x, word, valid, clear, pow2};
-        {valid_p, clear_p, pow2_p} <= {valid_r, clear_r, pow2_r};
-        if (valid_p) last_pow2 <= pow2_p;
-    end
-    wire first = clear_p || (BOTH && pow2_p != last_pow2);
-    wire signed [XW+(1<<EW)+D-1:0] product0;
-    wire signed [XW+(1<<EW)-2:0] product1;
-    wire negative0, negative1;
-    shift_stage #(.XW(XW), .EW(EW), .D(D), .BOTH(BOTH))
-        stage (clk, x_r, word_r, pow2_r, product0, product1, negative0, negative1);
-    signed_accumulator #(.BITS(XW+(1<<EW)+D), .ACC(ACC)) acc0 (clk, valid_p, first, negative0, product0, q0);
-    generate
-        if (BOTH) signed_accumulator #(.BITS(XW+(1<<EW)-1), .ACC(ACC))
-            acc1 (clk, valid_p, first, negative1, product1, q1);
-        else assign q1 = 0;
-    endgenerate
-endmodule
-
-// acc <= (first ? 0 : acc) +- value.
-module signed_accumulator #(parameter BITS = 16, ACC = 32) (
-    input clk, enable, first, negative,
-    input signed [BITS-1:0] value,
-    output reg signed [ACC-1:0] acc
-);
-    initial acc = 0;
-    wire signed [ACC-1:0] wide = value, base = first ? {ACC{1'b0}} : acc, sum;
-    add_carry #(.BITS(ACC)) adder (.a(wide ^ {ACC{negative}}), .b(base), .carry(negative), .sum(sum));
-    always @(posedge clk) if (enable) acc <= sum;
-endmodule
-
 // The sum of LANES products with their signs: a carry chain for each lane but one, and `pending`, the sign that is left
 // to the carry input of the accumulator.
 module lanes_sum #(parameter BITS = 16, LANES = 2, SUM = BITS + $clog2(LANES)) (

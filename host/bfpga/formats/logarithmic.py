@@ -56,23 +56,6 @@ def join_fields(field2: npt.ArrayLike, field1: npt.ArrayLike, fmt: ShiftFormat) 
     return word.astype(code_dtype(fmt.word_bits))
 
 
-def with_mode_bit(words: npt.ArrayLike, fmt: ShiftFormat, mode: WeightMode) -> npt.NDArray[np.uint16]:
-    """Words with the mode as an extra top bit, for units whose words say their mode. SM R4."""
-    return (np.asarray(words, np.int64) | (int(mode) << fmt.word_bits)).astype(np.uint16)
-
-
-def exchange_sign_modes(words: npt.ArrayLike, fmt: ShiftFormat) -> npt.NDArray[Any]:
-    """Two-hot words with relative signs as words with absolute ones, and back: s1 xor s2. SM 2.3.
-
-    The value stays the same as long as no zero code is active in two-hot mode: a zero code reads the stored sign.
-    """
-    word: Int64Array = np.asarray(words, np.int64)
-    if fmt.weight_signed:
-        sign2 = (word >> (fmt.field_bits + fmt.sign_position)) & 1
-        word = word ^ (sign2 << fmt.sign_position)
-    return word.astype(code_dtype(fmt.word_bits))
-
-
 def _magnitudes(fields: Fields, fmt: ShiftFormat, mode: WeightMode) -> Int64Array:
     powers = np.int64(1) << (fields.exponent * fmt.base_log2)
     if not fmt.zero_code_active(mode):

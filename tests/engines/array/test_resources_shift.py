@@ -35,8 +35,6 @@ def modelled(module: str, parameters: dict[str, int]) -> float:
     bits, both = parameters.get("ACC", 32), bool(parameters.get("BOTH", 0))
     if module == "shift_tile":
         return model.shift_tile_lut(fmt, parameters["LANES"], bits, both)
-    if module == "shift_unit":
-        return model.shift_unit_lut(fmt, bits, both)
     if module == "shift_product":
         return model.two_hot_product_lut(fmt) if parameters["TWO_HOT"] else model.barrel_lut(fmt)
     if module == "two_hot_value":

@@ -54,7 +54,8 @@ def mixed_pair() -> KernelPair:
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("mode", [TWO_HOT, POWER_OF_TWO])
 def test_convolutions_on_shift_units(shift_pair: KernelPair, geometry: dict[str, tuple[int, int]], mode: Flag) -> None:
-    """SM R17, SM R31, SM R32: words at random; odd numbers of channels, which leave a second row without an output."""
+    """SM R3, SM R4, SM R17, SM R31, SM R32: words at random, in the mode of the descriptor; odd numbers of channels,
+    which leave a second row without an output."""
     run_convolution(shift_pair, **geometry, flags=mode, output_exponent=8)
 
 
@@ -212,7 +213,8 @@ def test_a_switch_between_modes_takes_no_clock(config: SystolicConfig, first: Fl
 
 
 def test_power_of_two_mode_has_twice_the_throughput() -> None:
-    """SM R31: a compute-bound layer, 16 x 144 weights at 24 pixels, on 3 x 4 x 2 units: 2304 clocks or half of it."""
+    """SM R29, SM R31: a compute-bound layer, 16 x 144 weights at 24 pixels, on 3 x 4 x 2 units: 2304 clocks or half
+    of it."""
     pair = KernelPair(shift_array(changes=ROOM))
     config = pair.kernel.config
     products = 16 * 144 * 24 // (config.columns * config.rows * config.lanes)

@@ -131,7 +131,7 @@ MIXED = replace(SHIFT, multiplier="dsp_packed", columns=4, shift_columns=2)
 @pytest.mark.parametrize("config", [SHIFT, MIXED], ids=["shift", "mixed"])
 @pytest.mark.parametrize("inner", [1, 7, 64])
 def test_matrix_vector_products_on_the_compiled_kernel_are_those_of_numpy(config: SystolicConfig, inner: int) -> None:
-    """SM R32: one activation for all units of a column; every format of weights, one pixel and several."""
+    """SM R32, SM R34: one activation for all units of a column; every format of weights, one pixel and several."""
     rng, kernel = np.random.default_rng(inner), CSimulation(config, flags=QUICK)
     for weight_format in config.weight_formats:
         for pixels in (1, 6):
@@ -164,7 +164,8 @@ def test_weights_that_an_array_cannot_hold_are_refused(
 
 
 def test_two_layers_of_one_network_have_formats_of_their_own() -> None:
-    """SM R33: formats, row exponents and numbers of terms differ; the kernel agrees with plain integers."""
+    """SM R27, SM R28, SM R33: formats, row exponents and numbers of terms differ; the kernel agrees with plain
+    integers."""
     rng = np.random.default_rng(5)
     builder = NetworkBuilder(rng, SHIFT)
     source, last = builder.tensor(1, 5, 6, 0), builder.tensor(1, 5, 9)

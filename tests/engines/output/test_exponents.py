@@ -13,10 +13,8 @@ from reference import load_vectors, reference_magnitude, reference_statistics, s
 from strategies import FORMATS
 
 from bfpga.contract.descriptor import Policy
-from bfpga.engines.output import exponent_variants as variants
 from bfpga.engines.output.exponents import (
     PolicyRegisters,
-    PolicySlot,
     format_exponent,
     magnitudes,
     predicted_sum,
@@ -164,42 +162,3 @@ def test_slots_are_independent() -> None:
     registers = PolicyRegisters(3, FMT)
     registers.learn(Policy.ROLLING_MAX, 1, 0, window=1, factor=0, lead=5)
     assert [registers.in_use(slot) for slot in range(3)] == [False, True, False]
-
-
-@pytest.mark.parametrize("window", [1, 4, 48])
-@pytest.mark.parametrize("stride", [1, 3])
-def test_sliding_windows_equal_recomputed_ones(window: int, stride: int) -> None:
-    """R28, R44: adding the new and subtracting the old equals looking at the stored history; 48 is no power of two."""
-    values = np.random.default_rng(9).integers(0, 5000, 200)
-    history = values[::stride]
-    expected = [
-        reference_statistics(history[i : i + window].tolist(), 12, -4) for i in range(len(history) - window + 1)
-    ]
-    assert variants.sliding_leads(values, window, 12, -4, stride) == expected
-
-
-def test_short_series_fill_no_window() -> None:
-    assert variants.sliding_leads(np.arange(3), 4, 12, 0) == []
-
-
-@pytest.mark.parametrize(("confidence", "factor"), [(0.6827, 4), (0.9545, 8), (0.9973, 12), (0.9999, 16)])
-def test_confidence_gives_k(confidence: float, factor: int) -> None:
-    """R32, table 4 of the source"""
-    assert variants.confidence_factor(confidence) == factor
-
-
-def test_adjusting_after_overflow_shifts_the_block_and_clears_the_statistics() -> None:
-    """R34: forced overflow: new exponent, shifted mantissas, S1 = S2 = 0."""
-    slot = PolicySlot(in_use=True, exponent=-3, count=2, s1=10, s2=60)
-    mantissa, exponent = variants.adjust(np.array([32767, -3, 5]), -3, FMT, 1, slot)
-    assert (mantissa.tolist(), exponent) == ([16384, -2, 2], -2)
-    assert (slot.exponent, slot.count, slot.s1, slot.s2) == (-2, 0, 0, 0)
-
-
-def test_adjusting_after_persistent_underflow_wins_a_bit() -> None:
-    """R34"""
-    mantissa = np.array([8191, -100])
-    assert variants.persistent_underflow(mantissa, FMT)
-    assert not variants.persistent_underflow(np.array([-8192]), FMT)
-    raised, exponent = variants.adjust(mantissa, 4, FMT, -1)
-    assert (raised.tolist(), exponent) == ([16382, -200], 3)

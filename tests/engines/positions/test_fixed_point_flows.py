@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpp_units import BUILDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from position_cases import FLOWS as VECTORS
 from position_cases import RULES, case_rule, expected_shift
-from position_cpp import find, run_network
 
 from bfpga.contract.program import Window
-from bfpga.devices.csim import Integers
 from bfpga.engines.positions.flows import PositionEmulator
 from bfpga.engines.positions.layers import (
     Addition,
@@ -446,31 +443,6 @@ def test_the_sample_begins_a_block_further_in_every_layer() -> None:
     narrow = np.clip(np.rint(wide * 2.0 ** -float(emulator.trace[0].shift)), -128, 127).astype(int)
     for trace, results in zip(emulator.trace, (wide[0::8], (narrow @ layers[1].weights.mantissa)[1::8]), strict=False):
         np.testing.assert_array_equal(trace.statistics.nsb_histogram, collect(results, StatisticsKind()).nsb_histogram)
-
-
-@pytest.mark.parametrize("integers", BUILDS)
-@settings(max_examples=25)
-@given(seed=st.integers(0, 1 << 30), flow=st.integers(0, 4), rule=RULES, thickness=st.integers(1, 8))
-def test_numpy_and_the_hardware_agree(
-    integers: Integers, seed: int, flow: int, rule: PositionRule, thickness: int
-) -> None:
-    """FP R48: outputs, shifts, saturated values, computed and kept rows of random networks, every flow and rule"""
-    x, layers = random_network(seed)
-    kind = StatisticsKind(lsb="histogram")
-    sampling = Sampling.along("H", SampleFraction(thickness, 8))
-    emulator = PositionEmulator(vector_settings(FLOWS[flow], rule=rule, statistics=kind, sampling=sampling))
-    # The initial position is that of shift 6 in the first layer only; afterwards C++ keeps the shift.
-    used = layers[:1] if flow == 0 else layers
-    result = emulator.run(used, x)
-    which = find(integers, acc_width=32, out_width=8, nsb="histogram", lsb="histogram")
-    sampled = np.arange(16) % 8 < thickness
-    weights = [layer.weights.mantissa for layer in used]
-    output, states = run_network(integers, which, flow, x.mantissa, weights, sampled, rule, initial_shift=6)
-    np.testing.assert_array_equal(output, result.mantissa)
-    for state, trace in zip(states, emulator.trace, strict=True):
-        assert (state.shift, state.saturated) == (trace.shift, trace.saturated)
-        assert (state.computed_rows, state.written_rows, state.read_rows) == trace.cost.rows(4)
-        assert flow == 0 or state.seen == trace.statistics.total
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

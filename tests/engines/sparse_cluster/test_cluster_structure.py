@@ -29,7 +29,7 @@ def test_memories_are_ram_or_registers(header: Path) -> None:
 
 @pytest.mark.parametrize(("variant", "products"), [("E", 4), ("A", 4), ("B", 4), ("C", 6), ("D", 6)])
 def test_every_unit_has_a_memory_of_its_own(variant: str, products: int) -> None:
-    """SC R39, R40, R45: queue i holds piece i, values with their places, and is joined to unit i alone."""
+    """SC R39, R40, R45, R46: queue i holds piece i, values with their places, and is joined to unit i alone."""
     config = replace(CLUSTER, cluster_variant=variant, cluster_products=products)
     streams = process_streams(config)
     for number in range(config.cluster_units):

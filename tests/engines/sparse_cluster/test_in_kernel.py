@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from map_words import shared_halo_limits
+from unit_words import UnitNumbers
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode
@@ -15,8 +17,6 @@ from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, b
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, overlap_add_geometry
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
 from bfpga.engines.sparse_cluster.partition.moves import Capacity
-from bfpga.engines.sparse_cluster.units.process_maps import shared_halo_limits
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
 
 CLUSTER = SystolicConfig(lanes=4, cluster_rows=2, cluster_columns=4, cluster_words=64, cluster_threshold=3)
 

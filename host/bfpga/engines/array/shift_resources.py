@@ -80,13 +80,6 @@ def shift_tile_lut(fmt: ShiftFormat, lanes: int, accumulator_bits: int, both_mod
     return lanes * dual_product_lut(fmt, bits) + sums + second
 
 
-def shift_unit_lut(fmt: ShiftFormat, accumulator_bits: int, both_modes: bool) -> float:
-    """The unit of the specification: one lane, no pooling."""
-    if not both_modes:
-        return two_hot_product_lut(fmt) + fmt.sum_bits + accumulator_bits
-    return dual_product_lut(fmt) + fmt.sum_bits + fmt.term_bits + 2 * accumulator_bits
-
-
 def decoder_lut(fmt: ShiftFormat, mantissa_bits: int) -> float:
     """A two-hot word as the integer it stands for, or a mantissa as it is."""
     return DECODER_SHARE[fmt.exp_width] * mantissa_bits + (1.5 * fmt.d if fmt.exp_width == 2 else 0)

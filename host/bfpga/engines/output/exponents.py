@@ -1,7 +1,6 @@
 """Policy registers: how the exponent of the next result is predicted from the results seen so far (BFP 3.2).
 
-The array's five policies, bit for bit as in section 5 of `docs/systolic-array.md`. The variants that exist in
-emulation only are in `engines/output/exponent_variants.py`.
+The array's five policies, bit for bit as in section 5 of `docs/systolic-array.md`.
 """
 
 from __future__ import annotations

@@ -53,9 +53,8 @@ def kernel_partition(
     bands, across = joined_grid(joined, config)
     geometry = piece_geometry(rows, columns, kernel, config)
     table = work_table(np.count_nonzero(nonzero, axis=2).astype(np.int64), geometry)
-    worst, banks = 2 * config.cluster_kernel - 1, config.cluster_kernel
-    capacity = Capacity(config.cluster_words, (worst, worst), (banks, banks))
-    search = Search(table, geometry, Limits.of(_equal(rows, bands), [_equal(columns, across)] * bands), capacity)
+    limits = Limits.of(_equal(rows, bands), [_equal(columns, across)] * bands)
+    search = Search(table, geometry, limits, unit_capacity(config))
     threshold = work_difference(rows, columns, channels, config, joined)
     there = np.array([piece.area > 0 for piece in _partition(search.limits).rectangles()]).reshape(bands, across)
     start = loads = search.loads() * there
@@ -68,6 +67,12 @@ def kernel_partition(
         _partition(search.limits), begun, tuple(loads.ravel().tolist()), tuple(start.ravel().tolist()),
         history[-1] <= threshold, tuple(history),
     )  # fmt: skip
+
+
+def unit_capacity(config: SystolicConfig) -> Capacity:
+    """What a unit accumulates, wherever a piece begins: blocks are counted from the map's origin (SC R155)."""
+    worst, banks = 2 * config.cluster_kernel - 1, config.cluster_kernel
+    return Capacity(config.cluster_words, (worst, worst), (banks, banks))
 
 
 def piece_geometry(rows: int, columns: int, kernel: Kernel, config: SystolicConfig) -> CutGeometry:

@@ -1,4 +1,4 @@
-"""Words that the units of a cluster of processes are fed with: steps of kernels, and pieces of a map.
+"""Words that the units of a sparse cluster are fed with, and what they send: steps of kernels, pieces, outputs.
 
 Blocks are kernel rows x kernel columns cells of the full grid, counted from the map's origin (E3). Numbers of a word
 stand in the order of the fields in ``processes/cluster/beats.hpp``.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfpga.contract.configuration import SUM_DISTANCE
-from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
+from bfpga.engines.sparse_cluster.partition.geometry import Padding, Rectangle
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import Int64Array, IntArray
 
@@ -174,3 +174,13 @@ def grid_of(
     full_rows = piece.row1 - piece.row0 + kernel[0] - 1
     full_columns = piece.column1 - piece.column0 + kernel[1] - 1
     return whole[:, top : top + full_rows, left : left + full_columns]
+
+
+def outputs_of(
+    full: Int64Array, kernel: tuple[int, int], padding: Padding, stride: tuple[int, int], shape: tuple[int, int]
+) -> Int64Array:
+    """Outputs (kernels, rows, columns) of ``shape`` in the full grid (kernels, rows, columns) of a map (E4)."""
+    room = [size * step + side for size, step, side in zip(shape, stride, kernel, strict=True)]
+    around = np.pad(full, ((0, 0), (padding.top, room[0]), (padding.left, room[1])))
+    rows, columns = (slice(side - 1, None, step) for side, step in zip(kernel, stride, strict=True))
+    return around[:, rows, columns][:, : shape[0], : shape[1]]

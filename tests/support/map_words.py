@@ -1,4 +1,4 @@
-"""Words that a cluster of processes is fed with: a map, its cells, the limits of its pieces; and the grid that leaves.
+"""Words that a sparse cluster is fed with: a map, its cells, the limits of its pieces; and the grid that leaves.
 
 Numbers of a word stand in the order of the fields in ``processes/cluster/map_beats.hpp``.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from unit_words import UnitNumbers, blocks_of
 
 from bfpga.engines.sparse_cluster.partition.geometry import (
     NO_PADDING,
@@ -17,7 +18,6 @@ from bfpga.engines.sparse_cluster.partition.geometry import (
     shared_halo_geometry,
 )
 from bfpga.engines.sparse_cluster.partition.moves import Capacity
-from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers, blocks_of
 from bfpga.formats.arrays import Int64Array, IntArray
 
 #: Numbers of a word with the limits of a piece.
@@ -54,9 +54,7 @@ def map_cells(image: IntArray, numbers: UnitNumbers) -> IntArray:
     return padded.reshape(rows, columns, words, numbers.lanes).transpose(2, 0, 1, 3).reshape(-1, numbers.lanes)
 
 
-def overlap_add_limits(
-    pieces: Sequence[Rectangle], numbers: UnitNumbers, units: int, sharers: int = 1
-) -> IntArray:
+def overlap_add_limits(pieces: Sequence[Rectangle], numbers: UnitNumbers, units: int, sharers: int = 1) -> IntArray:
     """Limits (units, 16) of pieces that share no cell: all of their sums are taken (R30).
 
     sharers: units of a piece, which take its cells with values in turn.

@@ -1,1 +1,0 @@
-"""Variants A to E of the cluster as specified, unit by unit."""
