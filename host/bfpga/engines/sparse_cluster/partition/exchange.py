@@ -7,8 +7,6 @@ that cannot be met is a normal result (R33). Loads are sums over rectangles of a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -29,18 +27,13 @@ __all__ = [
     "PartitionSettings",
     "PieceTooLargeError",
     "balance",
-    "balance_table",
-    "fitting_grid",
-    "loads_of",
     "work_map",
     "work_table",
 ]
 
-Metric = Literal["nnz_share", "zero_share", "nnz", "zeros", "rounds"]
+Metric = Literal["nnz_share", "zero_share", "nnz", "zeros"]
 Start = Literal["equal", "quantile"]
-ThresholdUnit = Literal["pp", "rel"]
 Mode = Literal["halo", "overlap_add", "auto"]
-Scope = Literal["layer", "channel"]
 
 #: Metrics that are a share of the nominal area of a piece (SC 9, I2).
 SHARES = ("nnz_share", "zero_share")
@@ -52,18 +45,16 @@ LARGEST_WORK = 1 << 29
 class PartitionSettings:
     """How maps are cut (SC 2.2).
 
-    grid: bands x pieces of a band. tau: largest difference of any two pieces; with ``pp`` in percentage points for a
-    share and in counts for a count, with ``rel`` of max / mean - 1. max_moves: None for 4 * (rows + columns). snap:
+    grid: bands x pieces of a band. tau: largest difference of any two pieces, in percentage points for a share
+    and in counts for a count. max_moves: None for 4 * (rows + columns). snap:
     limits are multiples of these rows and columns. minimum: fewest rows and columns of a piece.
     """
 
     grid: tuple[int, int] = (2, 4)
     mode: Mode = "halo"
-    scope: Scope = "layer"
     start: Start = "quantile"
     metric: Metric = "nnz_share"
     tau: float = 3.0
-    tau_unit: ThresholdUnit = "pp"
     max_moves: int | None = None
     snap: tuple[int, int] = (1, 1)
     minimum: tuple[int, int] = (1, 1)
@@ -82,10 +73,6 @@ class PartitionSettings:
     @property
     def pieces(self) -> int:
         return self.grid[0] * self.grid[1]
-
-    def with_grid(self, grid: tuple[int, int]) -> PartitionSettings:
-        """The same settings for another grid."""
-        return replace(self, grid=grid)
 
     def without_moves(self) -> PartitionSettings:
         """The equal grid as it stands, to compare with."""
@@ -147,41 +134,21 @@ def relative_imbalance(loads: tuple[int, ...] | Int64Array) -> float:
     return int(np.max(loads)) * len(loads) / total if total else 1.0
 
 
-def work_map(nonzero: NumberArray, metric: Metric, rounds: IntArray | None = None) -> Int64Array:
+def work_map(nonzero: NumberArray, metric: Metric) -> Int64Array:
     """Work of each cell (rows, columns) for a metric (R27).
 
     nonzero: (rows, columns) or (channels, rows, columns), anything whose non-zeros count; channels are summed (R38).
-    rounds: for the metric ``rounds``, predicted rounds (rows, columns) with those of a micro-tile at its first cell.
     A function of one's own is any map of whole numbers given to ``balance`` directly.
     """
-    if metric == "rounds":
-        if rounds is None:
-            raise ConfigurationError("partition.metric 'rounds' needs predicted rounds; give a map of them")
-        return np.asarray(rounds, np.int64)
     present = np.asarray(nonzero) != 0
     channels = present.reshape(-1, *present.shape[-2:])
     counts: Int64Array = channels.sum(axis=0, dtype=np.int64) if len(channels) > 1 else channels[0].astype(np.int64)
     return counts if metric in ("nnz_share", "nnz") else len(channels) - counts
 
 
-def fitting_grid(shape: tuple[int, int], settings: PartitionSettings) -> tuple[int, int]:
-    """The largest grid, no larger than that of the settings, into which so many lines can be cut."""
-    rows, columns = (
-        max(1, min(pieces, lines // _pitch(snap, minimum)))
-        for lines, pieces, snap, minimum in zip(shape, settings.grid, settings.snap, settings.minimum, strict=True)
-    )
-    return rows, columns
-
-
 def _pitch(snap: int, minimum: int) -> int:
     """Fewest lines between limits that are multiples of ``snap``."""
     return -(-minimum // snap) * snap
-
-
-def loads_of(work: IntArray, geometry: CutGeometry, partition: Partition) -> Int64Array:
-    """Work of each piece (pieces,), halo included."""
-    limits = Limits.of(partition.row_limits, partition.column_limits)
-    return Search(work_table(work, geometry), geometry, limits).loads().ravel()
 
 
 def balance(
@@ -190,42 +157,27 @@ def balance(
     settings: PartitionSettings,
     capacity: Capacity | None = None,
     channels: int = 1,
-    lanes: Sequence[int] | None = None,
 ) -> BalancedPartition:
     """Cut a map into pieces whose work differs by no more than the threshold, or as little as the search finds.
 
     work: (rows, columns) of the input map, whole numbers >= 0. capacity: what one unit can accumulate (R155); a start
     from quantiles that does not fit gives way to the equal one. channels: maps summed into ``work`` (for shares).
-    lanes: those of each piece's unit where they differ, then work / lanes is balanced (R65): loads stay work, a
-    difference of two pieces is what it would be with the mean number of lanes.
     ``ConfigurationError`` if the map has too few lines for the grid, its ``PieceTooLargeError`` if even the equal start
     does not fit.
     """
-    return balance_table(work_table(work, geometry), geometry, settings, capacity, channels, lanes)
-
-
-def balance_table(
-    table: Int64Array,
-    geometry: CutGeometry,
-    settings: PartitionSettings,
-    capacity: Capacity | None = None,
-    channels: int = 1,
-    lanes: Sequence[int] | None = None,
-) -> BalancedPartition:
-    """``balance`` for a table of ``work_table``, which folds of one map share."""
+    table = work_table(work, geometry)
     if capacity is not None and capacity.holds(geometry):
         capacity = None  # no piece can be too large: nothing to check at every move
-    costs = _costs(lanes, settings, int(table[-1, -1]))
-    search = _start(table, geometry, settings, capacity, costs)
+    search = _start(table, geometry, settings, capacity)
     start, start_loads = _partition(search.limits), search.loads()
     rows, columns = geometry.map_shape
     nominal_area = geometry.area * channels / settings.pieces
     allowed = 4 * (rows + columns) if settings.max_moves is None else settings.max_moves
     loads = start_loads
-    history = [_spread(loads, settings, nominal_area, costs)]
+    history = [_spread(loads, settings, nominal_area)]
     while history[-1] > settings.tau and len(history) <= allowed and search.improve(loads):
         loads = search.loads()
-        history.append(_spread(loads, settings, nominal_area, costs))
+        history.append(_spread(loads, settings, nominal_area))
     return BalancedPartition(
         partition=_partition(search.limits),
         start=start,
@@ -249,27 +201,11 @@ def work_table(work: IntArray, geometry: CutGeometry) -> Int64Array:
     return summed_area_table(work)
 
 
-def _costs(lanes: Sequence[int] | None, settings: PartitionSettings, total: int) -> Int64Array | None:
-    """Clocks of one load of each piece's unit (bands, pieces of a band) in their smallest whole numbers."""
-    if lanes is None or len(set(lanes)) == 1:
-        return None
-    if len(lanes) != settings.pieces or min(lanes) < 1:
-        raise ConfigurationError(f"lanes are {tuple(lanes)}; {settings.pieces} numbers of 1 at least are needed")
-    least = math.lcm(*lanes)
-    costs = [least // each for each in lanes]
-    if 2 * total * total * max(costs) >= 1 << 63:
-        raise ConfigurationError(
-            f"the work map sums to {total}; with lanes {tuple(lanes)} it cannot be balanced exactly"
-        )
-    return np.array(costs, np.int64).reshape(settings.grid)
-
-
 def _start(
     table: Int64Array,
     geometry: CutGeometry,
     settings: PartitionSettings,
     capacity: Capacity | None,
-    costs: Int64Array | None,
 ) -> Search:
     for lines, pieces, snap, minimum, axis in zip(
         geometry.shape, settings.grid, settings.snap, settings.minimum, ("rows", "columns"), strict=True
@@ -279,7 +215,7 @@ def _start(
                 f"{lines} {axis} cannot be cut into {pieces} pieces of {minimum} {axis} at least on multiples of {snap}"
             )
     equal = equal_limits(geometry, settings.grid, settings.snap, settings.minimum)
-    search = Search(table, geometry, equal, capacity, costs)
+    search = Search(table, geometry, equal, capacity)
     search.snap, search.minimum = settings.snap, settings.minimum
     if settings.start == "quantile" and search.total:
         search.limits = quantile_limits(search.table, geometry, settings.grid, settings.snap, settings.minimum)
@@ -297,12 +233,6 @@ def _partition(limits: Limits) -> Partition:
     return Partition(tuple(limits.rows.tolist()), tuple(map(tuple, limits.columns.tolist())))
 
 
-def _spread(loads: Int64Array, settings: PartitionSettings, nominal_area: float, costs: Int64Array | None) -> float:
-    if costs is not None:
-        loads = loads * costs
-    if settings.tau_unit == "rel":
-        return relative_imbalance(loads.ravel()) - 1
+def _spread(loads: Int64Array, settings: PartitionSettings, nominal_area: float) -> float:
     difference = float(int(loads.max()) - int(loads.min()))
-    if costs is not None:
-        difference *= float(np.mean(1 / costs))
     return 100.0 * difference / nominal_area if settings.metric in SHARES else difference

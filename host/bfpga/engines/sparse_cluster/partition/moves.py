@@ -64,13 +64,10 @@ class Search:
         geometry: CutGeometry,
         limits: Limits,
         capacity: Capacity | None = None,
-        costs: Int64Array | None = None,
     ) -> None:
-        """costs: clocks of a load of one, of each piece (bands, pieces of a band); None if they are all alike."""
         self.table = table
         self.limits = limits
         self.capacity = capacity
-        self._costs = np.ones((len(limits.columns), limits.columns.shape[1] - 1), np.int64) if costs is None else costs
         self.snap = (1, 1)
         self.minimum = (1, 1)
         self._flat = self.table.ravel()
@@ -130,12 +127,11 @@ class Search:
         limits = self.limits.columns[:, :, None]
         bands = np.arange(len(loads))[:, None, None]
         low, now, high = limits[:, :-2], limits[:, 1:-1], limits[:, 2:]
-        squares = loads * loads * self._costs
+        squares = loads * loads
         before = (squares[:, :-1] + squares[:, 1:])[:, :, None]
-        costs = self._costs[:, :-1, None], self._costs[:, 1:, None]
         place = now + self.snap[1] * _DIRECTIONS
         inside = (place - low >= self.minimum[1]) & (high - place >= self.minimum[1])
-        change, fit = self._column_change(bands, low, np.where(inside, place, now), high, before, costs)
+        change, fit = self._column_change(bands, low, np.where(inside, place, now), high, before)
         change = np.where(inside & fit, change, 0)
         for band, limit, direction in np.argwhere((change == 0) & inside & fit).tolist():
             change[band, limit, direction], place[band, limit, direction] = self._slide_column(
@@ -150,20 +146,18 @@ class Search:
         place: Int64Array,
         high: Int64Array,
         before: Int64Array | int,
-        costs: tuple[Int64Array, Int64Array],
     ) -> tuple[Int64Array, BoolArray | bool]:
         top, bottom = self.limits.rows[bands], self.limits.rows[bands + 1]
         left, right = self.sums(top, bottom, low, place), self.sums(top, bottom, place, high)
         fit = self._fit(top, bottom, low, place) & self._fit(top, bottom, place, high)
-        return left * left * costs[0] + right * right * costs[1] - before, fit
+        return left * left + right * right - before, fit
 
     def _slide_column(self, band: int, limit: int, direction: int, before: int) -> tuple[int, int]:
         """Past columns that change nothing: the change and the place of the first that does; (0, 0) if none does."""
         low, now, high = self.limits.columns[band, limit - 1 : limit + 2].tolist()
         places = _beyond(now, low, high, direction, self.snap[1], self.minimum[1])
         bounds = np.array([low]), np.array([high])
-        costs = self._costs[band, limit - 1 : limit], self._costs[band, limit : limit + 1]
-        change, fit = self._column_change(np.array([band]), bounds[0], places, bounds[1], before, costs)
+        change, fit = self._column_change(np.array([band]), bounds[0], places, bounds[1], before)
         return _first_change(change, fit, places)
 
     def _row_candidates(self, loads: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -171,7 +165,7 @@ class Search:
         rows = self.limits.rows[:, None]
         low, now, high = rows[:-2], rows[1:-1], rows[2:]
         bands = np.arange(len(now))[:, None]
-        squares = (loads * loads * self._costs).sum(axis=1)
+        squares = (loads * loads).sum(axis=1)
         before = (squares[:-1] + squares[1:])[:, None]
         place = now + self.snap[0] * _DIRECTIONS
         inside = (place - low >= self.minimum[0]) & (high - place >= self.minimum[0])
@@ -192,8 +186,7 @@ class Search:
         fit = self._fit(low, place, upper[..., :-1], upper[..., 1:]) & self._fit(
             place, high, lower[..., :-1], lower[..., 1:]
         )
-        change = (above * above * self._costs[bands]).sum(axis=-1)
-        change = change + (below * below * self._costs[bands + 1]).sum(axis=-1) - before
+        change = (above * above).sum(axis=-1) + (below * below).sum(axis=-1) - before
         return change, fit if isinstance(fit, bool) else fit.all(axis=-1)
 
     def _slide_row(self, limit: int, direction: int, before: int) -> tuple[int, int]:
