@@ -1,4 +1,4 @@
-"""Formats of powers of two and sums of two: parameters, layout, values, decoder, packing."""
+"""Formats of powers of two and sums of two: parameters, layout, values, decoder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from bfpga.formats.logarithmic import (
     decode,
     decode_real,
     join_fields,
-    pack_words,
     split_words,
-    unpack_words,
 )
 from bfpga.formats.logarithmic_encoder import grid
 from bfpga.formats.shift_format import ShiftFormat, WeightMode, ZeroCode
@@ -154,34 +152,3 @@ def test_numbers_that_are_no_codes_are_refused(codes: list[Any], message: str) -
     """SM R36"""
     with pytest.raises(DataError, match=message):
         decode(codes, ShiftFormat(), POW2)
-
-
-# --- packing
-
-
-@given(bits=st.integers(4, 13), data=st.data())
-def test_words_are_packed_from_the_lowest_bit(bits: int, data: st.DataObject) -> None:
-    """SM R2: little-endian, without gaps; one byte each for words of 8 bits"""
-    words = data.draw(st.lists(st.integers(0, (1 << bits) - 1), max_size=40))
-    packed = pack_words(words, bits)
-    assert len(packed) == -(-len(words) * bits // 8)
-    assert int.from_bytes(packed, "little") == sum(word << (bits * n) for n, word in enumerate(words))
-    assert unpack_words(packed, len(words), bits).tolist() == words
-    if bits == 8:
-        assert list(packed) == words
-
-
-@pytest.mark.parametrize("bits", [4, 6, 8, 10, 13])
-def test_many_words_survive_packing(bits: int) -> None:
-    """SM R2: more than are packed in one piece"""
-    words = np.random.default_rng(5).integers(0, 1 << bits, 200_003)
-    packed = pack_words(words.reshape(1, -1), bits)
-    np.testing.assert_array_equal(unpack_words(packed, words.size, bits), words)
-    with pytest.raises(DataError, match=rf"200020 words of {bits} bits need \d+ bytes"):
-        unpack_words(packed, 200_020, bits)
-
-
-def test_words_wider_than_their_places_are_refused() -> None:
-    """SM R2"""
-    with pytest.raises(DataError, match=r"words have 6 bits \(0 to 63\): 64 is none"):
-        pack_words([1, 64], 6)

@@ -16,7 +16,7 @@ from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.arrays import FloatArray, Int64Array, IntArray
 from bfpga.formats.block_float import decode, encode, mantissa_dtype
 from bfpga.formats.block_format import BlockFormat, Rounding, Saturation
-from bfpga.formats.rounding import HostRounding, mantissa_range, shift_round, shift_to_bits
+from bfpga.formats.rounding import HostRounding, shift_round, shift_to_bits
 
 #: Bits of narrow mantissas, bits of wide results, and the positions that an int8 register holds for them. FP 2.1.
 OUT_WIDTHS = (4, 16)
@@ -55,11 +55,6 @@ class FixedPointFormat:
         require_range("acc_width", self.acc_width, ACC_WIDTHS)
         require_choice("rounding", self.rounding, ROUNDINGS)
         require_choice("saturation", self.saturation, get_args(Saturation))
-
-    @property
-    def mantissa_limits(self) -> tuple[int, int]:
-        """Smallest and largest narrow mantissa."""
-        return mantissa_range(self.out_width, self.saturation)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Weights as powers of two and as sums of two: values of every code, decoder, words, packing (SM 2.2 to 2.4).
+"""Weights as powers of two and as sums of two: values of every code, decoder, words (SM 2.2 to 2.4).
 
 A *code* is what one weight takes: a word in two-hot mode, a field in power-of-two mode. The encoder is in
 ``logarithmic_encoder``.
@@ -13,11 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
-from bfpga.formats.arrays import BoolArray, ByteArray, FloatArray, Int64Array, IntArray
+from bfpga.formats.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
-
-#: Words packed at once: a whole number of bytes for every width, and few enough to stay in a cache.
-_PACKED_WORDS = 1 << 16
 
 
 def code_dtype(bits: int) -> np.dtype[Any]:
@@ -112,41 +109,3 @@ def decode_real(
     scale = fraction.reshape(fraction.shape + (1,) * (values.ndim - fraction.ndim))
     result: FloatArray = np.ldexp(values, -scale).astype(dtype)
     return result
-
-
-def pack_words(words: npt.ArrayLike, bits: int) -> bytes:
-    """Words of ``bits`` bits, one after the other from the lowest bit of the first byte; the last byte ends with zeros.
-
-    Words of 8 bits take one byte each. SM 2.2.
-    """
-    flat = np.asarray(words).reshape(-1)
-    check_bits(flat, bits, "words")
-    if bits == 8:
-        return flat.astype(np.uint8).tobytes()
-    wide = flat.astype("<u2")
-    pieces = []
-    for start in range(0, wide.size, _PACKED_WORDS):
-        octets = wide[start : start + _PACKED_WORDS].view(np.uint8).reshape(-1, 2)
-        single = np.unpackbits(octets, axis=1, bitorder="little")[:, :bits]
-        pieces.append(np.packbits(single.reshape(-1), bitorder="little").tobytes())
-    return b"".join(pieces)
-
-
-def unpack_words(data: bytes | ByteArray, count: int, bits: int) -> npt.NDArray[Any]:
-    """Inverse of ``pack_words``: the first ``count`` words; ``DataError`` if the data is too short."""
-    needed = -(-count * bits // 8)
-    octets: ByteArray = np.frombuffer(data, np.uint8)
-    if octets.size < needed:
-        raise DataError(f"{count} words of {bits} bits need {needed} bytes, the data has {octets.size}")
-    if bits == 8:
-        return octets[:count].copy()
-    words = np.empty(count, np.uint16)
-    for start in range(0, count, _PACKED_WORDS):
-        part = words[start : start + _PACKED_WORDS]
-        first = start * bits // 8
-        piece = octets[first : first + -(-part.size * bits // 8)]
-        single = np.unpackbits(piece, count=part.size * bits, bitorder="little").reshape(-1, bits)
-        wide = np.zeros((part.size, 16), np.uint8)
-        wide[:, :bits] = single
-        part[:] = np.packbits(wide, axis=1, bitorder="little").view("<u2").reshape(-1)
-    return words.astype(code_dtype(bits))
