@@ -14,7 +14,9 @@ from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.accelerator.variants import on_board
 from bfpga.vendor.block_design import BlockDesign, block_design
 from bfpga.vendor.build_scripts import ScriptPaths, render_scripts
+from bfpga.vendor.tcl_check import Finding, check_scripts
 
+JOBS = 4
 PATHS = ScriptPaths(sources=Path("/build/kernel"), build=Path("/build"))
 
 
@@ -28,7 +30,7 @@ def design(accelerator: str = ZYNQ7, board: str | None = None) -> BlockDesign:
 @cache
 def scripts(accelerator: str = ZYNQ7, board: str | None = None) -> Mapping[str, str]:
     """Its scripts."""
-    return render_scripts(design(accelerator, board), PATHS, 4)
+    return render_scripts(design(accelerator, board), PATHS, JOBS)
 
 
 def small_accelerator(board: str) -> Accelerator:
@@ -41,31 +43,35 @@ def small_accelerator(board: str) -> Accelerator:
 
 @dataclass(frozen=True)
 class Mutation:
-    """``old`` in ``script`` becomes ``new``: the rule that must find it, in the line that holds ``at``.
-
-    ``at`` None: something is gone, so the finding stands at what misses it, or at the end.
-    """
+    """``old`` in ``script`` becomes ``new``: a mistake that must be found there, or in the line that holds ``at``."""
 
     name: str
     script: str
     old: str
     new: str
-    rule: str
-    at: str | None = None
+    at: str = ""
     accelerator: str = ZYNQ7
 
-    def apply(self) -> dict[str, str]:
-        """The scripts with this one mistake."""
-        good = scripts(self.accelerator)
-        assert self.old in good[self.script], f"{self.name}: {self.old!r} is not in {self.script}"
-        return dict(good) | {self.script: good[self.script].replace(self.old, self.new, 1)}
+    @property
+    def broken(self) -> str:
+        """The script with this one mistake."""
+        good = scripts(self.accelerator)[self.script]
+        assert self.old in good, f"{self.name}: {self.old!r} is not in {self.script}"
+        return good.replace(self.old, self.new, 1)
 
-    def line(self) -> int | None:
-        """Line of ``at`` in the broken script."""
-        if self.at is None:
-            return None
-        lines = self.apply()[self.script].splitlines()
-        return next(number for number, line in enumerate(lines, 1) if self.at in line)
+    @cache  # noqa: B019 - kept for the whole run
+    def findings(self) -> list[Finding]:
+        return check_scripts(design(self.accelerator), {self.script: self.broken}, PATHS, JOBS)
+
+    def lines(self) -> range:
+        """Where it may be found: in the line of ``at``, else in the first that differs or in one beside it."""
+        lines = self.broken.split("\n")
+        if self.at:
+            line = next(n for n, text in enumerate(lines, 1) if self.at in text)
+            return range(line, line + 1)
+        good = scripts(self.accelerator)[self.script].split("\n")
+        line = next(n for n, pair in enumerate(zip(good, lines, strict=False), 1) if pair[0] != pair[1])
+        return range(line - 1, line + 2)
 
 
 def whole_lines(text: str, *holding: str) -> str:

@@ -32,7 +32,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """The scripts themselves are checked elsewhere."""
-    monkeypatch.setattr(source_stages, "check_scripts", lambda design, scripts: [])
+    monkeypatch.setattr(source_stages, "check_scripts", lambda *arguments: [])
     return Workshop(tmp_path)
 
 

@@ -118,9 +118,10 @@ def test_missing_board_files_are_explained_with_where_to_get_them() -> None:
 
 def test_relative_paths_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    rendered = render_scripts(design(), ScriptPaths(Path("kernel"), Path("build")), 1)
+    paths = ScriptPaths(Path("kernel"), Path("build"))
+    rendered = render_scripts(design(), paths, 1)
     assert f"cd {{{tmp_path}/build}}" in rendered["hls_array.tcl"]
-    assert check_scripts(design(), rendered) == []
+    assert check_scripts(design(), rendered, paths, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_numbers_below_one_are_refused() -> None:
 def test_titles_of_boards_cannot_break_a_script(title: str) -> None:
     accelerator = small_accelerator("pynq_z2")
     target = block_design(on_board(accelerator, replace(accelerator.board, title=title, board_files_source=title)))
-    assert check_scripts(target, render_scripts(target, PATHS, 1)) == []
+    assert check_scripts(target, render_scripts(target, PATHS, 1), PATHS, 1) == []
 
 
 @pytest.mark.parametrize("field", ["part", "board_part"])

@@ -31,7 +31,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """Other tests build with the check of the scripts; here it would only take time."""
-    monkeypatch.setattr(source_stages, "check_scripts", lambda design, scripts: [])
+    monkeypatch.setattr(source_stages, "check_scripts", lambda *arguments: [])
     return Workshop(tmp_path)
 
 

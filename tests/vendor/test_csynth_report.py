@@ -213,7 +213,7 @@ def test_a_gate_that_does_not_exist_cannot_be_accepted(design: BlockDesign) -> N
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     monkeypatch.setenv("CXX", str(HERE / "c++"))
-    monkeypatch.setattr(source_stages, "check_scripts", lambda design, scripts: [])
+    monkeypatch.setattr(source_stages, "check_scripts", lambda *arguments: [])
     return Workshop(tmp_path)
 
 
@@ -222,7 +222,7 @@ def test_a_build_stops_at_a_loop_that_misses_its_interval_and_goes_on_if_that_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flow: str
 ) -> None:
     monkeypatch.setenv("CXX", str(HERE / "c++"))
-    monkeypatch.setattr(source_stages, "check_scripts", lambda design, scripts: [])
+    monkeypatch.setattr(source_stages, "check_scripts", lambda *arguments: [])
     workshop = Workshop(tmp_path, programs=("vivado", "vitis_hls", "vitis-run", "v++"), version="2024.1")
     workshop.artefact("csynth_bfpga_array", csynth_xml(workshop.design, part="array", intervals={"Array": 16}))
     report = workshop.run(flow=flow, until="ip_check")

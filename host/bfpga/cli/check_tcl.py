@@ -1,4 +1,4 @@
-"""`bfpga check-tcl`: the scripts of the vendor's tools against a model of their commands."""
+"""`bfpga check-tcl`: the scripts of the vendor's tools, run in tclsh, against golden scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_tcl(
     every: Annotated[bool, typer.Option("--all", help="Every ready accelerator.")] = False,
     json: Json = None,
 ) -> None:
-    """Check the scripts for HLS and Vivado without these tools: they run in tclsh against a model of the commands.
+    """Check the scripts for HLS and Vivado without these tools: they run in tclsh, and all that they call is compared.
 
     An accelerator is checked on its board and on every other board of the family that holds it.
 
@@ -71,7 +71,7 @@ def _checks(name: str) -> list[dict[str, Any]]:
         start = time.perf_counter()
         design = block_design(on_board(accelerator, board))
         scripts = render_scripts(design, paths, jobs=1)
-        findings = check_scripts(design, scripts)
+        findings = check_scripts(design, scripts, paths, jobs=1)
         seconds = time.perf_counter() - start
         checks.append(
             {

@@ -61,7 +61,7 @@ def _check_scripts(build: Build) -> Product:
     """BuildError with every finding; without a Tcl shell, which only this check needs, a remark."""
     if shutil.which("tclsh") is None:
         return Product(notes=["the scripts were not checked: tclsh is not installed (Debian, Ubuntu: apt install tcl)"])
-    found = check_scripts(build.design, build.scripts)
+    found = check_scripts(build.design, build.scripts, build.paths, build.settings.jobs, build.script_options)
     if found:
         scripts = build.script("")
         raise BuildError("tool", f"the scripts in {scripts} do not pass the Tcl check:\n{format_findings(found)}")
@@ -90,7 +90,7 @@ CSIM = Stage(
 )
 TCL_CHECK = Stage(
     "tcl_check",
-    "scripts against a model of the tools' commands",
+    "scripts, run in tclsh, against golden ones",
     finish=_check_scripts,
     inputs=_check_inputs,
 )

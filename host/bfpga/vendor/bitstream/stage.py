@@ -53,15 +53,15 @@ class Build:
         return ScriptPaths(sources=self.directory / "kernel", build=self.directory)
 
     @cached_property
+    def script_options(self) -> ScriptOptions:
+        """Limits beyond those of the stages, and the user's board files."""
+        minutes = int(self.settings.limit_seconds // 60) + SCRIPT_SLACK_MINUTES
+        return ScriptOptions(minutes, minutes, self.settings.board_files)
+
+    @cached_property
     def scripts(self) -> dict[str, str]:
         """The scripts as they are run; ConfigurationError for a path the tools cannot take."""
-        minutes = int(self.settings.limit_seconds // 60) + SCRIPT_SLACK_MINUTES
-        options = ScriptOptions(
-            synthesis_minutes=minutes,
-            implementation_minutes=minutes,
-            board_files=self.settings.board_files,
-        )
-        return render_scripts(self.design, self.paths, self.settings.jobs, options)
+        return render_scripts(self.design, self.paths, self.settings.jobs, self.script_options)
 
     @cached_property
     def script_identities(self) -> dict[str, str]:

@@ -1,7 +1,6 @@
-"""The scripts of the vendor's tools, executed in plain `tclsh` against a model of the commands."""
+"""The scripts of the vendor's tools, run in plain `tclsh` and compared with golden scripts; rules on the design."""
 
 from bfpga.vendor.finding import Finding
-from bfpga.vendor.tcl_check.check import built_design, check_scripts
-from bfpga.vendor.tcl_check.rules import RULES, format_findings
+from bfpga.vendor.tcl_check.check import RULES, check_scripts, format_findings
 
-__all__ = ["RULES", "Finding", "built_design", "check_scripts", "format_findings"]
+__all__ = ["RULES", "Finding", "check_scripts", "format_findings"]

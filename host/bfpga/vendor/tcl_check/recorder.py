@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import subprocess
 import tempfile
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bfpga.errors import ToolError
@@ -17,38 +16,20 @@ from bfpga.errors import ToolError
 LIMIT_SECONDS = 60
 _RECORDER = Path(__file__).with_name("recorder.tcl")
 
-
-@dataclass(frozen=True)
-class Call:
-    """A command that is none of Tcl, its words after substitution, and the line it stands on."""
-
-    script: str
-    line: int
-    words: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return self.words[0]
+Words = tuple[str, ...]
+#: Pattern over a whole command -> what it returns; the first that matches.
+Answers = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Run:
-    """A script to run in a scenario. ``answers``: pattern over the whole command -> what it returns."""
-
-    scenario: str
-    script: str
-    text: str
-    answers: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
+@dataclass
 class Recording:
-    """What a script called, and the error it ended with: line and message, None if it came to its end."""
+    """The commands that are none of Tcl, with the line each stands on and its words after substitution.
 
-    scenario: str
-    script: str
-    calls: tuple[Call, ...]
-    error: tuple[int, str] | None
+    ``error``: line and message of the error that ended the script, None if it came to its end.
+    """
+
+    calls: list[tuple[int, Words]] = field(default_factory=list)
+    error: tuple[int, str] | None = None
 
 
 def find_tclsh() -> str:
@@ -59,14 +40,14 @@ def find_tclsh() -> str:
     return found
 
 
-def record(runs: Sequence[Run]) -> list[Recording]:
-    """Run every script in an interpreter of its own; ToolError if the Tcl shell itself fails."""
+def record(runs: Sequence[tuple[str, Answers]]) -> list[Recording]:
+    """Run every script (its text) in an interpreter of its own; ToolError if the Tcl shell itself fails."""
     with tempfile.TemporaryDirectory(prefix="bfpga-tcl-") as folder:
-        jobs = [_job(run, Path(folder) / f"{number}.tcl") for number, run in enumerate(runs)]
+        jobs = [_job(text, answers, Path(folder) / f"{n}.tcl") for n, (text, answers) in enumerate(runs)]
         try:
             result = subprocess.run(
                 [find_tclsh(), str(_RECORDER)],
-                input=" ".join(map(_word, jobs)),
+                input="\n".join(jobs),
                 capture_output=True,
                 text=True,
                 encoding="utf-8",
@@ -77,36 +58,26 @@ def record(runs: Sequence[Run]) -> list[Recording]:
             raise ToolError(f"tclsh did not finish the scripts within {LIMIT_SECONDS} seconds") from error
     if result.returncode:
         raise ToolError(f"tclsh failed: {result.stderr.strip()}; Tcl 8.6 or newer is needed")
-    recordings = [_recording(line) for line in result.stdout.splitlines()]
-    if [(r.scenario, r.script) for r in recordings] != [(run.scenario, run.script) for run in runs]:
-        raise ToolError(f"tclsh ran {len(recordings)} of {len(runs)} scripts; Tcl 8.6 or newer is needed")
-    return recordings
+    recordings = [Recording()]
+    for kind, number, *rest in map(str.split, result.stdout.splitlines()):
+        if kind == "call":
+            recordings[-1].calls.append((int(number), tuple(map(_decoded, "".join(rest).split(",")))))
+        else:
+            recordings[-1].error = (int(number), _decoded("".join(rest))) if kind == "error" else None
+            recordings.append(Recording())
+    if len(recordings) != len(runs) + 1:
+        raise ToolError(f"tclsh ran {len(recordings) - 1} of {len(runs)} scripts; Tcl 8.6 or newer is needed")
+    return recordings[:-1]
 
 
-def _job(run: Run, file: Path) -> str:
-    file.write_text(run.text, encoding="utf-8")
-    answers = " ".join(_word(word) for pair in run.answers for word in pair)
-    return " ".join(map(_word, (run.scenario, run.script, str(file), answers)))
+def _job(text: str, answers: Answers, file: Path) -> str:
+    file.write_text(text, encoding="utf-8")
+    return f"{{{{{file}}} {{{' '.join(f'{{{_encoded(word)}}}' for pair in answers for word in pair)}}}}}"
 
 
-def _word(text: str) -> str:
-    """A word of a Tcl list that stands for ``text``: in braces where those keep every character as it is."""
-    if not re.search(r"\\[\\{}\n]|\\$", text) and _balanced(text):
-        return f"{{{text}}}"
-    return re.sub(r'([\\{}\[\]$"; #])', r"\\\1", text).replace("\n", "\\n").replace("\t", "\\t")
+def _encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()
 
 
-def _balanced(text: str) -> bool:
-    depth = 0
-    for brace in re.findall(r"[{}]", text):
-        depth += 1 if brace == "{" else -1
-        if depth < 0:
-            return False
-    return depth == 0
-
-
-def _recording(line: str) -> Recording:
-    content = json.loads(line)
-    calls = tuple(Call(content["script"], number, tuple(words)) for number, words in content["calls"])
-    error = content["error"]
-    return Recording(content["scenario"], content["script"], calls, (error[0], error[1]) if error else None)
+def _decoded(text: str) -> str:
+    return b64decode(text).decode()

@@ -1,49 +1,32 @@
 # Runs scripts of the vendor's tools in interpreters that know Tcl and nothing else, and prints what they called.
 #
-# Standard input: a Tcl list of runs, each {scenario script file answers}. Answers are pairs of a pattern over the whole
-# command and what it returns; `@last` returns the last word, `@words` all that are no options. Standard output: one line of JSON a run.
+# Standard input: a Tcl list of runs, each {file answers}; answers are pairs of a pattern over a whole command and what
+# it returns, all in base64. Standard output: for each command `call LINE WORD,WORD...` with words in base64, for each
+# run a last line `end 0` or `error LINE MESSAGE`.
 
-proc json_string {text} {
-    if {[regexp {^[ !#-\[\]-~]*$} $text]} {
-        return "\"$text\""
-    }
-    set result ""
-    foreach character [split $text ""] {
-        scan $character %c code
-        if {$character in {"\"" "\\"}} {
-            append result "\\" $character
-        } elseif {$code > 0xFFFF} {
-            set code [expr {$code - 0x10000}]
-            append result [format "\\u%04x\\u%04x" [expr {0xD800 + ($code >> 10)}] [expr {0xDC00 + ($code & 0x3FF)}]]
-        } elseif {$code < 32 || $code > 126} {
-            append result [format "\\u%04x" $code]
-        } else {
-            append result $character
-        }
-    }
-    return "\"$result\""
+proc encode {text} {
+    return [binary encode base64 [encoding convertto utf-8 $text]]
 }
 
-proc json_list {items} {
-    return "\[[join $items ,]\]"
+proc decode {text} {
+    return [encoding convertfrom utf-8 [binary decode base64 $text]]
 }
 
-# Called for every command that is not one of Tcl: remembers it and answers.
+# Called for every command that is not one of Tcl. What names objects returns itself in brackets, as it is written.
 proc record {line args} {
-    lappend ::calls [json_list [list $line [json_list [lmap word $args {json_string $word}]]]]
+    puts "call $line [join [lmap word $args {encode $word}] ,]"
     if {[lindex $args 0] eq "exit"} {
         return -code error -errorcode SCRIPT_EXIT exit
     }
-    foreach {pattern value} $::answers {
-        if {[string match $pattern [join $args " "]]} {
-            switch -- $value {
-                @last { return [lindex $args end] }
-                @words { return [lsearch -all -inline -not [lrange $args 1 end] -*] }
-                default { return $value }
+    set command [join $args " "]
+    if {[dict exists $::answers [lindex $args 0]]} {
+        foreach {pattern value} [dict get $::answers [lindex $args 0]] {
+            if {[string match $pattern $command]} {
+                return $value
             }
         }
     }
-    return ""
+    return [expr {[regexp {^(get|current)_} $command] ? "\[$command\]" : ""}]
 }
 
 # An interpreter without files, clocks and processes; what is hidden here becomes a recorded command as well.
@@ -54,11 +37,8 @@ proc new_interpreter {} {
     }
     interp alias $child bfpga_record {} record
     interp eval $child {
-        proc unknown args {
-            if {[llength $args] == 0} {
-                set args unknown
-            }
-            return [bfpga_record [dict get [info frame -1] line] {*}$args]
+        proc unknown {{name unknown} args} {
+            return [bfpga_record [dict get [info frame -1] line] $name {*}$args]
         }
     }
     interp limit $child time -seconds [expr {[clock seconds] + 3}]
@@ -66,23 +46,26 @@ proc new_interpreter {} {
     return $child
 }
 
-proc run {scenario script file answers} {
-    set ::calls {}
-    set ::answers $answers
+proc run {file answers} {
+    set ::answers {}
+    foreach {pattern value} $answers {
+        set pattern [decode $pattern]
+        dict lappend ::answers [lindex [split $pattern] 0] $pattern [decode $value]
+    }
     set child [new_interpreter]
-    set failure null
+    set end "end 0"
     if {[catch {interp invokehidden $child source -encoding utf-8 $file} message options]} {
         if {[dict get $options -errorcode] ne "SCRIPT_EXIT"} {
             set line [dict get $options -errorline]
             regexp {\(file "[^\n]*" line (\d+)\)} [dict get $options -errorinfo] match line
-            set failure [json_list [list $line [json_string $message]]]
+            set end "error $line [encode $message]"
         }
     }
     interp delete $child
-    puts "{\"scenario\":[json_string $scenario],\"script\":[json_string $script],\"error\":$failure,\"calls\":[json_list $::calls]}"
+    puts $end
 }
 
-fconfigure stdin -encoding utf-8
+fconfigure stdout -buffering full
 foreach job [read stdin] {
     run {*}$job
 }
