@@ -372,11 +372,18 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
     files = _FILES | _tops(config)
     counter = context | counter_context(config)
     return {
-        path: _environment().get_template(template).render(
-            counter if path.endswith(".v") else context, source=PurePosixPath(path).stem
+        path: _template(template).render(
+            counter if path.endswith(".v") else context,
+            source=PurePosixPath(path).stem,
+            kind=PurePosixPath(template).name.partition(".")[0],
         )
         for path, template in files.items()
     }
+
+
+def _template(name: str) -> jinja2.Template:
+    """The template of that name; a process without one of its own has a row in the template of all others."""
+    return _environment().select_template([name, "processes/process.cpp.j2"])
 
 
 def top_files(config: SystolicConfig) -> tuple[str, ...]:
