@@ -1,7 +1,7 @@
-"""Pages of the site that are rendered: start page, command line, keys of an accelerator, Python interface.
+"""Pages of the site that are rendered: start page, changelog, command line, keys of an accelerator, Python interface.
 
-A hook of MkDocs (mkdocs.yml). What these pages say stands in one place each: README.md, the commands' own help, the
-schema of accelerator files, the package's docstrings.
+A hook of MkDocs (mkdocs.yml). Each page has one source: README.md, CHANGELOG.md, the commands' own help, the schema of
+accelerator files, the package's docstrings.
 """
 
 from __future__ import annotations
@@ -32,15 +32,21 @@ INTERFACE = {
 
 
 def start_page() -> str:
-    """README.md with its links seen from docs/; links to files that are not on the site become their names."""
+    """README.md with its links relative to docs/; links to files that are not on the site become their names."""
 
     def seen_from_docs(link: re.Match[str]) -> str:
         text, path, anchor = link[1], link[2], link[3] or ""
+        if path == "CHANGELOG.md":
+            return f"[{text}](changelog.md)"
         if not path or path.startswith("docs/"):
             return f"[{text}]({path.removeprefix('docs/')}{anchor})"
         return text
 
     return _LINK.sub(seen_from_docs, (ROOT / "README.md").read_text())
+
+
+def changelog_page() -> str:
+    return (ROOT / "CHANGELOG.md").read_text()
 
 
 def command_line_page() -> str:
@@ -154,6 +160,7 @@ def python_page() -> str:
 
 PAGES = {
     "index.md": start_page,
+    "changelog.md": changelog_page,
     "reference/command-line.md": command_line_page,
     "reference/keys.md": keys_page,
     "reference/python.md": python_page,
@@ -161,7 +168,7 @@ PAGES = {
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """MkDocs asks for the files of the site: the rendered ones come beside those of docs/."""
+    """MkDocs asks for the files of the site: the rendered ones are added to those of docs/."""
     from mkdocs.structure.files import File
 
     for path, render in PAGES.items():

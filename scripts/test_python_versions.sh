@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The package as a user installs it, on every supported Python that this machine has: wheel, `bfpga --version`, the
-# quickstart's evaluation on the C simulation, README's lines of Python, tests of what differs between versions.
+# quickstart's evaluation on the C simulation, the tutorial's lines of Python, tests of what differs between versions.
 # Usage: scripts/test_python_versions.sh [--only VERSION]... [--limit SECONDS]
 #   --only VERSION    such as 3.12; default: all that are supported
 #   --limit SECONDS   begin no version after that time (default 1800); those left are named
@@ -28,9 +28,9 @@ copy_source() {
     done | xargs -0 cp --parents -t "$1"
 }
 
-# The lines under "The same from Python", without those that need a virtual board.
-readme_lines() {
-    sed -n '/^The same from Python:/,/^```$/p' README.md | sed '1,/^```python$/d; /^```$/d' | grep -v '"virtual"'
+# The lines under "From Python" of the tutorial, without those that need a virtual board.
+tutorial_lines() {
+    sed -n '/^## From Python$/,/^```$/p' docs/tutorials/own-network.md | sed '1,/^```python$/d; /^```$/d' | grep -v '"virtual"'
 }
 
 # Everything for one interpreter, in a copy of the source and an environment of its own; the last line is the summary.
@@ -48,10 +48,10 @@ try_version() (
         --data examples/models/mnist_test.npz --calibration examples/models/mnist_calibration.npz \
         --device csim --compare | tee "$work/quickstart"
     tail -n 1 "$work/quickstart" | grep -q '^bit-exact: '
-    readme_lines >"$work/readme.py"
-    [ "$(grep -c bit_exact "$work/readme.py")" -eq 1 ]
-    timeout "$step_limit" python "$work/readme.py" | tee "$work/readme"
-    [ "$(tail -n 1 "$work/readme")" = True ]
+    tutorial_lines >"$work/tutorial.py"
+    [ "$(grep -c bit_exact "$work/tutorial.py")" -eq 1 ]
+    timeout "$step_limit" python "$work/tutorial.py" | tee "$work/tutorial"
+    [ "$(tail -n 1 "$work/tutorial")" = True ]
     # shellcheck disable=SC2086
     timeout "$step_limit" python -m pytest -p no:cacheprovider $tests
 )

@@ -147,7 +147,7 @@ def references(path: Path) -> set[str]:
 
 def shown_imports() -> Iterator[str]:
     """Modules that the documents show being imported: with what ``bfpga`` exports, the public Python interface."""
-    for document in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]:
+    for document in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("**/*.md"))]:
         for code in re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE):
             yield from re.findall(r"^(?:from|import) (bfpga[\w.]*)", code, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Every command that the documents show is executed (issue 18: site); those of the tutorials are in test_site.py.
+"""Every command that the documents show is executed (issue 18: site); those of the guides are in test_site.py.
 
 A page's commands run in their order, in a folder with the examples and small files of the names that the pages use.
 What needs a board, a vendor's tool, a farm, a new kernel or minutes has a stand-in here, or the test that does it.
@@ -12,14 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shown_commands import commands, write_listings
+from shown_commands import GUIDES, commands, write_listings
 
 from bfpga.cli import main
 
 ROOT = Path(__file__).parents[1]
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 #: What test_site.py executes.
-IN_TUTORIALS = {shlex.join(asked) for path in TUTORIALS for asked in commands(path.read_text(), {"sh"})}
+IN_GUIDES = {shlex.join(asked) for path in GUIDES for asked in commands(path.read_text(), {"sh"})}
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))) if commands(path.read_text())]
 SAMPLES = 24
 #: Nothing is built: a machine with the vendor's tools would work for an hour.
@@ -34,14 +33,10 @@ STAND_INS = {
     **{f"deploy 192.168.2.99 --overlay pynq_z2_dense{more}":
        f"deploy 192.168.2.99 --overlay pynq_z2_dense{more} --target virtual {DRY}"
        for more in ("", " --program lenet.bfpga")},
-    f"deploy 192.168.2.99 --overlay pynq_z2_dense --program lenet.bfpga {DRY}":
-        f"deploy 192.168.2.99 --overlay pynq_z2_dense --program lenet.bfpga --target virtual {DRY}",
     # The vendor's tools; nothing is there to be done again; no farm.
     "build pynq_z2_dense --from implementation --jobs 2": f"build pynq_z2_dense --from render --jobs 2 {DRY}",
     "build pynq_z2_dense zcu104_dense --scheduler tcp://farm:8786": f"build tiny {DRY}",
     "build pynq_z2_dense zcu104_dense kv260_dense --scheduler tcp://farm:8786": f"build tiny {DRY}",
-    # A kernel that would be compiled for this test alone.
-    "verify ./my_array.yaml": "verify tiny --cases 2",
     f"run {LENET} -a pynq_z2_dense {MNIST} --samples 20 --device virtual --compare":
         f"run {LENET} -a pynq_z2_dense {MNIST} --samples 2 --device virtual --compare",
     # Five minutes.
@@ -96,9 +91,9 @@ def stand_in(asked: list[str]) -> list[str]:
 
 def executed(path: Path) -> list[list[str]]:
     """Commands of a page that nothing else executes; those that write files run again, others may need them."""
-    asked = commands(path.read_text(), {"console"} if path in TUTORIALS else None)
+    asked = commands(path.read_text(), {"console"} if path in GUIDES else None)
     left = [words for words in asked if shlex.join(words) not in ELSEWHERE]
-    return [words for words in left if shlex.join(words) not in IN_TUTORIALS or "-o" in words]
+    return [words for words in left if shlex.join(words) not in IN_GUIDES or "-o" in words]
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +126,7 @@ def desk(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if executed(path)], ids=lambda path: path.stem)
-def test_commands_of_a_page_run_in_their_order(
-    path: Path, desk: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_of_a_page_run_in_their_order(path: Path, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Requirement: every command shown in the docs is executed by a test, or a stand-in that the tables name."""
     write_listings(path.read_text(), desk)
     for asked in executed(path):

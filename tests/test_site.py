@@ -13,16 +13,13 @@ from pathlib import Path
 import click
 import pytest
 import typer
-from shown_commands import commands, write_listings
+from shown_commands import GUIDES, commands, write_listings
 
 from bfpga.cli import main
 from bfpga.cli.application import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-#: Fences whose commands a reader may type here; those that need a board, vendor tools or minutes are `console`.
-EXECUTED = "sh"
 _LINK_ELSEWHERE = re.compile(r'<(?:script|img|link)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
 
 
@@ -51,21 +48,27 @@ def test_commands_of_the_documents_are_found() -> None:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory like a fresh clone's: the examples, and what files the tutorials write."""
+    """A directory like a fresh clone's: the examples, and what files the guides write."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_commands_of_a_tutorial_run_in_their_order(path: Path, desk: Path) -> None:
-    """Requirement: every command that a tutorial shows is executed; `console` fences say that they need more."""
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_commands_of_a_guide_run_in_their_order(path: Path, desk: Path) -> None:
+    """Requirement: every command that a tutorial or how-to shows is executed; `console` fences say they need more."""
     text = path.read_text()
     write_listings(text, desk)
-    asked = commands(text, {EXECUTED})
+    asked = commands(text, {"sh"})
     assert asked
     for arguments in asked:
         assert main(arguments) == 0, f"{path.name}: bfpga {shlex.join(arguments)}"
+
+
+def test_the_list_of_pages_has_every_page() -> None:
+    docs = ROOT / "docs"
+    listed = set(re.findall(r"\]\(([^)#]+\.md)\)", (docs / "contents.md").read_text()))
+    assert listed == {str(page.relative_to(docs)) for page in docs.glob("**/*.md")} - {"contents.md"}
 
 
 def test_the_site_is_built_without_a_network(tmp_path: Path) -> None:

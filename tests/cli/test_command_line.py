@@ -356,7 +356,10 @@ def test_render_refuses_a_directory_in_use(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_readme_and_scripts_name_commands_and_files_that_exist() -> None:
-    text = (ROOT / "README.md").read_text() + (ROOT / "scripts/quickstart.sh").read_text()
+    overview = (ROOT / "docs/commands.md").read_text()
+    texts = [path.read_text() for path in (ROOT / "README.md", ROOT / "scripts/quickstart.sh")]
+    text = "\n".join([overview, *texts])
+    assert {*COMMANDS, "research"} <= set(re.findall(r"`bfpga ([a-z][a-z-]*)", overview))
     assert set(re.findall(r"bfpga ([a-z]+[a-z-]*)", text)) >= {"run", "evaluate", "estimate"}
     for command in re.findall(r"`bfpga ([a-z][a-z-]*)", text):
         assert command in [*COMMANDS, "research"], command

@@ -6,6 +6,10 @@ import re
 import shlex
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+#: Pages whose `sh` fences a reader may type; those that need a board, vendor tools or minutes are `console`.
+GUIDES = sorted(page for folder in ("tutorials", "how-to") for page in (ROOT / "docs" / folder).glob("*.md"))
+
 _FENCE = re.compile(r"^ *```(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^ *```", re.S | re.M)
 _INDENTED = re.compile(r"^ {4}\s*(?:\$ )?(bfpga (?:[^\\\n]|\\\n)*)", re.M)
 
