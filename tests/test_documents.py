@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+import bfpga
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.vendor.render import render_kernel
 
@@ -98,6 +100,17 @@ def test_the_list_of_accelerators_has_all_with_their_numbers() -> None:
     )  # fmt: skip
 
 
+def test_the_version_is_the_same_wherever_it_is_stated() -> None:
+    stated = {
+        "pyproject.toml": r'^version = "(.+)"$',
+        "CITATION.cff": r"^version: (.+)$",
+        "CHANGELOG.md": r"^## (\S+) - ",
+        "README.md": r"the version is (\d+\.\d+\.\d+) ",
+    }
+    found = {file: re.search(pattern, (ROOT / file).read_text(), re.M) for file, pattern in stated.items()}
+    assert {file: match and match[1] for file, match in found.items()} == dict.fromkeys(stated, bfpga.__version__)
+
+
 #: Of tables that begin with what a user sees.
 _SEEN = re.compile(r"^\| `([^`|]+)`[^|]*\|[^|]+\|[^|]+\|$", re.M)
 #: Not printed by the package itself: a message of Python, lines of the self-test with the names of its stages.
@@ -122,3 +135,17 @@ def test_messages_that_how_tos_explain_are_those_of_the_source() -> None:
     explained = [message for table in tables.values() for message in _SEEN.findall(table)]
     assert len(explained) > 15
     assert {message for message in explained if not any(message in text for text in texts)} <= NOT_IN_THE_SOURCE
+
+
+def test_templates_of_issues_have_what_the_tracker_reads() -> None:
+    templates = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+    assert len(templates) == 3
+    for template in templates:
+        form = yaml.safe_load(template.read_text())
+        assert all(isinstance(form[key], str) for key in ("name", "description")), template
+        for field in form["body"]:
+            assert field["type"] in ("input", "textarea", "dropdown"), template
+            assert set(field) <= {"type", "id", "attributes", "validations"}, template
+            assert isinstance(field["attributes"]["label"], str), template
+        identifiers = [field["id"] for field in form["body"]]
+        assert len(set(identifiers)) == len(identifiers), template

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bfpga.runtime import compare, compile, evaluate, open_device, run
 
 __all__ = ["compare", "compile", "eager", "evaluate", "load", "open_device", "run"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 #: Where what is not in the runtime lies.

@@ -357,7 +357,8 @@ def test_render_refuses_a_directory_in_use(tmp_path: Path, capsys: pytest.Captur
 
 def test_readme_and_scripts_name_commands_and_files_that_exist() -> None:
     overview = (ROOT / "docs/commands.md").read_text()
-    texts = [path.read_text() for path in (ROOT / "README.md", ROOT / "scripts/quickstart.sh")]
+    templates = ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")
+    texts = [path.read_text() for path in (ROOT / "README.md", ROOT / "scripts/quickstart.sh", *templates)]
     text = "\n".join([overview, *texts])
     assert {*COMMANDS, "research"} <= set(re.findall(r"`bfpga ([a-z][a-z-]*)", overview))
     assert set(re.findall(r"bfpga ([a-z]+[a-z-]*)", text)) >= {"run", "evaluate", "estimate"}
