@@ -173,7 +173,7 @@ def markdown(found: Sequence[Curve], baseline: str) -> str:
     parts = []
     for name in dict.fromkeys(curve.accelerator for curve in found):
         own = [curve for curve in found if curve.accelerator == name]
-        head = [f"`{name}`: layer", "clocks, dense", *(f"{density} %" for density in own[0].clocks)]
+        head = [f"`{name}`: layer", "cycles, dense", *(f"{density} %" for density in own[0].clocks)]
         rows = [
             [curve.layer.name, f"{curve.dense:,.0f}", *map(_cell, curve.relative.values())] for curve in own
         ]
