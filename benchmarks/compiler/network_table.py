@@ -8,8 +8,8 @@ error is the root mean square of the difference to ONNX Runtime over that of the
 up to four steps of a mantissa (and of a function's table, if layers use one) times the square root of the number of
 layers in a row. Of a quantized network the results are its own, with quantizers as they are defined; where the array
 does not repeat their rounding, that counts as the format's too, at most twice what it changes in float.
---write puts this table and that of the operators into docs/networks.md, --operators only the latter. Ends with status 1
-if a network is wrong.
+--write puts this table into docs/networks.md and those of the operators into docs/operators.md, --operators only the
+latter. Ends with status 1 if a network is wrong.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from bfpga.program.host import host_nodes, host_share
 from bfpga.runtime import open_device
 
 DOCUMENT = ROOT / "docs" / "networks.md"
+OPERATORS = ROOT / "docs" / "operators.md"
 #: Accelerators by the bits of their mantissas.
 ACCELERATORS = {8: "pynq_z2_dense", 16: "pynq_z2_bfp16"}
 CALIBRATION, SAMPLES = 32, 4
@@ -181,23 +182,24 @@ def with_section(text: str, name: str, content: str) -> str:
 
 
 def with_operators(text: str) -> str:
-    """The document with the tables of operators and of what only some accelerators compute."""
+    """The page of operators with the tables of where each is computed and of what only some accelerators compute."""
     return with_section(with_section(text, "operators", operator_table()), "accelerators", accelerator_table())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command(__doc__)
     parser.add_argument("--network", action="append", default=[], help="only this network; may be given several times")
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/networks.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into the documents")
     parser.add_argument("--operators", action="store_true", help="write the table of operators alone, run nothing")
     options = parser.parse_args(arguments)
     if options.operators:
-        write_file(DOCUMENT, with_operators(DOCUMENT.read_text()))
+        write_file(OPERATORS, with_operators(OPERATORS.read_text()))
         return 0
     rows, missed = measured(options.network)
     text = table(HEADINGS, rows)
     if options.write and not options.network:
-        write_file(DOCUMENT, with_operators(with_section(DOCUMENT.read_text(), "networks", text)))
+        write_file(DOCUMENT, with_section(DOCUMENT.read_text(), "networks", text))
+        write_file(OPERATORS, with_operators(OPERATORS.read_text()))
     return status(missed)
 
 

@@ -1,4 +1,4 @@
-"""The table of operators in docs/networks.md is what the compiler does."""
+"""The table of operators in docs/operators.md is what the compiler does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bfpga.compiler.lower.accelerator_table import accelerator_rows, accelerator
 from bfpga.compiler.lower.operator_table import CONDITIONS, array_operators, host_operators, operator_table
 from bfpga.contract.functions import Function
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operators.md"
 
 
 def test_the_document_has_the_table() -> None:

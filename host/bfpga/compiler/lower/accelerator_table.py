@@ -1,4 +1,4 @@
-"""What only some of the ready accelerators compute on the array: the second table of docs/networks.md."""
+"""What only some of the ready accelerators compute on the array: the second table of docs/operators.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where every ONNX operator is computed: the table of docs/networks.md, from what the compiler knows."""
+"""Where every ONNX operator is computed: the table of docs/operators.md, from what the compiler knows."""
 
 from __future__ import annotations
 
