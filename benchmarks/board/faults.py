@@ -50,7 +50,7 @@ def report(tally: Tally, seconds: float) -> str:
         "",
         "| what the error says | times |",
         "|---|---|",
-        *(f"| {words} | {count} |" for words, count in tally.told.most_common()),
+        *(f"| {words} | {count} |" for words, count in tally.reported.most_common()),
     ]
     return "\n".join(lines)
 

@@ -88,8 +88,8 @@ def fault_lines(result: DeviceResult, count: int, seconds: float) -> list[str]:
         f"{'in service' if board.in_service else 'out'} |"
         for board in result.boards
     ]
-    told = [(name, str(times)) for name, times in words.most_common()]
-    return [*lines, "", table(["what failed", "times"], told)]
+    failures = [(name, str(times)) for name, times in words.most_common()]
+    return [*lines, "", table(["what failed", "times"], failures)]
 
 
 def throughput(program: Program, boards: int, latency: float) -> float:

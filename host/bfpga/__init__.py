@@ -17,7 +17,7 @@ __all__ = ["compare", "compile", "eager", "evaluate", "load", "open_device", "ru
 __version__ = "0.2.0"
 
 
-#: Where what is not in the runtime lies.
+#: Modules of what is not in the runtime.
 _ELSEWHERE = {"eager": "bfpga.dynamic_graph.run", "load": "bfpga.board.load"}
 
 

@@ -24,7 +24,7 @@ from bfpga.formats.files import regular_file
 SAMPLES, LABELS = "x", "y"
 #: What helps against samples that are too many.
 ADVICE = "; -n takes the first samples only"
-#: Bytes of the widest number that numpy reads, and what an array beside the samples may always have.
+#: Bytes of the widest number that numpy reads, and what an array in addition to the samples may always have.
 WIDEST, SMALLEST_LIMIT = 32, 1 << 20
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 class BfpgaError(Exception):
     """Base of every error that is the user's to mend; the command line prints it and exits with 2.
 
-    It travels between processes with all that its kind keeps, whatever the arguments of that kind are.
+    It is sent between processes with all that its kind keeps, whatever the arguments of that kind are.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -46,7 +46,7 @@ class ToolError(BfpgaError):
 
 
 class CacheError(BfpgaError):
-    """A place in the cache that others own or can write: what lies there may be anybody's."""
+    """A place in the cache that others own or can write: its content may be anybody's."""
 
 
 class ScaleError(BfpgaError):

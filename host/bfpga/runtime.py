@@ -235,7 +235,7 @@ def evaluate(
 ) -> Evaluation:
     """Accuracy of a program and of its float network (ONNX Runtime) on samples with labels, and how far they differ.
 
-    A quantized network is judged by its own results; layer by layer, by the float network that it stands for.
+    A quantized network is judged by its own results; layer by layer, by the float network that it represents.
 
     traced: number of samples, spread evenly over all, whose tensors are compared layer by layer and whose saturated
     values are counted; None: all, or as many as take about ``TRACED_MACS``. progress(done, all): samples through the
@@ -277,7 +277,7 @@ def evaluate(
 
 
 def _read(model: str | Path | Network) -> Network:
-    """A network that can travel: what is read already."""
+    """A network that can be sent: what is read already."""
     from bfpga.compiler.read.network import read_network
 
     return read_network(model)

@@ -52,7 +52,7 @@ def open_pair(
     """
     from bfpga.compiler.options import CompileOptions
     from bfpga.compiler.read.network import read_network
-    from bfpga.compiler.schedule.told_exponents import told
+    from bfpga.compiler.schedule.given_exponents import with_given_exponents
 
     sampling = sampling or Sampling.along("B")
     sampled = len(batch_sample(sampling, batch))
@@ -62,7 +62,7 @@ def open_pair(
     ]
     finding = CompileOptions(policy="dynamic", flow="auto", sample=1, rule=rule, rate=rate, margin=margin)  # type: ignore[arg-type]
     network = read_network(model)
-    following = told(_compiled(network, main, shares[0], CompileOptions(policy="max")))
+    following = with_given_exponents(_compiled(network, main, shares[0], CompileOptions(policy="max")))
     found = _compiled(network, preceding, shares[1], finding)
     machines: list[LayerMachine] = []
     try:

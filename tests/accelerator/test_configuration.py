@@ -154,7 +154,7 @@ def test_memories_that_exceed_the_board_are_refused(tmp_path: Path) -> None:
         ("accumulator_bits: auto", "accumulator_bits: 17", "must be 18..58"),
         ("bias_bits: 18", "bias_bits: 32\n    extra: 1", "unknown key"),
         ("parameter_rows: 2048", "parameter_rows: 15", "must be at least the 16 channels of a pass"),
-        ("dsp_packed\n", "shift\n    shift_columns: 2\n", "with `multiplier: shift` all columns are"),
+        ("dsp_packed\n", "shift\n    shift_columns: 2\n", "with `multiplier: shift` all columns shift"),
         ("dsp_packed\n", "dsp_packed\n    shift: {exp_width: 3}\n", "describes shift units; the array has none"),
         ("{profile: bfp8}", "{mantissa_bits: 17}\n    shift_columns: 1", "shift units take 16"),
         ("[none, relu,", "[relu,", "lacks `none`"),
@@ -428,7 +428,7 @@ def test_files_of_engines_beside_the_array_are_told_what_has_taken_their_place(
     """SC R154."""
     message = refusal(tmp_path, f"{VALID}  - {{kind: {kind}, kernels_in_flight: 8}}\n")
     assert message.count("\n") == 1
-    assert f"engines[1].kind: is {kind}; kernels have no engine beside their array any more" in message
+    assert f"engines[1].kind: is {kind}; kernels have no engine in addition to their array any more" in message
     assert f"instead of the array write {successor}" in message
 
 

@@ -15,7 +15,7 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.cli import main
 from bfpga.cli.prune import group_of
 from bfpga.compiler.read.network import read_network
-from bfpga.engines.skip_array.dealing import deal
+from bfpga.engines.skip_array.assignment import assign
 from bfpga.pruning.layers import WHOLE_KERNELS, Group, prunable_layers
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
@@ -70,8 +70,8 @@ def test_prune_balances_the_groups_of_a_skip_array(tmp_path: Path, capsys: pytes
     weights = first.weights.T if first.outputs_last else first.weights
     assert len(weights) > 16
     entries = 1 + np.count_nonzero(weights, axis=1)
-    dealt = deal(entries, 16)
-    loads = [int(entries[own[own >= 0]].sum()) for own in dealt.T]
+    assigned = assign(entries, 16)
+    loads = [int(entries[own[own >= 0]].sum()) for own in assigned.T]
     assert max(loads) - min(loads) <= 1
 
 

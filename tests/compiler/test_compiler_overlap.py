@@ -191,10 +191,10 @@ def test_a_sample_is_loaded_while_the_one_before_is_computed(build: Any, tmp_pat
     make_available(step.operations, values)
     kernel, row = Watched(config), SampleRow.of(step.operations, first_place(step.operations, 1))
     kernel.run(program.setup.operations, {})
-    behind = range(len(row.order))[row.behind]
-    assert len(behind) > 1
+    previous = range(len(row.order))[row.previous]
+    assert len(previous) > 1
     for number, place in row.walk(samples):
-        kernel._execute(step.operations[row.order[place]], values.array, number - (place in behind))
+        kernel._execute(step.operations[row.order[place]], values.array, number - (place in previous))
     expected = Emulator(program, "numpy").run(given)
     for name, value in values.outputs().items():
         np.testing.assert_array_equal(value, expected.outputs[name])

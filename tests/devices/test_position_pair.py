@@ -17,7 +17,7 @@ from small_networks import Network
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
-from bfpga.compiler.schedule.told_exponents import told, with_policies
+from bfpga.compiler.schedule.given_exponents import with_given_exponents, with_policies
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import BlockTensor, Program, TensorSpec, Window
@@ -82,7 +82,7 @@ def pair(
     """Kernels of both sides with the network split evenly over them."""
     finding = network(len(SAMPLE) // preceding, SMALL, **{"flow": "keep"} | changes)
     fields = {key: value for key, value in changes.items() if key in ("rich", "weights")}
-    following = told(network(BATCH // main, **fields))
+    following = with_given_exponents(network(BATCH // main, **fields))
     return PositionPair(
         [make(finding) for _ in range(preceding)],
         [make(following) for _ in range(main)],
@@ -94,7 +94,7 @@ def pair(
 def once(make: Machine = EmulatedLayers, preceding: int = 1, **changes: Any) -> PositionPair:
     """The same pair whose main side leaves the sampled items to the other one."""
     opened = pair(make, preceding, **changes)
-    rest = make(told(network(BATCH - len(SAMPLE), rich=bool(changes.get("rich")))))
+    rest = make(with_given_exponents(network(BATCH - len(SAMPLE), rich=bool(changes.get("rich")))))
     return PositionPair(opened.preceding, [rest], Sampling.along("B", FRACTION), once=True)
 
 
@@ -286,7 +286,7 @@ def test_the_main_side_waits_and_the_preceding_side_stays_within_the_queue(depth
 def test_pipelined_pairs_take_no_longer_than_one_layer_more() -> None:
     """FP R41: counted clocks of a small sample; the queue, event by event, ends when the formula says."""
     opened = PositionPair(
-        [on_csim(network(2, SMALL, flow="keep"))], [on_csim(told(network(64)))],
+        [on_csim(network(2, SMALL, flow="keep"))], [on_csim(with_given_exponents(network(64)))],
         Sampling.along("B", SampleFraction(1, 32)), depth=3,
     )  # fmt: skip
     run = opened.run(np.tile(X, (4, 1)))
@@ -403,8 +403,9 @@ def test_all_that_does_not_fit_is_one_error() -> None:
     other = replace(POSITIONS, format=BlockFormat(mantissa_bits=8, rounding="half_up", saturation="full"))
     weights = [WEIGHTS[0], WEIGHTS[1] + 1, WEIGHTS[2]]
     finding = EmulatedLayers(network(3, other, weights=weights))
+    given = [EmulatedLayers(with_given_exponents(network(BATCH)))]
     with pytest.raises(ConfigurationError) as caught:
-        PositionPair([finding, finding], [EmulatedLayers(told(network(BATCH)))], Sampling.along("B", FRACTION))
+        PositionPair([finding, finding], given, Sampling.along("B", FRACTION))
     for part in ("format of", "layer fc1 differs in weights", "4 of 16 items are sampled, but", "take 6", "rule rate"):
         assert part in str(caught.value)
     assert "fc0 differs" not in str(caught.value)

@@ -40,7 +40,7 @@ def test_an_estimate_has_all_ips_and_what_stands_beside_them() -> None:
     assert set(PROCESSES) < set(parts)
     assert parts["array"].dsp == TINY.columns * TINY.rows * TINY.lanes // 2
     assert parts[counted_resources.STREAMS].lut > 0
-    assert parts[counted_resources.BESIDE_KERNEL].lut > 4000
+    assert parts[counted_resources.SHELL_PART].lut > 4000
 
 
 @pytest.mark.parametrize("grown", [{"columns": 4}, {"rows": 8}, {"weight_words": 2048}, {"position_bins": 32}])

@@ -114,7 +114,7 @@ def test_interruption_leaves_results_and_says_how_to_go_on(
         (["--max-clock", "250"], "above 150 MHz no synthesis has modelled a clock on Avnet Ultra96-V2: add --synth"),
         (["--board", "ultra97"], "did you mean `ultra96_v2`?"),
         (["-o", str(MODELS / "lenet_mnist.onnx")], "is no folder"),
-        (["-o", str(MODELS)], "lies in the folder of the results"),
+        (["-o", str(MODELS)], "is in the folder of the results"),
         (["-o", "missing/found"], "the directory does not exist"),
     ],
 )

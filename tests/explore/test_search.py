@@ -57,7 +57,7 @@ def test_a_study_that_was_interrupted_and_resumed_finds_what_one_in_a_piece_find
             raise KeyboardInterrupt
 
     path = tmp_path / "study.sqlite3"
-    first = Search(task, path).run(TRIALS, hear=interrupt)
+    first = Search(task, path).run(TRIALS, show=interrupt)
     assert first.interrupted
     assert first.trials == 4  # a generation; nothing of the one that was interrupted
     second = Search(task, path).run(TRIALS)

@@ -223,8 +223,8 @@ def test_pruned_weights_stay_zero() -> None:
     [
         ([1.0, math.nan], {}, r"the weight at index \(1,\) is nan"),
         ([[1.0], [math.inf]], {}, r"the weight at index \(1, 0\) is inf"),
-        ([1.0], {"weight_frac": 24}, "weight_frac must lie in -8 to 23"),
-        ([1.0], {"weight_frac": -9}, "weight_frac must lie in -8 to 23"),
+        ([1.0], {"weight_frac": 24}, "weight_frac must be in -8 to 23"),
+        ([1.0], {"weight_frac": -9}, "weight_frac must be in -8 to 23"),
         ([1.0, 2.0], {"weight_frac": [1, 2, 3]}, "one whole number or one for each of 2 output channels"),
         ([1.0], {"weight_frac": 1.5}, "one whole number"),
     ],

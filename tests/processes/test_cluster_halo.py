@@ -27,7 +27,7 @@ from unit_words import kernel_steps
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import process_streams
 from bfpga.devices.csim import Integers
-from bfpga.engines.skip_array.unit_maps import pieces_fit, possible_joins, work_difference
+from bfpga.engines.skip_array.unit_maps import imbalance_tolerance, pieces_fit, possible_joins
 from bfpga.engines.sparse_cluster.partition.exchange import (
     PartitionSettings,
     PieceTooLargeError,
@@ -113,7 +113,7 @@ def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: i
         image = np.where(rng.random((*shape, 3)) < np.linspace(0.05, 0.9, shape[1])[:, None], 1, 0)
         moves = int(rng.choice([0, 2, 256]))
         expected = kernel_partition(image != 0, kernel, config, moves, joined)
-        threshold = work_difference(shape[0], shape[1], 3, config, joined)
+        threshold = imbalance_tolerance(shape[0], shape[1], 3, config, joined)
         found = run_in_kernel("native", number, image, threshold, moves, joined, kernel)
         sharers = math.prod(joined)
         pieces = shared_halo_limits(expected.partition.rectangles(), shape, kernel, numbers, len(found), sharers)

@@ -12,7 +12,7 @@ from cluster_configs import CLUSTER
 from cluster_partitions import BUILDS, run_in_kernel, run_partition
 from map_words import overlap_add_limits
 
-from bfpga.engines.skip_array.unit_maps import possible_joins, work_difference
+from bfpga.engines.skip_array.unit_maps import imbalance_tolerance, possible_joins
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
 from bfpga.verify.check import verify
 
@@ -73,7 +73,7 @@ def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: i
         cluster_words=numbers.words, cluster_threshold=int(rng.choice([0, 3, 30])),
     )  # fmt: skip
     expected = kernel_partition(image != 0, numbers.kernel, config, config.cluster_moves)
-    threshold = work_difference(shape[0], shape[1], 3, config)
+    threshold = imbalance_tolerance(shape[0], shape[1], 3, config)
     run = run_partition("native", number, image, expected.start, threshold, config.cluster_moves)
     assert (run.moves, run.reached) == (expected.moves, expected.reached)
     assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
@@ -97,7 +97,7 @@ def test_joined_pieces_are_those_of_the_partition_process(number: int, seed: int
         image = np.where(rng.random((*shape, 3)) < np.linspace(0.05, 0.9, shape[1])[:, None], 1, 0)
         moves = int(rng.choice([0, 2, 256]))
         expected = kernel_partition(image != 0, numbers.kernel, config, moves, joined)
-        threshold = work_difference(shape[0], shape[1], 3, config, joined)
+        threshold = imbalance_tolerance(shape[0], shape[1], 3, config, joined)
         found = run_in_kernel("native", number, image, threshold, moves, joined)
         pieces = overlap_add_limits(expected.partition.rectangles(), numbers, len(found), math.prod(joined))
         assert found.tolist() == pieces.tolist()

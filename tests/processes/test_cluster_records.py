@@ -20,7 +20,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.parts import joined
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.skip_array.records import MapRecords, record_words, tells, told_words, waits_for_store
+from bfpga.engines.skip_array.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
 from bfpga.errors import DeviceError
 from bfpga.program.packets import SamplePackets
 from bfpga.report.unit_shares import KERNEL, MODEL, unit_shares
@@ -147,8 +147,8 @@ def test_records_need_no_more_room_than_a_store_brings(tmp_path: Path) -> None:
     """Nobody waits for a record that waits for him, however many maps of the next sample are ahead."""
     program, samples = network(tmp_path)
     program_operations = operations(program)
-    told = told_words(program_operations, program.config)
-    most = max(words for item, words in zip(program_operations, told, strict=True) if not tells(item, words))
+    sizes = record_sizes(program_operations, program.config)
+    most = max(words for item, words in zip(program_operations, sizes, strict=True) if not emits_record(item, words))
     assert most == 2 * record_words(program.config)
     expected = maps(Emulator(program).run(samples, trace=True))
     for seed in range(4):
@@ -176,15 +176,15 @@ def test_what_nobody_asks_for_is_not_told(tmp_path: Path) -> None:
     def flagged(flags: int) -> KernelOperation:
         return replace(first, descriptor=replace(first.descriptor, flags=first.descriptor.flags | flags))
 
-    assert told_words([first, first, store, first], config) == [size, size, 2 * size, 0]
+    assert record_sizes([first, first, store, first], config) == [size, size, 2 * size, 0]
     measures, skipped = flagged(int(Flag.MEASURE)), flagged(1 << 21)
-    assert told_words([measures, first, skipped, store], config) == [0, size, 0, size]
-    assert told_words([store, store], config) == [0, 0]
-    many = told_words([first] * 2000 + [store], config)
+    assert record_sizes([measures, first, skipped, store], config) == [0, size, 0, size]
+    assert record_sizes([store, store], config) == [0, 0]
+    many = record_sizes([first] * 2000 + [store], config)
     room = 1024 // size
     assert many == [size] * room + [0] * (2000 - room) + [room * size]
-    assert tells(first, size)
-    assert not tells(store, size)
+    assert emits_record(first, size)
+    assert not emits_record(store, size)
     assert waits_for_store([first], config)
     assert not waits_for_store([first, store], config)
     assert not waits_for_store([measures], config)
@@ -193,7 +193,7 @@ def test_what_nobody_asks_for_is_not_told(tmp_path: Path) -> None:
 def test_samples_of_a_start_tell_each_of_its_own(tmp_path: Path) -> None:
     program, _ = network(tmp_path)
     packets = SamplePackets(operations(program), program.config)
-    assert [item.layer for item in packets.telling] == [node.name for node in program.nodes[:2]]
+    assert [item.layer for item in packets.recorded] == [node.name for node in program.nodes[:2]]
 
 
 def test_batches_are_joined_and_shown(tmp_path: Path) -> None:
@@ -203,11 +203,11 @@ def test_batches_are_joined_and_shown(tmp_path: Path) -> None:
     parts = [device.run({name: value[at] for name, value in samples.items()}) for at in (slice(0, 1), slice(1, 3))]
     whole = joined(parts)
     assert maps(whole) == maps(Emulator(program).run(samples, trace=True))
-    told, model = unit_shares(program, samples, whole.layers), unit_shares(program, samples)
+    reported, model = unit_shares(program, samples, whole.layers), unit_shares(program, samples)
     device.close()
-    assert {share.source for share in told} == {KERNEL}
+    assert {share.source for share in reported} == {KERNEL}
     assert {share.source for share in model} == {MODEL}
-    for one, other in zip(told, model, strict=True):
+    for one, other in zip(reported, model, strict=True):
         assert np.array_equal(one.moves, other.moves)
         assert np.array_equal(one.balanced, BLOCKS * other.balanced)
         assert np.array_equal(one.reached[one.counted], other.reached[other.counted])

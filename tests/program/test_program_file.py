@@ -237,7 +237,7 @@ def node(index: int, **values: Any) -> Any:
         (node(0, groups=3), "3 groups of 8 input and 6 output channels"),
         (lambda header, parts: header["program"]["nodes"][0]["window"].update(stride_y=0), "stride_y of its window is"),
         (lambda header, parts: header["program"]["nodes"][0]["window"].update(output_height=99), "99 rows of results"),
-        (lambda header, parts: header["program"]["nodes"][0]["tiles"][0].update(y1=99), "lies beside its results"),
+        (lambda header, parts: header["program"]["nodes"][0]["tiles"][0].update(y1=99), "is outside its results"),
         (
             lambda header, parts: header["program"]["nodes"][0]["tiles"].extend(header["program"]["nodes"][0]["tiles"]),
             "its tiles have 48 results of 24",

@@ -56,7 +56,7 @@ class Tally:
     errors: int = 0
     longest_run: float = 0.0
     fired: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
+    reported: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -165,7 +165,7 @@ def run(board: OpenBoard, case: str, samples: int, tally: Tally) -> bool:
         result = device.run(reference.inputs)
     except BoardError as error:
         tally.errors += 1
-        tally.told[_first_words(error)] += 1
+        tally.reported[_first_words(error)] += 1
         return False
     else:
         assert same(result, reference), f"{case}: wrong outputs without an error"

@@ -49,7 +49,7 @@ def test_products_of_a_chain_do_not_wait_for_their_turn(monkeypatch: pytest.Monk
     # At 5 ns every sum of the chain has a clock of its own, and its product arises in the clock before or in this one.
     clock = Clock.default(5.0)
     bits, depth = row_bits(chain(), clock)
-    monkeypatch.setattr(schedule, "begun_late", lambda *_: {})
+    monkeypatch.setattr(schedule, "delayed_starts", lambda *_: {})
     early_bits, early_depth = row_bits(chain(), clock)
     assert depth == early_depth
     assert bits <= 2 * 24 < 4 * 24 <= early_bits

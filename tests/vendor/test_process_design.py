@@ -119,7 +119,7 @@ def test_exported_ip_of_every_process_passes(tmp_path: Path, name: str, part: st
     [
         ("array", {"widths": {"sums": 32}}, "stream port sums has 32 bits, must have "),
         ("array", {"vlnv": "xilinx.com:hls:bfpga_post:1.0"}, "is xilinx.com:hls:bfpga_post:1.0, must be"),
-        ("post", {"control": True}, "has s_axi_control and would wait for a start that nobody gives"),
+        ("post", {"control": True}, "has s_axi_control and would wait for a start that never comes"),
         ("store", {"pins": ("ap_clk", "ap_rst_n", "ap_start")}, "has ap_start and would wait for a start"),
         ("store", {"tlast": False}, "stream port output_stream has no TLAST"),
         ("weights", {"pins": ("ap_clk",)}, "has no pin ap_rst_n"),

@@ -40,10 +40,10 @@ ATTACKS = (
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_gate_refuses_what_ends_a_comment_or_a_statement(attack: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot stand in source text"):
+    with pytest.raises(ConfigurationError, match="cannot be in source text"):
         gate(attack)
     for folder, template in (("kernels", "common/README.md.j2"), ("tcl", "synthesis.tcl.j2")):
-        with pytest.raises(ConfigurationError, match="cannot stand in source text"):
+        with pytest.raises(ConfigurationError, match="cannot be in source text"):
             source_environment(folder).get_template(template).render(name=attack)
 
 

@@ -10,7 +10,7 @@ from bfpga.accelerator.yaml_reader import Document, KeyPath
 from bfpga.contract.configuration import ARRAY
 
 ArraySection = SystolicSection | SkipArraySection | ClusterArraySection
-#: Kinds of engines that kernels had beside their array -> what skips such zeros in its place.
+#: Kinds of engines that kernels had in addition to their array -> what skips such zeros in its place.
 SUCCESSORS = {
     "zero_skip": "a skip_array with `source: weights`, of `form: windows` or `form: tile`",
     "sparse_cluster": "a sparse_cluster_array, or a skip_array with `source: activations`",
@@ -27,12 +27,12 @@ def section_path(*keys: str) -> KeyPath:
     return ("engines", 0, *keys)
 
 
-def refuse_engines_beside(document: Document) -> None:
+def refuse_other_engines(document: Document) -> None:
     """ConfigurationError for a file of kinds that there are no more; it names what is in their place."""
     for place, section in _given_sections(document):
         kind = section.get("kind")
         if isinstance(kind, str) and kind in SUCCESSORS:
-            text = f"is {kind}; kernels have no engine beside their array any more: instead of the array write"
+            text = f"is {kind}; kernels have no engine in addition to their array any more: instead of the array write"
             document.refuse(("engines", place, "kind"), f"{text} {SUCCESSORS[kind]}")
             document.raise_problems("an accelerator")
 
@@ -47,7 +47,7 @@ def refuse_former_keys(document: Document) -> None:
 
 
 def _given_sections(document: Document) -> Iterator[tuple[int, dict[Any, Any]]]:
-    """The sections of a file that nobody has validated yet, with their places."""
+    """The sections of a file that are not validated yet, with their places."""
     sections = document.value.get("engines") if isinstance(document.value, dict) else None
     for place, section in enumerate(sections if isinstance(sections, list) else ()):
         if isinstance(section, dict):

@@ -14,7 +14,7 @@ from bfpga.errors import ConfigurationError
 #: MHz of the IO PLL, which PYNQ images leave as it is, by processing system.
 PLL_MHZ = {"zynq7": 1000.0, "zynqmp": 1500.0}
 LARGEST_DIVIDER = 63
-#: Percent of a clock that C synthesis leaves for wires unless told otherwise (UG1399, ``set_clock_uncertainty``).
+#: Percent of a clock that C synthesis leaves for wires by default (UG1399, ``set_clock_uncertainty``).
 WIRE_PERCENT = 27
 #: That of the output stage on UltraScale+, by the name of its IP. Its chains there are of many short levels, each of
 #: which the tool takes for half of what it has with its wire: such a chain fits the clock and is too long when it is

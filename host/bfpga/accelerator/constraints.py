@@ -59,7 +59,7 @@ def columns_excess(config: SystolicConfig, board: Board, excess: str) -> Finding
     if config.shift_columns and not exceeded(needed(alone), board):
         best = largest_shift_columns(config, board)
         remedy = f"at most {best} shift columns fit" if best else "not even one shift column fits"
-        text = f"is {config.shift_columns}: {excess}; {remedy} beside {multiplying} columns of DSP blocks"
+        text = f"is {config.shift_columns}: {excess}; {remedy} with {multiplying} columns of DSP blocks"
         return Finding("shift_columns", text)
     best = largest_columns(alone, board)
     remedy = f"at most {best} columns fit" if best else "not even one column fits: make the memories or rows smaller"
@@ -103,7 +103,7 @@ def largest_columns(config: SystolicConfig, board: Board) -> int:
 
 
 def largest_shift_columns(config: SystolicConfig, board: Board) -> int:
-    """Largest count of shift columns beside the columns of DSP blocks that the board holds; 0 if none."""
+    """Largest count of shift columns in addition to the columns of DSP blocks that the board holds; 0 if none."""
     multiplying = config.columns - config.shift_columns
     for columns in range(config.shift_columns, 0, -1):
         mixed = replace(config, columns=multiplying + columns, shift_columns=columns)

@@ -11,8 +11,8 @@ from pathlib import Path
 from bfpga.accelerator.array_section import (
     ArraySection,
     array_section,
-    refuse_engines_beside,
     refuse_former_keys,
+    refuse_other_engines,
     section_path,
 )
 from bfpga.accelerator.boards import Board, load_board, names, resolve
@@ -102,7 +102,7 @@ def accelerator_of(document: Document) -> Accelerator:
 
     Raises ConfigurationError: one message with every problem of the document.
     """
-    refuse_engines_beside(document)
+    refuse_other_engines(document)
     refuse_former_keys(document)
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)

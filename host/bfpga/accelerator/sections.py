@@ -34,7 +34,7 @@ def validate(document: Document, model: type[Section], what: str) -> Any:
 
 @functools.cache
 def json_rules(model: type[Section]) -> dict[str, Any]:
-    """The JSON schema of a model, by which errors are told; not to be changed."""
+    """The JSON schema of a model, by which errors are reported; not to be changed."""
     return model.model_json_schema()
 
 
@@ -73,7 +73,7 @@ def add_wrong_kind(document: Document, path: KeyPath, rule: dict[str, Any]) -> N
 
 
 def locate(schema: dict[str, Any], location: KeyPath) -> tuple[KeyPath, dict[str, Any]]:
-    """Longest part of ``location`` that the schema knows, and its rule (pydantic appends the member of a union)."""
+    """Longest part of ``location`` that the schema has, and its rule (pydantic appends the member of a union)."""
     rule, path = schema, ()  # type: tuple[dict[str, Any], KeyPath]
     for part in location:
         kinds = rule.get("discriminator", {}).get("mapping", {})
@@ -164,7 +164,7 @@ def value_at(value: Any, path: KeyPath) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as it stands in the file, shortened."""
+    """A value as it is in the file, shortened."""
     if isinstance(value, (dict, list)) or value is None:
         return kind_of(value)
     text = json.dumps(value, ensure_ascii=False)

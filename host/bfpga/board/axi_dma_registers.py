@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 
 
 class Register(IntEnum):
-    """Offsets within a channel; S2MM lies `S2MM_OFFSET` above MM2S."""
+    """Offsets within a channel; S2MM is `S2MM_OFFSET` above MM2S."""
 
     CONTROL = 0x00
     STATUS = 0x04

@@ -102,7 +102,7 @@ class BufferPool:
         self._free.setdefault(buffer.size, []).append(buffer)
 
     def trim(self) -> None:
-        """Free the buffers that nobody uses."""
+        """Free the unused buffers."""
         for buffers in self._free.values():
             for buffer in buffers:
                 buffer.free()
@@ -116,7 +116,7 @@ class BufferPool:
         self.trim()
 
     def reclaim(self) -> None:
-        """All buffers are free again: whoever took them has forgotten them, and no DMA is moving."""
+        """All buffers are free again: their holders have dropped them, and no DMA is moving."""
         for buffer in list(self._taken):
             self.give(buffer)
 

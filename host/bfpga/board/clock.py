@@ -1,7 +1,7 @@
 """The clock of the logic, read back from the processor's registers and set if need be.
 
 PYNQ sets dividers for the PLL that the design assumes; a boot image may run the PLL at another rate, and nothing would
-tell. Sources: UG585 appendix B (Zynq-7000, SLCR), UG1087 (Zynq UltraScale+, CRL_APB and CRF_APB).
+show it. Sources: UG585 appendix B (Zynq-7000, SLCR), UG1087 (Zynq UltraScale+, CRL_APB and CRF_APB).
 """
 
 from __future__ import annotations

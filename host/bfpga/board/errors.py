@@ -13,7 +13,7 @@ class BoardDiagnosis:
     """The state of a board at the moment of a failure.
 
     what: one sentence. cause, remedy: the likely cause and what to try. hardware: one line for each DMA channel and for
-    the kernel. explanation: what a virtual board knows and a real one would hide. aftermath: how the device was left.
+    the kernel. explanation: what a virtual board sees and a real one would hide. aftermath: how the device was left.
     """
 
     what: str

@@ -60,7 +60,7 @@ class Board(Protocol):
         ...
 
     def explain(self, error: BaseException) -> list[str]:
-        """What a virtual board knows of a failure; nothing from a real one."""
+        """A virtual board's explanation of a failure; nothing from a real one."""
         ...
 
     def stalled(self, error: BaseException) -> bool:
@@ -195,7 +195,7 @@ class BoardKernel:
             while self._running is not None and not self._broken:
                 self.finish()
         except BoardError:
-            pass  # the board was brought back, and nobody asks for the result any more
+            pass  # the board was recovered, and the result is not wanted any more
         finally:
             self._closed = True
             self._board.release()
@@ -262,7 +262,7 @@ class BoardKernel:
         hardware = self._board.hardware
         slot.received = hardware.output.transferred
         for channel in hardware.channels:
-            # Nobody knows before how short a tensor becomes that travels compressed.
+            # How short a compressed tensor becomes is not known before.
             shorter = slot.start.maps is not None and channel is hardware.output
             if channel.transferred > channel.expected or (channel.transferred < channel.expected and not shorter):
                 what = f"{channel.name} moved {channel.transferred} of {channel.expected} bytes"

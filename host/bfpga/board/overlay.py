@@ -173,7 +173,7 @@ class BoardOverlay:
         return self.target.slowest_rate
 
     def explain(self, error: BaseException) -> list[str]:
-        """What a virtual board knows of a failure."""
+        """A virtual board's explanation of a failure."""
         return self.target.explain(error)
 
     def stalled(self, error: BaseException) -> bool:
@@ -329,7 +329,7 @@ def _processor_access(pynq: Any, device: Any, registers: ClockRegisters) -> Any:
 
 
 def _complete_clocks(clocks: dict[Any, dict[str, Any]], manifest: Manifest) -> None:
-    """PYNQ 4 reads no frequency from the `.hwh` of a Zynq-7000 and then divides by it; the manifest knows it."""
+    """PYNQ 4 reads no frequency from the `.hwh` of a Zynq-7000 and then divides by it; the manifest has it."""
     for index, clock in clocks.items():
         if "frequency" in clock and clock["frequency"] is None:
             clock["frequency"] = manifest.clock.actual_mhz if int(index) == 0 else 100.0

@@ -149,7 +149,7 @@ def _packaged() -> Iterator[Path]:
 
 
 def _own_places() -> list[Path]:
-    """Overlays of this package: installed, of the repository it is run from, or beside it in a deployed bundle."""
+    """Overlays of this package: installed, of the repository it is run from, or next to it in a deployed bundle."""
     package = Path(__file__).resolve().parents[1]
     places = [*_module_places(PACKAGE), package.parents[1] / "overlays", package.parent / "overlays"]
     return list(dict.fromkeys(place for place in places if place.is_dir()))
@@ -401,7 +401,7 @@ def _handoff_text(path: Path, content: bytes) -> str:
 
 
 def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """What stands behind each kernel of an overlay, by instance name: what a virtual board needs to model it."""
+    """What a virtual board needs to model each kernel of an overlay, by instance name."""
     description = {
         "kind": ARRAY,
         "name": manifest.accelerator.name,

@@ -49,7 +49,7 @@ class KernelRegisters:
         """Write the arguments, then start; the kernel reads them as it starts.
 
         Its interrupt is low before and rises at the end: the clock counter waits for that edge. The processor does not:
-        the interrupt controller passes it on only to who asked for it.
+        the interrupt controller passes it on only if it is enabled.
         """
         if not self._raises_interrupt:
             self.write("GIER", 1)
@@ -74,7 +74,7 @@ class KernelRegisters:
 
 
 class CounterRegisters:
-    """The clock counter's AXI-Lite registers, which tell of the start that ended last."""
+    """The clock counter's AXI-Lite registers, which hold the figures of the last start that ended."""
 
     def __init__(self, registers: Registers) -> None:
         self._registers = registers

@@ -1,4 +1,4 @@
-"""Boards behind PYNQ.remote, through PYNQ's own client, which sets no time limits; here every call has one."""
+"""Boards reached by PYNQ.remote, through PYNQ's own client, which sets no time limits; here every call has one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def remote_address(name: str) -> tuple[str, int]:
 
 
 class RemoteTarget:
-    """A board behind PYNQ.remote, through PYNQ's own client. Every call to it ends after ``REMOTE_SECONDS``."""
+    """A board reached by PYNQ.remote, through PYNQ's own client. Every call to it ends after ``REMOTE_SECONDS``."""
 
     emulated = False
     interrupts = False
@@ -70,7 +70,7 @@ class RemoteTarget:
 
     @property
     def board(self) -> Any:
-        """The virtual board behind the server of this process."""
+        """The virtual board that the server of this process offers."""
         return self.server.board
 
     def explain(self, error: BaseException) -> list[str]:

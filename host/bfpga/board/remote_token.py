@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-#: Variable that tells server and clients the token.
+#: Variable that gives server and clients the token.
 TOKEN_VARIABLE = "BFPGA_TOKEN"
 #: Key of the token among the metadata of a call.
 TOKEN_KEY = "bfpga-token"
 #: What the server answers to a call without it.
 TOKEN_WANTED = f"the virtual board asks for its token: set {TOKEN_VARIABLE} to what its server printed at its start"
 
-#: What gRPC knows of a call that begins.
+#: What gRPC has of a call that begins.
 _DETAILS = ("method", "timeout", "metadata", "credentials", "wait_for_ready", "compression")
 
 

@@ -168,7 +168,7 @@ class CountingKernel:
 
 
 class ProgramStages:
-    """Stages of one program on a loaded overlay. Test vectors lie beside its file where there are any."""
+    """Stages of one program on a loaded overlay. Test vectors are next to its file where there are any."""
 
     def __init__(self, overlay: OverlayStages, path: Path) -> None:
         self.path = path
@@ -248,7 +248,7 @@ class ProgramStages:
         return Passed(text, data)
 
     def throughput(self, repeat: int, batch: int) -> Passed:
-        """Latency of one sample, images a second in batches, where the time goes, and clocks beside cycles."""
+        """Latency of one sample, images a second in batches, where the time goes, and clocks next to cycles."""
         device = self.device
         one = random_inputs(self.program, 1, seed=4)
         many = random_inputs(self.program, batch, seed=5)
@@ -290,7 +290,7 @@ class Measurement:
         return float(np.percentile(self.seconds, percent))
 
     def parts(self) -> dict[str, float]:
-        """Median of each part; `array` is the sum of parts that the kernel tells apart."""
+        """Median of each part; `array` is the sum of parts that the kernel distinguishes."""
         names = [name for name in self.runs[0] if name != "array" or len(self.runs[0]) == 1]
         return {name: float(np.median([run[name] for run in self.runs])) for name in names}
 

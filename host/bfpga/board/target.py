@@ -1,6 +1,6 @@
 """What every place has where an overlay runs, and what their implementations share.
 
-A virtual board in this process, this board, or a board behind PYNQ.remote: all of them are a `pynq.Device`, and
+A virtual board in this process, this board, or a board reached by PYNQ.remote: all of them are a `pynq.Device`, and
 everything above is the same for all. ``target_choice`` opens them.
 """
 
@@ -39,7 +39,7 @@ class BoardTarget(Protocol):
     slowest_rate: float
 
     def explain(self, error: BaseException) -> list[str]:
-        """What a virtual board knows of a failure; nothing from a real one."""
+        """A virtual board's explanation of a failure; nothing from a real one."""
         ...
 
     def stalled(self, error: BaseException) -> bool:
@@ -64,12 +64,12 @@ class BoardTarget(Protocol):
 
 
 def on_board() -> bool:
-    """Whether this machine is a PYNQ board: its image says so, or names it in BOARD beside an FPGA manager."""
+    """Whether this machine is a PYNQ board: its image says so, or names it in BOARD and has an FPGA manager."""
     return _BOARD_NAME.exists() or (bool(os.environ.get("BOARD")) and FPGA_MANAGER.exists())
 
 
 def free_all(arrays: list[Any]) -> None:
-    """Free buffers, as far as their board still knows them."""
+    """Free buffers, as far as their board still has them."""
     for array in arrays:
         with suppress(Exception):  # freed by the board itself when it was started again
             array.freebuffer()

@@ -1,4 +1,4 @@
-"""Opens the target of a name: a virtual board in this process, this board, or a board behind PYNQ.remote."""
+"""Opens the target of a name: a virtual board in this process, this board, or a board reached by PYNQ.remote."""
 
 from __future__ import annotations
 

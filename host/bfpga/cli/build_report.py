@@ -34,7 +34,7 @@ LINE_SECONDS = 60.0
 
 
 class ConsoleReporter:
-    """Tells on standard error what a build does: a moving line on a terminal, plain lines in a pipe."""
+    """Reports on standard error what a build does: a moving line on a terminal, plain lines in a pipe."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -95,7 +95,7 @@ def reporting() -> Iterator[ConsoleReporter]:
 
 
 def show_plan(build: Build) -> None:
-    """Every stage with its commands, where the scripts and logs lie; a tool that is missing is named all the same."""
+    """Every stage with its commands, places of the scripts and logs; a tool that is missing is named all the same."""
     assumed = replace(build, tools=assumed_tools(build.tools))
     output.say(f"build directory: {build.directory}\n")
     for stage in STAGES:

@@ -50,7 +50,7 @@ def compare(
 ) -> None:
     """Accuracy, cycles, latency, resources and energy of a network on several accelerators, side by side.
 
-    Every accelerator is tried with every recipe. What cannot be compiled is told with its reason.
+    Every accelerator is tried with every recipe. What cannot be compiled is listed with its reason.
 
     \b
     Examples:
@@ -160,7 +160,7 @@ _BATCH = 64
 
 
 def _say(found: Comparison) -> None:
-    """What stands beside the table: float, what did not work, and what the numbers are."""
+    """Lines with the table: float, what did not work, and what the numbers are."""
     from bfpga.report import words
     from bfpga.report.charts.comparison import TABLE_NOTE
 

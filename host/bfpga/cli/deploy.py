@@ -40,7 +40,7 @@ def deploy(
 ) -> None:
     """Bring an overlay and programs to a board, verify them there and run the self-test.
 
-    The new version appears beside the old one and replaces it in one step. Passwords are asked for on a terminal only;
+    The new version appears next to the old one and replaces it in one step. Passwords are asked for on a terminal only;
     without one a key is needed (ssh-copy-id). Exit code 1: the self-test failed; 2: the deployment did.
 
     \b

@@ -45,7 +45,7 @@ class DeviceChoice:
             raise ConfigurationError("--scheduler is for several boards: --device remote:HOST1,remote:HOST2")
 
     def open(self, program: Program, undo: ExitStack) -> Device:
-        """The device; what it needs besides is released with ``undo``."""
+        """The device; what else it needs is released with ``undo``."""
         if not self.several:
             return runtime.open_device(self.name, program)
         from bfpga.board.many.pool import BoardPool
@@ -57,7 +57,7 @@ class DeviceChoice:
         return BoardPool(program, names, cluster, seconds=self.board_seconds)
 
 
-def hear(device: Device, show: Progress | None) -> None:
-    """Let several boards tell how far they are."""
+def attach_progress(device: Device, show: Progress | None) -> None:
+    """Show the progress of several boards."""
     if getattr(device, "spreads", False):
         device.progress = show  # type: ignore[attr-defined]

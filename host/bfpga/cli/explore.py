@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bfpga.data import InputSamples
     from bfpga.explore.figures import Point
     from bfpga.explore.results import Row
-    from bfpga.explore.search import Exploration, Hear, Search
+    from bfpga.explore.search import Exploration, Search, Show
     from bfpga.explore.task import Task
 
 #: Samples that judge, unless more are asked for; the first of them calibrate where no others are given.
@@ -95,7 +95,7 @@ def explore(
     """Search for the accelerators of a board that are best for a network, and write them ready to build.
 
     The search begins with the ready accelerators of the board. What does not fit is dropped before anything is
-    compiled; a compiled program tells cycles and energy, and the emulator the accuracy of what could be of use. The
+    compiled; a compiled program gives cycles and energy, and the emulator the accuracy of what could be of use. The
     folder gets the front (YAML of accelerators and recipes, SVG, HTML, JSON) and the study, which --resume continues.
 
     \b
@@ -132,8 +132,8 @@ def explore(
     with output.waiting("preparing the search"):
         target.mkdir(parents=True, exist_ok=True)
         search = Search(task, target / STUDY)
-    with work.opened_workers(scale) as workers, _progress(len(search.study)) as hear:
-        found = search.run(trials, time_limit, hear, workers)
+    with work.opened_workers(scale) as workers, _progress(len(search.study)) as report:
+        found = search.run(trials, time_limit, report, workers)
     if synthesize and not found.interrupted:
         found = _synthesized(search)
     rows = _write(found, target)
@@ -203,7 +203,7 @@ def _check_folder(folder: Path, resume: bool, inputs: list[Path | None]) -> None
         raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(folder.absolute().parent))
     for path in inputs:
         if path is not None and path.exists() and path.resolve().parent == folder.resolve():
-            raise ConfigurationError(f"{path} lies in the folder of the results, {folder}; give another folder")
+            raise ConfigurationError(f"{path} is in the folder of the results, {folder}; give another folder")
     if resume and not (folder / STUDY).is_file():
         raise FileNotFoundError(errno.ENOENT, "there is no study to resume; begin one without --resume", str(folder))
     if not resume and (folder / STUDY).exists():
@@ -221,10 +221,10 @@ def _note_samples(task: Task) -> None:
 
 
 def _synthesized(search: Search) -> Exploration:
-    def hear(point: Point) -> None:
+    def report(point: Point) -> None:
         output.note(f"synthesis of {point.name}")
 
-    return search.synthesize(hear)
+    return search.synthesize(report)
 
 
 def _write(found: Exploration, folder: Path) -> list[Row]:
@@ -241,7 +241,7 @@ def _write(found: Exploration, folder: Path) -> list[Row]:
 
 
 def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | None) -> None:
-    """Print the front beside the ready accelerators. samples: file that calibrated."""
+    """Print the front and the ready accelerators. samples: file that calibrated."""
     from bfpga.explore.results import PAGE
     from bfpga.explore.tables import HEADINGS, table_row
 
@@ -271,7 +271,7 @@ def _again() -> str:
 
 
 @contextmanager
-def _progress(done: int) -> Iterator[Hear | None]:
+def _progress(done: int) -> Iterator[Show | None]:
     """A bar with the best point so far; nothing without a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -289,10 +289,10 @@ def _progress(done: int) -> Iterator[Hear | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", completed=done)
 
-        def hear(done: int, whole: int, best: Point | None) -> None:
+        def report(done: int, whole: int, best: Point | None) -> None:
             bar.update(task, completed=done, total=whole, description=best_words(best))
 
-        yield hear
+        yield report
 
 
 def best_words(best: Point | None) -> str:

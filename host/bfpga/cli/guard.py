@@ -51,11 +51,11 @@ def input_files(name: str, value: Any) -> list[Path]:
     """All files that a parameter makes a command read; those that its files name included."""
     if isinstance(value, (list, tuple)):
         return [path for item in value for path in input_files(name, item)]
-    return [Path(value), *_files_behind(name, Path(value))] if isinstance(value, (str, Path)) else []
+    return [Path(value), *_referenced_files(name, Path(value))] if isinstance(value, (str, Path)) else []
 
 
-def _files_behind(name: str, path: Path) -> list[Path]:
-    """What lies behind the name or the file of a parameter; errors in it are for the command to find."""
+def _referenced_files(name: str, path: Path) -> list[Path]:
+    """Files that the name or the file of a parameter refers to; errors in it are for the command to find."""
     from bfpga.accelerator.boards import resolve
     from bfpga.accelerator.loader import accelerator_files
     from bfpga.compiler.read.model_file import external_files

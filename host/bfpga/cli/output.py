@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Columns of a table when the output is no terminal (a file or a pipe has no width).
 PIPE_WIDTH = 140
-#: Cells that are aligned to the right: numbers, shares, and what stands for none.
+#: Cells that are aligned to the right: numbers, shares, and the mark for none.
 NUMERIC = re.compile(r"-?|-?[\d.,]+(e[-+]?\d+)?( %| dB)?")
 
 

@@ -139,8 +139,8 @@ def prune(
     replace_file(written, found.model.SerializeToString())
     _show(found, parts, sparsity, group, judges.y is not None)
     output.say(f"network in {written}")
-    told = content(found, parts, network.name, sparsity, group, written)
-    output.write_json(json, {**told, "judged_by_labels": judges.y is not None})
+    figures = content(found, parts, network.name, sparsity, group, written)
+    output.write_json(json, {**figures, "judged_by_labels": judges.y is not None})
 
 
 def group_of(structure: str | None) -> Group | None:

@@ -21,12 +21,12 @@ HEADERS = (
 def unit_report(job: Job, result: DeviceResult, device: str) -> list[dict[str, Any]]:
     """Print how units share the layers of the first samples, and give it for JSON; nothing without a cluster.
 
-    What a kernel has told of the run is shown, and what its model says of layers of which none has.
+    Records that a kernel has sent of the run are shown, and its model for layers without any.
     """
     if not job.program.config.cuts_maps or job.program.side_by_side > 1:
         return []
-    told = result.layers if device != EMULATOR else []
-    shares = unit_shares(job.program, input_arrays(job.program, job.samples.inputs), told)
+    reported = result.layers if device != EMULATOR else []
+    shares = unit_shares(job.program, input_arrays(job.program, job.samples.inputs), reported)
     if shares:
         mixed = len({share.source for share in shares}) > 1
         title = f"Units of the cluster, {len(shares[0].moves)} samples, {_sources(shares, device)}"
@@ -35,10 +35,10 @@ def unit_report(job: Job, result: DeviceResult, device: str) -> list[dict[str, A
 
 
 def _sources(shares: Sequence[LayerShares], device: str) -> str:
-    """Who tells the figures; what equal pieces would have is of the model in any case."""
+    """The source of the figures; what equal pieces would have is of the model in any case."""
     sources = {share.source for share in shares}
-    told = f"told by the kernel of {device}" if KERNEL in sources else "after the model of the kernel"
-    return f"{told}, layers in brackets after its model" if len(sources) > 1 else told
+    reported = f"reported by the kernel of {device}" if KERNEL in sources else "after the model of the kernel"
+    return f"{reported}, layers in brackets after its model" if len(sources) > 1 else reported
 
 
 def _row(share: LayerShares, brackets: bool) -> tuple[str, ...]:

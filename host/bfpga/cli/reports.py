@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
     from bfpga.verify.check import VerifyReport
 
-#: Samples of a start for which schedules are told: loads of one overlap with the operations of another.
+#: Samples of a start for which schedules are shown: loads of one overlap with the operations of another.
 OVERLAPPED_SAMPLES = 16
 
 
@@ -88,7 +88,7 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
     title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
     if config.dense_beside:
-        title += f", beside a skip array of {config.skip_groups} x {config.rows}"
+        title += f", in parallel with a skip array of {config.skip_groups} x {config.rows}"
     elif config.skip_groups:
         kind = "tile" if config.has_tile else "sparse cluster" if config.has_cluster else "skip array"
         title = f"{accelerator.name}: a {kind} of {array_text(config)}"
@@ -298,7 +298,7 @@ def print_boards(result: DeviceResult) -> None:
 
 
 def print_measured(measured: MeasuredClocks) -> None:
-    """Clocks that the hardware took beside those that its schedule counts, and a warning where they contradict."""
+    """Clocks that the hardware took and those that its schedule counts, and a warning where they contradict."""
     say(f"this run: {measured}")
     if measured.warning:
         say(f"warning: {measured.warning}")

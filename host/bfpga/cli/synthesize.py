@@ -41,7 +41,7 @@ def synthesize(
     against: Annotated[
         Path | None,
         typer.Option(
-            "--against", help="A csynth.xml of the vendor's tool, shown beside.", metavar="FILE", show_default=False
+            "--against", help="A csynth.xml of the vendor's tool, for comparison.", metavar="FILE", show_default=False
         ),
     ] = None,
     prove: Annotated[
@@ -204,17 +204,17 @@ def _show_proofs(accelerator: Accelerator, loop: str) -> None:
     from bfpga.verify.traffic import kernel_traffic
     from bfpga.verify.vectors import kernel_vectors
 
-    def hear(proof: Proof) -> None:
+    def report(proof: Proof) -> None:
         netlist = f", {proof.netlist} of them by the netlist" if proof.netlist else ""
         output.say(f"{proof.loop}: {proof.iterations} iterations as the code{netlist}")
 
     output.say(f"{accelerator.name}: loops on what passed the streams in the C simulation of random networks")
     traffic = kernel_traffic(accelerator, kernel_vectors(accelerator.systolic))
-    proofs_of(accelerator, traffic, loop, hear=hear)
+    proofs_of(accelerator, traffic, loop, on_proof=report)
 
 
 def _show_against(figures: HardwareFigures, report: Path) -> None:
-    """A vendor's report beside the figures, loop by loop."""
+    """A vendor's report next to the figures, loop by loop."""
     from bfpga.vendor.csynth_report import read_csynth_report
 
     theirs = read_csynth_report(report).loops

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.cli.device_choice import DeviceChoice, hear
+from bfpga.cli.device_choice import DeviceChoice, attach_progress
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
@@ -107,7 +107,7 @@ def compile_program(
 def compile_for_file(
     accelerator: Accelerator, network: Network, calibration: Path | None, options: CompileOptions
 ) -> Program:
-    """Compile for a program file; without samples every layer measures its own range, or quantizers tell it."""
+    """Compile for a program file; without samples every layer measures its own range, or quantizers give it."""
     sources = load_inputs(calibration, network.inputs).inputs if calibration else None
     return compile_program(accelerator, network, sources, options)
 
@@ -161,7 +161,7 @@ def run(job: Job, device: str | DeviceChoice, batch: int) -> DeviceResult:
     choice = DeviceChoice(device) if isinstance(device, str) else device
     provide_overlay(job, choice.name)
     with opened(choice, job.program) as opening, progress(f"running on {choice.name}") as show:
-        hear(opening, show)
+        attach_progress(opening, show)
         return runtime.run(job.program, job.samples.inputs, opening, batch=batch, progress=show)
 
 
@@ -170,7 +170,7 @@ def compare(job: Job, device: str | DeviceChoice, batch: int) -> Comparison:
     choice = DeviceChoice(device) if isinstance(device, str) else device
     provide_overlay(job, choice.name)
     with opened(choice, job.program) as opening, progress(f"comparing {choice.name} with the emulator") as show:
-        hear(opening, show)
+        attach_progress(opening, show)
         return runtime.compare(job.program, job.samples.inputs, opening, batch=batch, progress=show)
 
 

@@ -20,7 +20,7 @@ from bfpga.compiler.numbers.tensor_factors import fill_mantissas, free_families,
 from bfpga.compiler.numbers.wide_limits import with_limits
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.schedule.fitting import misfits
+from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import Float64Array
@@ -125,7 +125,7 @@ def _with_parts(
             fixed[name] = f"{name} has channels for its remainders"
     before = {layer.name: layer for layer in lowered.layers}
     lowered = with_parts(lowered, fixed, options, calibrated)
-    for name, reason in misfits(lowered, config).items():
+    for name, reason in oversized_layers(lowered, config).items():
         raise ConfigurationError(f"{name} does not fit the array with values in parts: {reason}")
     found = dict(moments)
     for layer in lowered.layers:

@@ -26,7 +26,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.partition import lower_steps
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
-from bfpga.compiler.schedule.fitting import misfits
+from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.starts import schedule_starts
 from bfpga.contract.configuration import SystolicConfig
@@ -61,14 +61,14 @@ def compile_network(
     _check_side_by_side(count, calibration, items)
     say("read the network")
     network = read_network(network)
-    # Shift units hold few weights: what an average loses there goes to a neighbour that multiplies.
+    # Shift units hold few weights: what an average loses there goes to an adjacent layer that multiplies.
     graph = network.graph(max(count, items), "linear" in config.weight_formats, config.skips_weights)
     say("lower the layers")
     graph, lowered, notes = lower_steps(graph, accelerator, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
     widened = with_remainders(lowered, graph.inputs, config, options)
-    lowered = lowered if misfits(widened, config) else widened
+    lowered = lowered if oversized_layers(widened, config) else widened
     measured: Measurements | None = None
     if calibration is not None:
         say("measure the ranges")
@@ -128,7 +128,7 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _check_side_by_side(count: int, calibration: Calibration | None, items: int) -> None:
-    """Whether ``count`` samples can travel together, as far as it does not depend on the network."""
+    """Whether ``count`` samples can be processed together, as far as it does not depend on the network."""
     if count > 1 and calibration is None:
         raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
     if count > 1 and items > 1:

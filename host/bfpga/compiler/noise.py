@@ -21,5 +21,5 @@ def noise_inputs(network: Network, config: SystolicConfig) -> dict[str, npt.NDAr
 
 
 def without_samples(options: CompileOptions) -> CompileOptions:
-    """The options without what noise can tell nothing of."""
+    """The options without those that noise cannot calibrate."""
     return replace(options, bias_correction=False, compensation=False, count_zeros=False)

@@ -124,9 +124,9 @@ class CompileOptions(LayerOptions):
 
     exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
-    calibration samples is taken out of the biases. compensation: weights make good each other's errors,
-    as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
-    fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
+    calibration samples is taken out of the biases. compensation: weights compensate each other's errors,
+    as the calibration samples show how. equalize: channels of one tensor may be scaled by powers of two.
+    fill_mantissas: tensors may be scaled by a factor that is no power of two, where only layers read them.
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
     that takes no cycle more. cheap_parts: results of one pixel are held in several parts where that takes few
     cycles.

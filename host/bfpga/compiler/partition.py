@@ -13,7 +13,7 @@ from bfpga.compiler.lower.recurrent_time import time_of_steps, time_of_whole
 from bfpga.compiler.numbers.averages import unfit_averages
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph, Operator
-from bfpga.compiler.schedule.fitting import misfits
+from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.contract.configuration import SystolicConfig
 
 #: Why operators whose results several layers give stay on the host without samples.
@@ -47,10 +47,10 @@ def lower_expanded(
     while True:
         expanded = expand(graph, config, kept)
         lowered = lower_fitting(expanded.graph, config, calibrated, options)
-        torn = expanded.torn(lowered.host)
-        if not torn:
+        split = expanded.split_operators(lowered.host)
+        if not split:
             return expanded.graph, lowered
-        kept |= torn
+        kept |= split
 
 
 def _shared(lowered: Lowered) -> dict[str, str]:
@@ -73,7 +73,7 @@ def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, option
         blocked.update((operator.name, UNCALIBRATED) for operator in graph.operators if _has_phases(operator))
     while True:
         lowered = lower(graph, config, frozenset(blocked))
-        unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        unfit = {**oversized_layers(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
         if not calibrated:
             unfit.update(_shared(lowered))
         found = {name: reason for name, reason in unfit.items() if name not in blocked}

@@ -8,7 +8,7 @@ PolicyName = Literal[
     "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case",
     "lookup", "dynamic", "delayed",
 ]  # fmt: skip
-#: What decides on the exponent of a result under each policy, in few words: they stand in `--help`.
+#: What decides on the exponent of a result under each policy, in few words, for `--help`.
 POLICIES: dict[PolicyName, str] = {
     "auto": "static if calibrated, else max (default)",
     "static": "calibration samples; costs no time",

@@ -65,9 +65,9 @@ class RecipeFile(LayerSection):
     exponents: Literal["mse", "max"] = Field("mse", description="static exponents: least error, or no overflow")
     weights: Literal["mse", "max"] = Field("mse", description="the same for rows of weights")
     bias_correction: bool = Field(True, description="mean errors of quantized weights are taken out of the biases")
-    compensation: bool = Field(True, description="weights make good each other's errors")
-    equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
-    fill_mantissas: bool = Field(True, description="tensors may be stored times factors between powers of two")
+    compensation: bool = Field(True, description="weights compensate each other's errors")
+    equalize: bool = Field(True, description="channels of one tensor may be scaled by powers of two")
+    fill_mantissas: bool = Field(True, description="tensors may be scaled by factors between powers of two")
     remainders: Literal["auto", "always", "never"] = Field(
         "auto", description="keep what rounding takes from input images; auto: where it takes no time"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bfpga.compiler.dispatch.two_arrays import deal_arrays
+from bfpga.compiler.dispatch.two_arrays import dispatch_layers
 from bfpga.compiler.lower.host import ARRAY, HOST
 from bfpga.compiler.nodes import Nodes
 from bfpga.compiler.options import CompileOptions
@@ -50,7 +50,7 @@ class _StartMaker:
         plans = choose_plan(array, self.config, self._reserve(array), self._trial)
         steps = [step for index in range(len(self.nodes.stages)) for step in self._steps(index, plans)]
         launches = [step for step in steps if isinstance(step, LaunchStep)]
-        choices = deal_arrays(launches, array, tensors, self.config, options)
+        choices = dispatch_layers(launches, array, tensors, self.config, options)
         if len(launches) == 1 and not any(map(own_weights, self.nodes.nodes)):
             launches[0].ahead = ahead(launches[0].operations, self.config)
         return Starts(setup_launch(array, plans, self.config), steps, choices)

@@ -39,7 +39,7 @@ class BridgeField:
 
 
 class StartState(IntEnum):
-    """Where a start stands that is run in pieces."""
+    """State of a start that is run in pieces."""
 
     FINISHED = 0
     NEEDS_INPUT = 1
@@ -78,7 +78,7 @@ RUN = (
     BridgeField("char", "error"),
 )
 
-#: A piece of a start beside other hardware, and what became of it.
+#: A piece of a start in parallel with other hardware, and its outcome.
 PIECE = (
     *_STREAMS,
     BridgeField("uint64_t", "input_used", "results from here on"),

@@ -1,4 +1,4 @@
-"""The commands of a kernel: which fields of a descriptor each process hears of, declared once.
+"""The commands of a kernel: which fields of a descriptor each process receives, declared once.
 
 The sequencer reads descriptors from the input stream and hands every process a command: the fields below, one 32-bit
 word each, of the operations below. Its C++ tables are rendered from here. Only the standard library is imported.
@@ -64,7 +64,7 @@ def _with(command: ProcessCommand, fields: str) -> ProcessCommand:
     return _command(command.process, command.operations, " ".join((*command.fields, fields)))
 
 
-#: What processes hear instead of a skip array that skips activations: windows, and their weights, come in chunks.
+#: What processes receive instead for a skip array that skips activations: windows, and their weights, come in chunks.
 _CHUNK_COMMANDS = (_with(COMMANDS[0], "chunk_steps chunk_buffers"), _with(COMMANDS[1], "chunk_steps"))
 #: And of one that skips weights: entries take the place of weight words.
 _ENTRY_COMMANDS = (
@@ -76,14 +76,14 @@ _ENTRY_COMMANDS = (
         "entry_words",
     ),
 )
-#: What processes hear for a sparse cluster: how large the map is that is read; and what the cluster does with it.
+#: What processes receive for a sparse cluster: how large the map is that is read; and what the cluster does with it.
 _CLUSTER_COMMANDS = (
     _with(
         COMMANDS[0], "map_groups map_cells most_moves part_words parts_down parts_across read_height read_width"
     ),
 )
 #: Where maps are cut a STORE brings records of them.
-_TELLING_COMMANDS = (*_CLUSTER_COMMANDS, _with(COMMANDS[3], "told_words"))
+_RECORDING_COMMANDS = (*_CLUSTER_COMMANDS, _with(COMMANDS[3], "told_words"))
 #: Of a tile: stored words come block by block, as many of each.
 _TILE_COMMANDS = (
     *_CLUSTER_COMMANDS,
@@ -101,11 +101,11 @@ _CLUSTER_COMMAND = _command(
     "input_height input_width channel_words blocks map_groups most_moves work_difference map_cells joined_rows "
     "joined_columns parts_down parts_across told_words",
 )
-#: The word that a process hears, in the place of a command, of an operation that is skipped: one that it counts.
+#: The word that a process receives, in the place of a command, of an operation that is skipped: one that it counts.
 SKIPPED = -1
-#: What `post` hears besides where operations count what they store.
+#: What `post` receives in addition where operations count what they store.
 _COUNTING = "count_threshold"
-#: What the sequencer itself needs to know: a LOAD is followed by its tensor.
+#: Fields for the sequencer itself: a LOAD is followed by its tensor.
 TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")
 
 
@@ -119,9 +119,9 @@ def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
 
 
 def _instead(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
-    """What processes hear in the place of those of ``COMMANDS``."""
+    """What processes receive in the place of those of ``COMMANDS``."""
     if config.has_cluster:
-        return _TELLING_COMMANDS if config.cuts_maps else _TILE_COMMANDS
+        return _RECORDING_COMMANDS if config.cuts_maps else _TILE_COMMANDS
     return _CHUNK_COMMANDS if config.skips_activations else _ENTRY_COMMANDS if config.skips_weights else ()
 
 

@@ -33,7 +33,7 @@ ClusterForm = Literal["overlap_add", "halo"]
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
 #: Steps from one of a kernel to its next one in a unit of the sparse cluster, at least: what a sum takes; and where a
-#: product may be held back for a clock; and where a step takes the clocks in which the window of a kernel leaves, or
+#: product may be held back for a cycle; and where a step takes the cycles in which the window of a kernel leaves, or
 #: more.
 SUM_DISTANCE = 4
 MERGE_DISTANCE = SUM_DISTANCE + 1
@@ -51,9 +51,9 @@ Slots: TypeAlias = Annotated[int, Between(1, 1024)]
 
 @dataclass(frozen=True)
 class SystolicConfig:
-    """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6).
+    """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a cycle each (BFP 3.6).
 
-    ConfigurationError for a field of another type or out of its range: what is rendered from it stands in C++.
+    ConfigurationError for a field of another type or out of its range: what is rendered from it is C++.
     Memories: ``banks`` activation memories of ``activation_words`` words of ``lanes`` mantissas; a weight memory of
     ``weight_words`` words of rows x lanes mantissas; ``parameter_rows`` rows of bias and row exponent.
     """
@@ -74,7 +74,7 @@ class SystolicConfig:
     functions: tuple[Annotated[str, Among(FUNCTION_NAMES)], ...] = USUAL_FUNCTIONS
     tensor_slots: Slots = 64
     policy_slots: Slots = 64
-    #: The last columns multiply by shifts, beside columns of DSP blocks (0: all columns have ``multiplier``).
+    #: The last columns multiply by shifts, next to columns of DSP blocks (0: all columns have ``multiplier``).
     shift_columns: WidthOrNone = 0
     #: Words of the shift units; None for an array without them.
     shift: ShiftFormat | None = None
@@ -84,7 +84,7 @@ class SystolicConfig:
     wide_words: Annotated[int, Between(0, 65536)] = 0
     #: Whether accumulators may be kept as words of the activation memory, and so in the host's memory (FP R24).
     wide_memory: bool = False
-    #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
+    #: Columns that share a copy of the weights; every further block of them gets it a cycle later. 0: all columns.
     hop_columns: WidthOrNone = 0
     #: Groups of a skip array, in the place of the systolic array; 0: none. It computes ``skip_halves`` groups of
     #: ``columns`` pixels at a time and holds chunks of ``skip_chunk`` channels of windows.
@@ -99,8 +99,8 @@ class SystolicConfig:
     skip_chunk: Width = 256
     skip_queue: Words = 32
     skip_passes: Words = 16
-    #: Beside a skip array of source activations: a systolic array of the same columns, rows and lanes, which multiplies
-    #: by the same weight words. Each GEMM says which of the two computes it (flag SKIP_ARRAY).
+    #: In parallel with a skip array of source activations: a systolic array of the same columns, rows and lanes, which
+    #: multiplies by the same weight words. Each GEMM says which of the two computes it (flag SKIP_ARRAY).
     dense_beside: bool = False
     #: A sparse cluster in the place of the array (processes/cluster): rows and columns of its grid of units; 0: none.
     #: Kernels have ``cluster_kernel`` rows and columns at most, ``rows`` of them are in flight. A unit holds
@@ -126,11 +126,11 @@ class SystolicConfig:
     cluster_products: WidthOrNone = 4
     #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the
     #: sums of a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose
-    #: piece is the map: each weight that is not zero meets all cells of it.
+    #: piece is the map: each weight that is not zero multiplies all cells of it.
     tile_rows: WidthOrNone = 0
     tile_columns: WidthOrNone = 0
     tile_parallel: WidthOrNone = 0
-    #: Memories of UltraRAM, which some devices have beside their block memories.
+    #: Memories of UltraRAM, which some devices have in addition to block memories.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none.
     count_registers: WidthOrNone = 0
@@ -172,7 +172,7 @@ class SystolicConfig:
 
     @property
     def tap_reuse(self) -> bool:
-        """Whether a column may take taps of a window from its neighbours: a row pair for each channel of a word."""
+        """Whether a column may take taps of a window from adjacent columns: a row pair for each channel of a word."""
         multiplies = self.multiplier != "shift" and not self.shift_columns and not self.skip_groups
         return multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
 
@@ -188,7 +188,7 @@ class SystolicConfig:
 
     @property
     def has_cluster(self) -> bool:
-        """Whether a sparse cluster stands in the place of the array."""
+        """Whether a sparse cluster replaces the array."""
         return self.cluster_rows > 0
 
     @property
@@ -198,7 +198,7 @@ class SystolicConfig:
 
     @property
     def has_tile(self) -> bool:
-        """Whether a tile stands in the place of the array, which is a sparse cluster of one unit."""
+        """Whether a tile, which is a sparse cluster of one unit, replaces the array."""
         return self.tile_parallel > 0
 
     @property
@@ -233,12 +233,12 @@ class SystolicConfig:
 
     @property
     def merges_products(self) -> bool:
-        """Whether products of a unit meet in banks of sums and wait for each other: those of variants C and D."""
+        """Whether products of a unit collide in banks of sums and wait for each other: those of variants C and D."""
         return self.cuts_maps and self.cluster_variant in ("C", "D")
 
     @property
     def step_weights(self) -> int:
-        """Weights of a kernel that the values of a block meet at once."""
+        """Weights of a kernel that multiply the values of a block at once."""
         return 2 if self.merges_products else 1
 
     @property
@@ -263,12 +263,12 @@ class SystolicConfig:
 
     @property
     def step_clocks(self) -> int:
-        """Clocks of a step at most: units of variant A go through the taps of its kernel."""
+        """Cycles of a step at most: units of variant A go through the taps of its kernel."""
         return max(WINDOW_CLOCKS, self.cluster_kernel * self.cluster_kernel) if self.shifts_window else 1
 
     @property
     def unit_products(self) -> int:
-        """Products of a unit of the sparse cluster in a clock."""
+        """Products of a unit of the sparse cluster in a cycle."""
         if self.has_tile:
             return self.tile_parallel * self.tile_columns
         return self.block_values * self.step_weights if self.indexes_products else self.cluster_kernel**2
@@ -312,7 +312,7 @@ class SystolicConfig:
 
     @property
     def entry_field_bits(self) -> int:
-        """Bits of the weight and the position of an entry on the weight stream: no field lies across two beats."""
+        """Bits of the weight and the position of an entry on the weight stream: no field straddles two beats."""
         return 1 << (self.entry_bits - 3).bit_length()
 
     @property
@@ -336,12 +336,12 @@ class SystolicConfig:
 
     @property
     def transfer_pixels(self) -> int:
-        """Pixels of a row whose words a LOAD or a STORE moves in one clock: they lie in different banks."""
+        """Pixels of a row whose words a LOAD or a STORE moves in one cycle: they are in different banks."""
         return 1 << (min(self.words_per_beat, self.banks).bit_length() - 1)
 
     @property
     def map_value_bits(self) -> int:
-        """Bits of what a mask of a compressed map tells of: a mantissa in its container, at least a byte."""
+        """Bits of what a mask of a compressed map covers: a mantissa in its container, at least a byte."""
         return max(8, self.format.container_bits)
 
     @property
@@ -357,12 +357,12 @@ class SystolicConfig:
     @property
     def macs_per_clock(self) -> int:
         """Of the systolic array, of a kernel without one of the skip array."""
-        beside = self.dense_beside or not self.skip_groups
-        return self.columns * self.rows * self.lanes if beside else self.skip_macs
+        has_dense = self.dense_beside or not self.skip_groups
+        return self.columns * self.rows * self.lanes if has_dense else self.skip_macs
 
     @property
     def skip_macs(self) -> int:
-        """Products of a skip array in a clock."""
+        """Products of a skip array in a cycle."""
         if self.has_cluster:
             return self.cluster_units * self.unit_products
         return self.skip_groups * (self.rows if self.skips_activations else self.skip_halves * self.columns)
@@ -373,7 +373,7 @@ class SystolicConfig:
         return self.skip_groups if self.skips_weights else self.rows * self.lanes
 
     def tile_clocks(self, macs: int, weight_format: WeightFormat) -> int:
-        """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""
+        """Cycles of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""
         return -(-macs * self.rows // self.block_rows(weight_format))
 
     def terms_limit(self, biased: bool = True) -> int:

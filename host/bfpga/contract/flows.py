@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 #: Of layers whose exponent is that of their own results; ``static`` and ``delayed`` (policies) measure nothing.
-#: ``auto`` is the flow that takes the fewest clocks.
+#: ``auto`` is the flow that takes the fewest cycles.
 Flow = Literal["auto", "two_pass", "two_pass_sampled", "keep", "keep_sampled"]
 
 
@@ -15,7 +15,7 @@ class Sample:
     """Outputs that are measured: rows y with (y - offset) mod step = 0 of the channels of the blocks.
 
     blocks: ranges [m0, m1) of output channels, ascending. A step of 1 takes all rows. apart: an operation of its own
-    measures every row, because pixels of rows so far apart meet in the same banks.
+    measures every row, because pixels of rows so far apart collide in the same banks.
     """
 
     blocks: tuple[tuple[int, int], ...]

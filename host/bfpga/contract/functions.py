@@ -1,4 +1,4 @@
-"""The functions of the output stage: one row each, which every other floor asks.
+"""The functions of the output stage: one row each, which all other code reads.
 
 A new function with a table is a member of ``Function`` with its row in ``ROWS``, no more; one by arithmetic has its
 lines in C++ too (output/activation_unit.hpp, where an assertion counts them). The names in YAML files, the ONNX
@@ -29,7 +29,7 @@ ACTIVATION_EXPONENT = -14
 GRID_BITS = 10
 #: Steps of a table; it has one entry more.
 TABLE_STEPS = 256
-#: LUTs of one table in a column: 257 x 15 bits, read twice a clock.
+#: LUTs of one table in a column: 257 x 15 bits, read twice a cycle.
 TABLE_LUT = 2 * 64
 #: Mantissa bits that a clip bound may take.
 BOUND_BITS = 16
@@ -77,7 +77,7 @@ class UnfitArgumentError(ValueError):
 
 
 class Setting(NamedTuple):
-    """What arithmetic may read besides the value: a descriptor's argument with its exponent, numbers of the array."""
+    """What arithmetic may read with the value: a descriptor's argument with its exponent, numbers of the array."""
 
     argument: int
     exponent: int
@@ -159,7 +159,7 @@ class FunctionRow:
     (``compiler/lower/functions.py`` compares values). plain: in floating point, of values and the argument.
     method: how the function unit computes it. unit: the results have the accumulator's exponent, that of the tables, or
     the smaller one of the two.
-    homogeneous: f(2 x) = 2 f(x), so channels may be stored times powers of two. largest: bound of its magnitude.
+    homogeneous: f(2 x) = 2 f(x), so channels may be scaled by powers of two. largest: bound of its magnitude.
     usual: whether accelerators have it whose file names no functions.
     """
 

@@ -38,7 +38,7 @@ BITS: tuple[type[IntFlag], ...] = (Flag, Status)
 
 #: Differences that a message lists.
 LISTED = 6
-#: Levels of the mapping; what lies deeper, in a file of another kind, is compared as a whole.
+#: Levels of the mapping; what is deeper, in a file of another kind, is compared as a whole.
 _DEPTH = 4
 
 Path = tuple[str | int, ...]

@@ -1,6 +1,6 @@
 """What the kernel's registers and counters hold: limits of descriptor fields, declared once.
 
-A value beyond them would be cut to other bits in hardware without a word; whoever makes or reads descriptors asks here.
+Hardware would truncate a value beyond them without a message: code that makes or reads descriptors checks here.
 """
 
 from __future__ import annotations

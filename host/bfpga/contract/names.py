@@ -1,4 +1,4 @@
-"""Names and digests that files give and that stand in C++, Verilog, Tcl and paths.
+"""Names and digests that files give and that are used in C++, Verilog, Tcl and paths.
 
 Only the standard library is imported: a board loads this module too.
 """
@@ -12,9 +12,9 @@ from bfpga.formats.checked_fields import shown
 
 #: A name of an accelerator, a board or a kernel.
 NAME_PATTERN = "[a-z][a-z0-9_]*"
-#: Characters of the longest name: those of a file and what a toolkit puts behind them.
+#: Characters of the longest name: those of a file and what a toolkit appends.
 LONGEST_NAME = 64
-#: Digits of a digest that tell one kernel from another, the first of its SHA-256; files hold all.
+#: Digits of a digest that distinguish kernels, the first of its SHA-256; files hold all.
 SHORT_DIGITS, DIGEST_DIGITS = 8, 64
 
 

@@ -2,7 +2,7 @@
 
 A kernel may have count registers. The output stage adds up in one of them the values other than zero that
 an operation stores; FIRST begins at 0, so that all pieces of a layer count together. When such an operation has ended,
-the register tells whether it holds more than the operation's ``count_threshold``. A later operation with a predicate
+the register reports whether it holds more than the operation's ``count_threshold``. A later operation with a predicate
 waits until all counts before it are known; then it runs if its register holds more (or, with UNLESS, if it does not),
 and is skipped otherwise. Only the standard library and numpy are imported: a board loads this module too.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from bfpga.contract.descriptor import COMPUTING, Descriptor, Flag
 from bfpga.contract.streams import FLAG_NUMBERS
 
-#: Most registers that a kernel has: 0 stands for none.
+#: Most registers that a kernel has: 0: none.
 MOST_REGISTERS = (1 << FLAG_NUMBERS["counted_in"].bits) - 1
 _COUNTED, _RUNS = FLAG_NUMBERS["counted_in"], FLAG_NUMBERS["runs_by"]
 _UNLESS = int(Flag.UNLESS)
@@ -28,7 +28,7 @@ class Predicate:
     unless: bool = False
 
     def holds(self, choices: int) -> bool:
-        """Whether the operation runs. choices: bit n tells whether register n holds more than its threshold."""
+        """Whether the operation runs. choices: bit n: whether register n holds more than its threshold."""
         return bool(choices >> self.register & 1) != self.unless
 
 

@@ -1,4 +1,4 @@
-"""The processes of a kernel and the streams between them: who sends what to whom, how wide it is, how much waits.
+"""The processes of a kernel and the streams between them: their sources, sinks, widths and depths.
 
 Rendered from here: the streams of the C++ kernel (bfpga/processes/), the block design, its handoff and the manifest.
 Only the standard library is imported: a board loads this module too.
@@ -16,9 +16,9 @@ from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, 
 SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
     "sequencer", "scratchpad", "weights", "array", "post", "store",
 )  # fmt: skip
-#: The process of a skip array that has a systolic array beside it.
+#: The process of a skip array in parallel with a systolic array.
 SKIP_ARRAY = "skip_array"
-#: The processes of a sparse cluster in the place of the array, beside its units: the array feeds them and leads.
+#: The processes of a sparse cluster in the place of the array, without its units; the array feeds and controls them.
 PARTITION, DISTRIBUTOR, STEP_MAKER, BROADCAST, COLLECTOR, GRID_SUMS = CLUSTER = (
     "partition", "distributor", "step_maker", "broadcast", "collector", "grid_sums",
 )  # fmt: skip
@@ -26,7 +26,7 @@ PARTITION, DISTRIBUTOR, STEP_MAKER, BROADCAST, COLLECTOR, GRID_SUMS = CLUSTER = 
 #: The processes of a tile in the place of the array, beside that of a sparse cluster that keeps sums.
 STEP_READER, TILE = "step_reader", "tile"
 
-#: The processes of compressed maps, in front of the sequencer and behind the store process.
+#: The processes of compressed maps, before the sequencer and after the store process.
 MAP_SPLITTER, MAP_EXPANDER, MAP_COMPRESSOR, MAP_JOINER = MAPS = (
     "map_splitter", "map_expander", "map_compressor", "map_joiner",
 )  # fmt: skip
@@ -43,24 +43,24 @@ STORE_CREDITS = 64
 #: Passes whose results the scratchpad may await: as many short ones as go on while the first one's results pass the
 #: array and the output stage.
 AWAITED_PASSES = 16
-#: Of a kernel with a skip array: what an operand beat says of its chunk besides; words of results that wait, as vectors
-#: come only when all results of windows are back; rows of parameters ahead of their sums, as many as a block of memory
-#: has.
+#: Of a kernel with a skip array: further bits of an operand beat about its chunk; words of results that wait,
+#: because vectors come only when all results of windows are back; rows of parameters ahead of their sums, as many as a
+#: block of memory has.
 SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 5, 64, 1024
-#: Of a sparse cluster: bits of a map to cut, besides with a halo, of the limits of a piece without the turns of its
-#: units, of a map to compute, of the outputs of a map; steps that wait for a unit; words of operands for which there is
-#: room before a credit, for each column.
+#: Of a sparse cluster: bits of a map to cut, further ones with a halo, of the limits of a piece without the turns of
+#: its units, of a map to compute, of the outputs of a map; steps that wait for a unit; words of operands for which
+#: there is room before a credit, for each column.
 PARTITION_BITS, HALO_BITS, LIMITS_BITS, MAP_BITS, OUTPUT_BITS = 95, 6, 132, 64, 102
 CLUSTER_AHEAD, COLUMN_OPERANDS = 64, 8
 #: Words of records of maps that may wait for a STORE: a block of memory.
 TOLD_WORDS = 1024
-#: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
+#: Cycles between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
 #: Stages that the longest pipelined loop may have between a read and a write, or between two writes of an iteration. No
 #: loop waits for a word while it holds others (bfpga/processes/held_beat.hpp), so streams hold what the order of the
 #: program needs. Where a loop waits for room in a stream whose reader waits for words of the same loop in another one,
-#: these may be that many clocks behind: such a stream holds so many words more than the order of the program needs.
+#: these may lag by that many cycles: such a stream holds so many words more than the order of the program needs.
 LONGEST_PIPELINE = 40
 #: Counts that may await the sequencer: those of the operations whose commands it has sent to `post` while it waits for
 #: room in the commands of another process, and that of the one at work.
@@ -101,7 +101,7 @@ class ProcessStream:
 
 
 def process_function(process: str) -> str:
-    """The top function of a process, which is the name of its IP: who has the registers is the kernel to the host."""
+    """The top function of a process, which names its IP: the one with the registers is the kernel to the host."""
     return TOP_FUNCTION if process == SEQUENCER else f"bfpga_{process}"
 
 
@@ -137,7 +137,7 @@ def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
 
 
 def cluster_merges(config: SystolicConfig) -> tuple[str, ...]:
-    """The processes behind units of variants C and D, which add products and hold back those that meet."""
+    """The processes after units of variants C and D, which add products and hold back those that collide."""
     return tuple(f"merge_{unit}" for unit in range(config.cluster_units if config.merges_products else 0))
 
 
@@ -160,11 +160,11 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, WAITING_GROUPS)
-    beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
+    extra = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
     waiting = max(SHALLOW, COLUMN_OPERANDS * config.columns) if config.has_cluster else SHALLOW
-    yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, waiting)
+    yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + extra, waiting)
     if config.dense_beside:
-        yield ProcessStream("skip_operands", SCRATCHPAD, SKIP_ARRAY, columns + config.columns + 4 + beside, SHALLOW)
+        yield ProcessStream("skip_operands", SCRATCHPAD, SKIP_ARRAY, columns + config.columns + 4 + extra, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield from _entry_streams(config) if config.skips_weights else _weight_streams(config)
     if config.has_cluster:
@@ -199,7 +199,7 @@ def _map_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("input_beats", MAP_EXPANDER, SEQUENCER, beat, SHALLOW)
     yield ProcessStream("output_beats", STORE, MAP_COMPRESSOR, beat + 4, SHALLOW)
     yield ProcessStream("stored_masks", MAP_COMPRESSOR, MAP_JOINER, chunk, SHALLOW)
-    # All values of a chunk come before its masks, beside the last ones of the chunk before.
+    # All values of a chunk come before its masks, in parallel with the last ones of the chunk before.
     yield ProcessStream("stored_values", MAP_COMPRESSOR, MAP_JOINER, beat, max(SHALLOW, config.map_value_bits + 1))
 
 
@@ -209,18 +209,18 @@ def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     multiplies = STEP_READER if config.has_tile else STEP_MAKER if config.has_cluster else ARRAY
     yield ProcessStream("weight_words", WEIGHTS, multiplies, weights + 2, SHALLOW)
     if config.has_cluster:
-        # Rows of a block leave behind all its weights: what they wait for are sums of blocks whose weights have gone.
+        # Rows of a block leave after all its weights: what they wait for are sums of blocks whose weights have gone.
         yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, SKIP_PARAMETERS)
         return
     if config.dense_beside:
         yield ProcessStream("skip_words", WEIGHTS, SKIP_ARRAY, weights + 2, SHALLOW)
     if config.skips_activations:
-        # Rows of a run leave behind all its weights of a block, and beside them go those of the block before.
+        # Rows of a run leave after all its weights of a block, in parallel with those of the block before.
         rows = 2 * config.skip_halves * config.skip_passes * config.rows
         yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, max(SKIP_PARAMETERS, rows))
         return
-    # The parameters of a pass leave beside its weights, before there are sums that need them: its last weights must not
-    # wait behind its parameters, nor behind those of sums that are on their way through the blocks of columns.
+    # The parameters of a pass leave with its weights, before there are sums that need them: its last weights must not
+    # wait for its parameters, nor for those of sums that are on their way through the blocks of columns.
     blocks = -(-config.columns // (config.hop_columns or config.columns))
     parameters = config.accumulator_rows + blocks + LONGEST_PIPELINE
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
@@ -230,7 +230,7 @@ def _entry_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     """What the weights process sends to the groups of a skip array that multiplies by stored entries."""
     for group in range(config.skip_groups):
         yield ProcessStream(f"entries_{group}", WEIGHTS, ARRAY, config.entry_bits, config.skip_queue)
-    # A row waits only behind rows of passes before its own, whose entries have all been sent.
+    # A row waits only for rows of passes before its own, whose entries have all been sent.
     parameters = max(SKIP_PARAMETERS, config.skip_halves * config.rows)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
 

@@ -14,7 +14,7 @@ from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
 from bfpga.contract.flows import Flow, Sample
 from bfpga.formats.arrays import IntArray
 
-#: Signal to noise that stands for no error at all.
+#: Signal to noise without any error.
 EXACT_DB = 200.0
 
 
@@ -57,7 +57,7 @@ class PolicySpec:
 
 @dataclass(frozen=True)
 class FoldedColumns:
-    """Columns of an image that lie as channels of one pixel: the ``taps`` that an output column of its reader meets.
+    """Columns of an image stored as channels of one pixel: the ``taps`` that an output column of its reader covers.
 
     width, channels: of the image itself. Pixel (y, x) holds its columns x * stride - pad + k * dilation, k = 0, 1, ...;
     columns outside the image are zero.
@@ -85,8 +85,8 @@ class TensorSpec:
     #: ``x.transpose(axes)`` (batch axis kept in front) reshaped to (height, width, channels).
     onnx_shape: tuple[int, ...] = ()
     axes: tuple[int, ...] = ()
-    #: Channel c is stored times 2**channel_shift[c], a whole number where the host meets the tensor; empty: no channel
-    #: is shifted.
+    #: Channel c is scaled by 2**channel_shift[c], a whole number where the host reads or writes the tensor; empty:
+    #: no channel is shifted.
     channel_shift: tuple[float, ...] = ()
     #: The second half of the channels holds what rounding took from the first, times 2**remainder; 0: all channels hold
     #: values of their own. Only of tensors that enter from the host, and whose channels are not shifted.
@@ -98,7 +98,7 @@ class TensorSpec:
 
     @property
     def parts(self) -> int:
-        """Channels beside each other that hold one value of the network together; more than 1 only on the array."""
+        """Adjacent channels that hold one value of the network together; more than 1 only on the array."""
         values = prod(self.onnx_shape)
         whole = self.remainder == 0 and self.folded is None and self.onnx_shape != ()
         return self.height * self.width * self.channels // values if whole and values else 1
@@ -132,7 +132,7 @@ class Window:
         return (self.spread_y, self.first_y, self.first_x) != (1, 0, 0)
 
     def tensor_rows(self, y0: int, y1: int) -> tuple[int, int]:
-        """Rows [first, last) of the tensor that output rows [y0, y1) lie in."""
+        """Rows [first, last) of the tensor that hold output rows [y0, y1)."""
         return self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1
 
     def input_rows(self, height: int, y0: int, y1: int) -> tuple[int, int]:
@@ -153,7 +153,7 @@ class Window:
 class Tile:
     """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1).
 
-    x0, x1: its output columns, on a skip array; 0, 0 stands for all of them.
+    x0, x1: its output columns, on a skip array; 0, 0: all of them.
     step: rows y0, y0 + step, ... alone.
     """
 
@@ -180,7 +180,7 @@ class FormatFigures:
     """What a format of its weights costs a layer.
 
     weight_snr_db: weights over their rounding errors; sum_snr_db: the layer's sums over their errors on samples, None
-    where none were measured (``EXACT_DB``: no error). cycles: clocks of the array's passes for one sample.
+    where none were measured (``EXACT_DB``: no error). cycles: cycles of the array's passes for one sample.
     """
 
     weight_format: WeightFormat
@@ -197,7 +197,7 @@ class ArrayNode:
     weights: (output channels, kernel_height, kernel_width, input channels / groups) mantissas, symmetric range.
     weight_exponents: (output channels,); bias: (output channels,) mantissas of ``bias_bits``, one ``bias_exponent``.
     The output covers channels [channel_offset, channel_offset + channels) of the tensor ``output`` (concatenation), and
-    those of its pixels that the window tells.
+    those of its pixels that the window selects.
     """
 
     name: str
@@ -223,12 +223,12 @@ class ArrayNode:
     #: The formats that the array offered for the weights, and why it is this one (SM R37).
     weight_choices: list[FormatFigures] = field(default_factory=list)
     weight_reason: str = ""
-    #: Clocks of the flows between which the compiler chose (FP R36); empty without a choice.
+    #: Cycles of the flows between which the compiler chose (FP R36); empty without a choice.
     flow_clocks: dict[str, int] = field(default_factory=dict)
     #: Of arrays that skip zero activations: share of the input's elements that are not zero, measured on calibration
     #: samples.
     input_density: float | None = None
-    #: Of a skip array of activations: what its passes take of the clocks of products without a zero, measured too.
+    #: Of a skip array of activations: what its passes take of the cycles of products without a zero, measured too.
     input_share: float = 1.0
     #: Of a sparse cluster: pieces of its grid, down and across, that are one; its units take the values in turn.
     joined_pieces: tuple[int, int] = (1, 1)
@@ -236,7 +236,7 @@ class ArrayNode:
     counts_maps: bool = True
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
-    #: Whether a column takes the taps beside the middle one from its neighbours (engines/array/tap_reuse.py).
+    #: Whether a column takes the taps next to the middle one from adjacent columns (engines/array/tap_reuse.py).
     reuses_taps: bool = False
     #: Order in which the schedule computes the node; statistics policies see the results in this order.
     tiles: list[Tile] = field(default_factory=list)
@@ -247,7 +247,7 @@ class ArrayNode:
     factors: str = ""
 
     def unscheduled(self) -> ArrayNode:
-        """A copy that a schedule may fill in: policy, tiles and clocks of flows are its own."""
+        """A copy that a schedule may fill in: policy, tiles and cycles of flows are its own."""
         return replace(self, policy=replace(self.policy), tiles=[], flow_clocks={})
 
     def covers(self, spec: TensorSpec) -> bool:
@@ -305,7 +305,7 @@ def own_weights(node: Node) -> bool:
 class Transfer:
     """Rows [y0, y1) of a tensor that an operation loads from or stores to the host.
 
-    share: of a tensor that travels without its zeros, its beats by those with them, on calibration samples.
+    share: of a tensor that is sent without its zeros, its beats by those with them, on calibration samples.
     """
 
     tensor: str
@@ -342,7 +342,7 @@ class KernelOperation:
 class LaunchStep:
     """One kernel start: operations in order. Input and output packets follow from their transfers.
 
-    ahead: the operation before which the loads that the next sample of the start begins with are sent; 0: behind all.
+    ahead: the operation before which the loads that the next sample of the start begins with are sent; 0: after all.
     """
 
     operations: list[KernelOperation]

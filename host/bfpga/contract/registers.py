@@ -13,7 +13,7 @@ from enum import IntFlag
 #: Name of the AXI-Lite port and of the top function, as the HLS tool names them.
 CONTROL_PORT = "s_axi_control"
 TOP_FUNCTION = "bfpga_systolic"
-#: Verilog module that counts the clocks of a start beside the kernel, and its AXI-Lite port.
+#: Verilog module that counts the clocks of a start next to the kernel, and its AXI-Lite port.
 CLOCK_COUNTER = "bfpga_clock_counter"
 COUNTER_PORT = "s_axi_counter"
 #: Stream ports of the top function. `input` and `output` alone would be renamed: they are words of Verilog.

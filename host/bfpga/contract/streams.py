@@ -37,7 +37,7 @@ class BeatField:
 
 
 #: The beat before a tensor, on the input and on the output stream. choices: on the output of a kernel with count
-#: registers, bit n tells whether register n had more than its threshold (contract/predicates.py).
+#: registers, bit n: whether register n had more than its threshold (contract/predicates.py).
 TENSOR_HEADER = {"exponent": BeatField(0, 32), "choices": BeatField(32, 16)}
 #: The beat of one output channel in front of weight words.
 PARAMETER_ROW = {"bias": BeatField(0, 32), "exponent": BeatField(32, 16)}

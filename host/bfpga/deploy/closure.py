@@ -27,7 +27,7 @@ ENTRY_POINTS = (
     "bfpga.runtime",
     "bfpga.data",
 )
-#: Packages of a PYNQ image besides the standard library.
+#: Packages of a PYNQ image in addition to the standard library.
 IMAGE_PACKAGES = frozenset({"numpy", "pynq", "pynqmetadata", "pynqutils"})
 #: Packages that an image has because Jupyter needs them. They serve imports inside functions only: the virtual board.
 JUPYTER_PACKAGES = frozenset({"jinja2", "markupsafe"})

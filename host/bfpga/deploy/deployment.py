@@ -21,7 +21,7 @@ from bfpga.vendor.manifest import Manifest
 
 #: The oldest Python whose grammar the board's modules keep to: that of the PYNQ 3.0 images.
 OLDEST_PYTHON = (3, 10)
-#: Bytes beside the bundle: the bitstream's copy in /lib/firmware, reports, slack of file system blocks.
+#: Bytes in addition to the bundle: the bitstream's copy in /lib/firmware, reports, slack of file system blocks.
 SPARE_BYTES = 32 << 20
 #: Seconds a copy may take at most, and the slowest link that is waited for.
 COPY_SECONDS, COPY_BYTES_PER_SECOND = 120, 100_000
@@ -138,7 +138,7 @@ class Deployment:
             facts = BoardFacts.parse(answer.output)
         except (ValueError, TypeError, KeyError):
             raise DeviceError(
-                f"{self.shell.address}: python3 does not answer there ({_said(answer)}); is this a PYNQ image?"
+                f"{self.shell.address}: python3 does not answer there ({_last_line(answer)}); is this a PYNQ image?"
             ) from None
         version = ".".join(map(str, facts.python))
         self.say(
@@ -165,16 +165,16 @@ class Deployment:
         )
 
     def _install_failure(self, answer: Answer) -> str:
-        directory, said = self.options.directory, _said(answer)
+        directory, reason = self.options.directory, _last_line(answer)
         if "No space left" in answer.errors or "Disk quota exceeded" in answer.errors:
-            return f"the card is full ({said}); make room, for example among the old versions in {directory}/releases"
+            return f"the card is full ({reason}); make room, for example among the old versions in {directory}/releases"
         if answer.status == board_commands.HASH_DIFFERS:
-            return f"files arrived damaged ({said}); check cable and card"
+            return f"files arrived damaged ({reason}); check cable and card"
         if answer.status == board_commands.BUSY:
             return "another deployment is running there"
         if answer.status == board_commands.LINK_TAKEN:
-            return f"{directory}/current is not a link of a deployment ({said}); move it away"
-        return f"the copy failed ({said})"
+            return f"{directory}/current is not a link of a deployment ({reason}); move it away"
+        return f"the copy failed ({reason})"
 
     def link_notebooks(self) -> str | None:
         """Show the notebooks in Jupyter where its folder exists."""
@@ -287,7 +287,7 @@ def self_test_arguments(bundle: Bundle, options: Options, report: str) -> list[s
     return [*words, "--json", report]
 
 
-def _said(answer: Answer) -> str:
+def _last_line(answer: Answer) -> str:
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
     return lines[-1] if lines else f"exit code {answer.status}"
 

@@ -20,7 +20,7 @@ from bfpga.vendor.manifest import Manifest
 
 #: The network that is compiled when no program is given, and its calibration samples.
 DEFAULT_MODEL, DEFAULT_CALIBRATION = "models/lenet_mnist.onnx", "models/mnist_calibration.npz"
-#: What the notebooks read beside the program.
+#: What the notebooks read in addition to the program.
 NOTEBOOK_SAMPLES = ("models/mnist_test.npz", DEFAULT_CALIBRATION)
 DEFAULT_OVERLAY = "pynq_z2_dense"
 

@@ -198,7 +198,7 @@ REASONS = (
 
 
 def explain(address: Address, text: str) -> str:
-    """One sentence about a connection that failed, with ssh's own words behind it."""
+    """One sentence about a connection that failed, followed by ssh's own words."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("@", "Warning:"))]
     said = lines[-1] if lines else "ssh gave no reason"
     for pattern, reason in REASONS:

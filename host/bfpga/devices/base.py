@@ -24,8 +24,8 @@ class LayerResult:
 
     choices: of a layer that is computed in one of two ways (contract/predicates.py), for each sample whether there was
     more than the threshold; None of other layers.
-    maps: of a layer that a sparse cluster computes, what became of the maps of its operations, as the kernel tells it;
-    of the emulator what a kernel would tell, in a run with a trace.
+    maps: of a layer that a sparse cluster computes, the cuts and shares of its operations' maps, as the kernel reports
+    them; of the emulator what a kernel would report, in a run with a trace.
     """
 
     name: str
@@ -44,7 +44,7 @@ class DeviceResult:
     outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
     request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
     clock of this machine by part of the work. measured: the clocks that the starts of the run really took, where
-    hardware has a counter for them. boards: who did what, where several shared it.
+    hardware has a counter for them. boards: the share of each, where several shared it.
     """
 
     outputs: dict[str, HostArray]

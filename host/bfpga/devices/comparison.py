@@ -19,7 +19,7 @@ class Mismatch:
     or `maps`.
 
     index: (sample,) for exponents, (sample, row, column, channel) for mantissas, in the value's layout for outputs,
-    (sample, map) for maps: what the kernel tells of how it has cut one (engines/skip_array/records.py).
+    (sample, map) for maps: the kernel's record of how it has cut one (engines/skip_array/records.py).
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def maps(self) -> int:
-        """Maps of which both runs tell how they were cut and shared out."""
+        """Maps for which both runs report the cut and the shares."""
         got = {layer.name: layer.maps for layer in self.got.layers}
         return sum(
             layer.maps.moves.size

@@ -55,7 +55,7 @@ MOST_STAGES, MOST_DRAWN_STAGES = 1000, 40
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
     """The shared library of an accelerator's kernel, compiled unless the cache has it.
 
-    $BFPGA_CXXFLAGS stands behind the flags of this module, ``flags`` behind both. The cache key covers rendered
+    $BFPGA_CXXFLAGS follows the flags of this module, ``flags`` follows both. The cache key covers rendered
     sources, the headers they include, flags and compiler, so a stale file is never used, and a header of what this
     kernel lacks changes nothing; a damaged file is built again. ToolError if a tool is missing or fails, or the cache
     cannot be written.
@@ -228,7 +228,7 @@ class CSimulation:
         while a loop waits nothing of it moves (docs/kernel.md). Nothing of that may change a value or stop a start.
 
         seed: draws 0 to 40 stages for each loop of each process; 0: none. stages: of loops by name, `Array` or
-        `array.Array` (the process in front), and by `` (nothing) of all others. What was said before is forgotten.
+        `array.Array` (the process in front), and by `` (nothing) of all others. Earlier settings are dropped.
         DeviceError for a loop that no process has, for stages beyond 0 to ``MOST_STAGES``, and for a kernel that is
         closed.
         """
@@ -249,7 +249,7 @@ class CSimulation:
         The stages of their pipelines are not counted. DeviceError for a build without ``COUNTING_FLAGS``.
         """
         if self._library.bfpga_count_clocks(ctypes.c_void_p(self._kernel), 1):
-            raise DeviceError("only a kernel whose loops are counted, -DBFPGA_WAIVER_CHECKS, tells clocks")
+            raise DeviceError("only a kernel whose loops are counted, -DBFPGA_WAIVER_CHECKS, reports clocks")
 
     def clocks(self, operations: int) -> tuple[int, list[int]]:
         """Clocks of the start before, and when each of its operations had ended."""
@@ -286,7 +286,7 @@ class CSimulation:
         return self._results.pop(0)
 
     def cancel(self) -> None:
-        """Give up results that nobody has taken."""
+        """Drop results that were not taken."""
         self._results.clear()
 
     def run_packet(

@@ -114,14 +114,14 @@ class Emulator:
     def _compute(
         self, inputs: Mapping[str, HostArray], native: NativeRoute | None, trace: bool, cuts: bool = False
     ) -> DeviceResult:
-        """cuts: whether it is told how a cluster's kernel would cut and share out its maps."""
+        """cuts: whether to report how a cluster's kernel would cut and share out its maps."""
         values = Values(self.program, inputs)
         result = DeviceResult({}, values.samples)
         measured = {name for name, slot in self._measurable if not self.registers.in_use(slot)}
         # What is counted has to be seen, wherever it is computed.
         tensors: dict[str, BlockTensor] | None = {} if self.choices else None
         tensors = result.tensors if trace else tensors
-        told = np.zeros(values.samples, np.int64)
+        reported = np.zeros(values.samples, np.int64)
         counted: Counted = {}
         for index, node in enumerate(self.program.nodes):
             counters = counted.get(index)
@@ -136,7 +136,7 @@ class Emulator:
                 result.seconds[part] = result.seconds.get(part, 0.0) + perf_counter() - start
             result.layers.append(self._layer_result(index, node, counters, values, measured))
             if tensors is not None and isinstance(node, ArrayNode):
-                self._choose(node, tensors, told, result.layers[-1])
+                self._choose(node, tensors, reported, result.layers[-1])
                 if cuts and node.kind == "gemm":
                     x = tensors.get(node.inputs[0]) or values.on_array(node.inputs[0])
                     result.layers[-1].maps = layer_records(node, np.asarray(x.mantissa) != 0, self.program.config)
@@ -147,14 +147,14 @@ class Emulator:
         return result
 
     def _choose(
-        self, node: ArrayNode, tensors: Mapping[str, BlockTensor], told: Int64Array, layer: LayerResult
+        self, node: ArrayNode, tensors: Mapping[str, BlockTensor], reported: Int64Array, layer: LayerResult
     ) -> None:
         """Count a layer's result, and the work of the way that each sample of a layer with two of them took."""
         if node.name in self.choices.choices:
-            layer.cycles += self.choices.beyond_expected(node.name, told)
-            layer.choices = self.choices.taken(node.name, told.tolist())
+            layer.cycles += self.choices.beyond_expected(node.name, reported)
+            layer.choices = self.choices.taken(node.name, reported.tolist())
         if node.name in self.choices.counts:
-            told |= self.choices.told(node, tensors[node.output])
+            reported |= self.choices.reported(node, tensors[node.output])
 
     def _probe(self, inputs: Mapping[str, HostArray]) -> None:
         """The native layers are believed if they repeat the engines on a sample of the data and on one of extremes."""

@@ -24,7 +24,7 @@ def factor_block(node: ArrayNode, values: Values) -> BlockTensor:
 
 
 class FactorWeights:
-    """Bytes of the weights of one layer's channels [m0, m1) for any factors: where each factor's bytes lie is known."""
+    """Bytes of the weights of one layer's channels [m0, m1) for any factors: each factor's bytes have a known place."""
 
     def __init__(self, node: ArrayNode, config: SystolicConfig, channels: tuple[int, int]) -> None:
         m0, m1 = channels

@@ -47,7 +47,7 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
 def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     """The function from input values to output values, by ONNX name, of one host node.
 
-    Samples are computed one by one: what ONNX Runtime gives for one depends on how many there are beside it, and all
+    Samples are computed one by one: what ONNX Runtime gives for one depends on how many are computed with it, and all
     devices give the same bits however they cut their batches. It also serves networks exported for a batch of one.
     ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it, and for a model
     that it does not take. The function raises DataError for values that an operator does not take, as an index beyond

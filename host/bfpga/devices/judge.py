@@ -1,6 +1,6 @@
 """A program against its float network, batch by batch: the parts of an evaluation, each of them for itself.
 
-What a batch gives does not depend on who computed it or when, so an evaluation may be spread (``bfpga.scale``). Figures
+What a batch gives does not depend on the process or the time, so an evaluation may be spread (``bfpga.scale``). Figures
 of all samples are made of figures of single samples, in their order, so that they have the same bits however many
 batches there are.
 """

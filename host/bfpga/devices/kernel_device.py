@@ -61,7 +61,7 @@ class Kernel(Protocol):
     ) -> KernelResult:
         """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``).
 
-        The result tells the clocks of every operation.
+        The result has the clocks of every operation.
         """
         ...
 
@@ -79,7 +79,7 @@ class Tally:
     measured: MeasuredClocks | None = None
     #: Of each layer the records of its maps, sample after sample (engines/skip_array/records.py).
     maps: dict[str, list[Int64Array]] = field(default_factory=dict)
-    #: Of each sample what count registers told, a bit each; the last one's while samples are run one by one.
+    #: Of each sample what count registers reported, a bit each; the last one's while samples are run one by one.
     choices: list[int] = field(default_factory=list)
 
     def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
@@ -91,7 +91,7 @@ class Tally:
         for layer in {operation.layer for operation in operations}:
             self.counters.setdefault(layer, LayerCounters())
 
-    def tell(self, records: Iterable[tuple[str, Int64Array]]) -> None:
+    def add_records(self, records: Iterable[tuple[str, Int64Array]]) -> None:
         """Note records of maps, each with its layer."""
         for layer, record in records:
             self.maps.setdefault(layer, []).append(record)
@@ -255,8 +255,8 @@ class KernelDevice:
         if trace is None:
             result = self.kernel.run_operations(operations, values.array)
             tally.add(operations, result)
-            tally.tell(result.records)
-            _told(tally, result)
+            tally.add_records(result.records)
+            _add_choices(tally, result)
         else:
             self._traced(operations, values, tally, trace)
         self._learned(operations)
@@ -268,7 +268,7 @@ class KernelDevice:
         for start in _starts(operations):
             result = self.kernel.run_operations([_packet(operation) for operation in start], values.array)
             tally.add(start, result)
-            tally.tell(result.records)
+            tally.add_records(result.records)
             if start[0].descriptor.operation in ARRAY_OPERATIONS:
                 tally.count(start[0].layer, result)
             for operation, cycles in zip(start, result.operation_cycles or [], strict=True):
@@ -279,7 +279,7 @@ class KernelDevice:
                 node = nodes[operation.layer]
                 tile = node.tiles[tiles.get(node.name, 0)]
                 tiles[node.name] = tiles.get(node.name, 0) + 1
-                _told(tally, self._read_back(operation, node, tile, trace))
+                _add_choices(tally, self._read_back(operation, node, tile, trace))
 
     def _read_back(self, operation: KernelOperation, node: ArrayNode, tile: Tile, trace: _Trace) -> KernelResult:
         """What an operation has computed goes to the traced tensor."""
@@ -336,8 +336,8 @@ def _maps(node: ArrayNode | MatMulNode, tally: Tally, samples: int) -> MapRecord
     return MapRecords(np.array(records, np.int64).reshape(samples, operations, -1))
 
 
-def _told(tally: Tally, result: KernelResult) -> None:
-    """Note what count registers told of the sample that is run."""
+def _add_choices(tally: Tally, result: KernelResult) -> None:
+    """Note what count registers reported for the sample that is run."""
     tally.choices[-1:] = result.choices[-1:] or tally.choices[-1:]
 
 
@@ -392,7 +392,7 @@ def _packet(operation: KernelOperation) -> KernelOperation:
 
 
 def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Program) -> KernelOperation:
-    """The STORE that reads back what an operation has written, with the channels and the pixels beside it."""
+    """The STORE that reads back what an operation has written, with the adjacent channels and pixels."""
     done = operation.descriptor
     before = (node.channel_offset + tile.m0) // program.config.lanes
     step = split(program.config, 1, done.output_pixel_words)

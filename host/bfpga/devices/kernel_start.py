@@ -1,4 +1,4 @@
-"""One start of a kernel: what it is given and what it gives back, whoever executes it."""
+"""One start of a kernel: what it is given and what it gives back, on every device."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class KernelResult:
     packets: int = 0
     #: Checksums of the input, weight and output stream, as the kernel saw them.
     checksums: tuple[int, int, int] = (0, 0, 0)
-    #: What count registers told with each stored tensor, a bit each; empty where nobody has looked.
+    #: What count registers reported with each stored tensor, a bit each; empty if not decoded.
     choices: tuple[int, ...] = ()
-    #: Records of maps that operations told, each with its layer; empty of most kernels, and where nobody looked.
+    #: Records of maps that operations emitted, each with its layer; empty of most kernels, and if not decoded.
     records: tuple[tuple[str, Int64Array], ...] = ()
     #: What a clock counter measured; None where there is none.
     measured: MeasuredClocks | None = None
@@ -64,7 +64,7 @@ class KernelResult:
 class StreamingKernel(Protocol):
     """What executes kernel starts: a C simulation, a virtual, a local or a remote board.
 
-    ``depth`` starts may be begun before the oldest is finished; a kernel of depth 2 packs one while another runs.
+    ``depth`` starts may begin before the oldest is finished; a kernel of depth 2 packs one while another runs.
     ``seconds``: wall clock since it was opened by part of the work (pack, transfer, compute, unpack), where known.
     After a DeviceError no start is pending; memories and policies of the kernel are then unknown.
     """

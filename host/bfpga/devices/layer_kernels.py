@@ -1,4 +1,4 @@
-"""A program layer by layer, each exponent found by the layer's own data or told by the caller (FP 3.7, 4.3).
+"""A program layer by layer, each exponent found by the layer's own data or given by the caller (FP 3.7, 4.3).
 
 A layer is a start of the kernel; activations and kept accumulators stay on it from start to start.
 """
@@ -85,7 +85,7 @@ class LayerStarts:
                 f"program {program.name}: its layers cannot run one by one, because the host computes between them; "
                 "operators of the host may only follow the last layer"
             )
-        self.behind = [node for node in others if isinstance(node, HostNode)]
+        self.following = [node for node in others if isinstance(node, HostNode)]
         self._operations: list[list[KernelOperation]] = [[] for _ in self.nodes]
         number = {node.name: index for index, node in enumerate(self.nodes)}
         for step in program.steps:
@@ -99,7 +99,7 @@ class LayerStarts:
         stored = any(_stores(operation, node.output) for operation in operations)
         return one_packet([*operations] if stored else [*operations, _exponent_store(node, operations)])
 
-    def told(self, index: int, exponent: int) -> list[KernelOperation]:
+    def with_exponent(self, index: int, exponent: int) -> list[KernelOperation]:
         """The same layer without its measurements, its results with a given exponent; inherited ones stay."""
         operations = [item for item in self._operations[index] if not item.descriptor.flags & Flag.MEASURE]
         fields = {"policy": int(Policy.STATIC), "output_exponent": exponent, "lead_rule": int(LeadRule.LEAD)}
@@ -113,7 +113,7 @@ class LayerStarts:
         )
 
     def of(self, index: int, exponent: int | None) -> list[KernelOperation]:
-        return self.found(index) if exponent is None else self.told(index, exponent)
+        return self.found(index) if exponent is None else self.with_exponent(index, exponent)
 
 
 def one_packet(operations: Sequence[KernelOperation]) -> list[KernelOperation]:
@@ -143,12 +143,12 @@ def _exponent_store(node: ArrayNode, operations: Sequence[KernelOperation]) -> K
 
 
 class _Layers:
-    """What both machines share: one sample's values, and operators of the host behind the last layer."""
+    """What both machines share: one sample's values, and operators of the host after the last layer."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.starts = LayerStarts(program)
-        self._host: list[HostFunction] = [host_function(node) for node in self.starts.behind]
+        self._host: list[HostFunction] = [host_function(node) for node in self.starts.following]
 
     def begin(self, inputs: Mapping[str, BlockTensor]) -> None:
         """See ``LayerMachine.begin``."""
@@ -158,7 +158,7 @@ class _Layers:
 
     def outputs(self) -> dict[str, HostArray]:
         """See ``LayerMachine.outputs``."""
-        for node, function in zip(self.starts.behind, self._host, strict=True):
+        for node, function in zip(self.starts.following, self._host, strict=True):
             self.values.host.update(function({name: self.values.on_host(name) for name in node.inputs}))
         return self.values.outputs()
 
@@ -170,7 +170,7 @@ class EmulatedLayers(_Layers):
         super().__init__(program)
         config = program.config
         self._registers = PolicyRegisters(config.policy_slots, config.format)
-        #: Nodes of its own: their policies are replaced by told exponents.
+        #: Nodes of its own: their policies are replaced by given exponents.
         self._nodes = [replace(node) for node in self.starts.nodes]
         self._engines = [LayerEngine(node, config, self._registers) for node in self._nodes]
 

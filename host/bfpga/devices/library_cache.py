@@ -1,4 +1,4 @@
-"""Compiled libraries that are kept: each beside a record of its size and SHA-256, compared before it is loaded.
+"""Compiled libraries that are kept: each with a record of its size and SHA-256, compared before it is loaded.
 
 A truncated library ends the process that maps it (SIGBUS) and no error can be caught, so what differs from its record
 is compiled again.
@@ -17,7 +17,7 @@ from bfpga.errors import ToolError
 from bfpga.formats.cache import check_private, make_private, not_private
 from bfpga.formats.files import FULL
 
-#: Ending of the record's name. The file is the lock of the library too: who writes either holds it.
+#: Ending of the record's name. The file is the lock of the library too: a writer of either holds it.
 RECORD = ".sha256"
 
 
@@ -43,7 +43,7 @@ def cached_library(path: Path, make: Callable[[Path, Path], None]) -> Path:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a library is the one of its record, to the last byte, and nobody else could have written it."""
+    """Whether a library is the one of its record, to the last byte, and no other user could have written it."""
     try:
         return not not_private(path) and path.with_suffix(RECORD).read_text() == _record(path)
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Clocks that hardware really took, beside those that it should take.
+"""Clocks that hardware really took, and those that it should take.
 
 `cycles` is counted work, equal on all devices. A kernel does several pieces of work at once: what it needs is the
 schedule (docs/kernel.md), if every loop reaches its interval and memory keeps up. `clocks` are measured by a counter
-beside the kernel. What they differ by is unexplained: a loop that misses its interval, or a depth that the schedule
+outside the kernel. What they differ by is unexplained: a loop that misses its interval, or a depth that the schedule
 does not count. Waits of streams explain nothing but the begin of a start, as other processes work meanwhile.
 """
 

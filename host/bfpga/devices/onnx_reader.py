@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bfpga.errors import ProgramError
 
-#: ONNX element types a host operator may meet -> numpy types.
+#: ONNX element types of host operators -> numpy types.
 ELEMENT_TYPES: dict[int, str] = {
     1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8", 12: "<u4",
     13: "<u8",

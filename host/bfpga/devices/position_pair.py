@@ -1,7 +1,7 @@
 """One network on two groups of kernels: one finds the exponents on a sample, the other follows with everything.
 
 FP 3.7, embodiments 6 and 7. The preceding side takes its items of a batch through all layers by itself; each layer's
-position goes through a bounded queue to the main side, which computes all items at the exponents it is told.
+position goes through a bounded queue to the main side, which computes all items at the exponents it is given.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import encode_samples
 from bfpga.program.layout import apart, onnx_shape, to_array, together
 
-#: Fields of a layer that both sides must share; the rest is where it lies and how it is scheduled.
+#: Fields of a layer that both sides must share; the rest is its place and schedule.
 _SHARED = (
     "name", "kind", "inputs", "output", "channels", "weights", "weight_exponents", "bias", "bias_exponent", "function",
     "function_argument", "function_exponent", "function_first", "negate_second",

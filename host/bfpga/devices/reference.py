@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class FloatNetwork:
     """A network in float32, of an ONNX file or read already.
 
-    values: names of what is fetched besides the outputs, as far as the network has it. quantized: take a quantized
-    network as its file holds it, not the float network that it stands for.
+    values: names of what is fetched in addition to the outputs, as far as the network has it. quantized: take a
+    quantized network as its file holds it, not the float network that it represents.
     """
 
     def __init__(self, network: str | Path | Network, values: Iterable[str] = (), quantized: bool = False) -> None:

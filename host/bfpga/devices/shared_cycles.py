@@ -1,4 +1,4 @@
-"""Clocks of single operations where a kernel tells only how many it took in all, as a board does."""
+"""Clocks of single operations where a kernel reports only how many it took in all, as a board does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bfpga.devices.kernel_start import KernelResult
 
 
 def shared_cycles(result: KernelResult, model: Sequence[int]) -> KernelResult:
-    """The result with clocks of every operation: counted where the kernel tells them, else those of the model.
+    """The result with clocks of every operation: counted where the kernel reports them, else those of the model.
 
     model: clocks that each operation should take. The last one bears a difference from the model: the total stays true,
     and a comparison with the emulator shows it.

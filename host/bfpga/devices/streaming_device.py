@@ -48,12 +48,12 @@ START_BYTES = 1 << 18
 START_SAMPLES = 32
 #: Weight streams that are kept joined, one for each start of a sample.
 KEPT_STREAMS = 256
-#: The STORE of a start that would have none: of one word, for the records behind it.
-ASKED = "records of maps"
-ASKING = KernelOperation(
-    ASKED,
+#: The STORE of a start that would have none: of one word, for the records after it.
+MAP_RECORDS = "records of maps"
+RECORDS_STORE = KernelOperation(
+    MAP_RECORDS,
     Descriptor(operation=int(Operation.STORE), flags=int(Flag.END_PACKET), output_pixels=1),
-    Transfer(ASKED, 0, 1),
+    Transfer(MAP_RECORDS, 0, 1),
 )
 
 
@@ -66,8 +66,8 @@ class OperationStarts:
         self._weights: OrderedDict[tuple[int, ...], _JoinedWeights] = OrderedDict()
         self._schedules: Schedules = {}
         self._maps = MapStreams.of(config)
-        #: What count registers told last.
-        self._told: tuple[int, ...] = (0,)
+        #: The last reports of count registers.
+        self._reported: tuple[int, ...] = (0,)
 
     def run_operations(
         self,
@@ -78,7 +78,7 @@ class OperationStarts:
     ) -> KernelResult:
         """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``)."""
         if waits_for_store(operations, self.config):
-            return self._run_asked(operations, tensors, sample, clear_policies)
+            return self._run_with_store(operations, tensors, sample, clear_policies)
         self.kernel.begin(
             KernelStart(
                 descriptors=len(operations),
@@ -93,17 +93,17 @@ class OperationStarts:
         result = self.kernel.finish()
         stored = streams.decode_output(operations, self.config, result.output)
         streams.write_rows(stored, tensors, sample)
-        records = streams.told_records(operations, self.config, stored)
+        records = streams.reported_records(operations, self.config, stored)
         result = replace(result, choices=tuple(part.choices for part in stored), records=records)
-        told = (result.choices or self._told)[-1:]
-        result = with_schedule(result, operations, self.config, self._schedules, choices=told)
-        self._told = told
+        reported = (result.choices or self._reported)[-1:]
+        result = with_schedule(result, operations, self.config, self._schedules, choices=reported)
+        self._reported = reported
         clocks = [operation_clocks(self.config, operation) for operation in operations]
-        known = [work_of(self.config, item.descriptor, one, told[0])
+        known = [work_of(self.config, item.descriptor, one, reported[0])
                  for item, one in zip(operations, clocks, strict=True)]  # fmt: skip
         return shared_cycles(result, known)
 
-    def _run_asked(
+    def _run_with_store(
         self,
         operations: Sequence[KernelOperation],
         tensors: Mapping[str, BlockTensor],
@@ -112,8 +112,8 @@ class OperationStarts:
     ) -> KernelResult:
         """A start that stores nothing, with a STORE that brings the records of its maps; that counts no clocks."""
         scratch = BlockTensor(np.zeros((sample + 1, 1, 1, self.config.lanes), np.int32), np.zeros(sample + 1, np.int32))
-        asked = [*operations, ASKING]
-        result = self.run_operations(asked, {**tensors, ASKED: scratch}, sample, clear_policies)
+        asked = [*operations, RECORDS_STORE]
+        result = self.run_operations(asked, {**tensors, MAP_RECORDS: scratch}, sample, clear_policies)
         assert result.operation_cycles is not None
         *cycles, own = result.operation_cycles
         return replace(result, cycles=result.cycles - own, operation_cycles=cycles, choices=())
@@ -249,16 +249,16 @@ class StreamingDevice(KernelDevice):
         result = self.streaming.finish()
         packets, count = group.packets, group.last - group.first
         packets.unpack(result.output, values.array, group.first, group.last)
-        told = packets.choices(result.output, count)
+        reported = packets.choices(result.output, count)
         result = with_schedule(
-            result, packets.operations, self.program.config, self._schedules, count, packets.ahead, told
+            result, packets.operations, self.program.config, self._schedules, count, packets.ahead, reported
         )
         operations = [packets.operations[index] for index in packets.sent(count)]
-        tally.add(operations, shared_cycles(result, packets.sent_clocks(told)))
-        tally.choices += told
-        layers = [operation.layer for operation in packets.telling]
+        tally.add(operations, shared_cycles(result, packets.sent_clocks(reported)))
+        tally.choices += reported
+        layers = [operation.layer for operation in packets.recorded]
         for records in packets.records(result.output, count) if layers else ():
-            tally.tell(zip(layers, records, strict=True))
+            tally.add_records(zip(layers, records, strict=True))
 
 
 #: Clocks of starts by the identities of their descriptors, samples and place of loads ahead; with what they are of.
@@ -276,16 +276,16 @@ def with_schedule(
 ) -> KernelResult:
     """The result of a start with the schedule of its measured clocks.
 
-    known: schedules that need not be made again. choices: of each sample, what count registers told.
+    known: schedules that need not be made again. choices: of each sample, what count registers reported.
     """
     if result.measured is None:
         return result
-    told = choices if any(predicate_of(operation.descriptor) for operation in operations) else ()
-    key = (samples, ahead, *(id(operation.descriptor) for operation in operations), *told)
+    reported = choices if any(predicate_of(operation.descriptor) for operation in operations) else ()
+    key = (samples, ahead, *(id(operation.descriptor) for operation in operations), *reported)
     if key not in known:
         while len(known) >= KEPT_STREAMS:
             known.pop(next(iter(known)))
-        known[key] = operations, start_clocks(config, operations, samples, ahead, told)
+        known[key] = operations, start_clocks(config, operations, samples, ahead, reported)
     return replace(result, measured=replace(result.measured, scheduled=known[key][1]))
 
 

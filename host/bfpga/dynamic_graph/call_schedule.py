@@ -1,7 +1,7 @@
 """The schedule of an operation for any weights: descriptors once for its shapes, bytes of weights whenever they change.
 
 A training step multiplies with other weights every time. The schedule is made with placeholders in the weights' stead
-that tell which tile belongs there; real weights take their places.
+that mark which tile belongs there; real weights take their places.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Recent(Generic[Item]):
 
 
 class CallCompiler:
-    """Compiles operations for one array; what it knows already is not compiled again."""
+    """Compiles operations for one array; what it has already is not compiled again."""
 
     def __init__(self, config: SystolicConfig, options: CompileOptions, least_sample: int = 0) -> None:
         """options: of every operation. least_sample: values that a sample has at least; else everything is measured."""

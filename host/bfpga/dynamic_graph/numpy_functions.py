@@ -57,7 +57,7 @@ def apply_function(
 def with_numpy(
     run: Operations, name: str, function: Callable[..., Any], inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
-    """A function of the values of arrays, wherever they stand among the arguments."""
+    """A function of the values of arrays, wherever they are among the arguments."""
     found: list[EagerArray] = []
     values = _values(tuple(inputs), found)
     keywords = {key: _values(value, found) for key, value in options.items()}

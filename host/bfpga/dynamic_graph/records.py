@@ -107,7 +107,7 @@ class Report:
 
 
 _TITLES = ("operation", "where", "result", "times", "exponents", "saturated", "cycles", "")
-#: Columns of text; numbers stand on the right.
+#: Columns of text; numbers are aligned right.
 _TEXT = (0, 1, 2, 7)
 
 

@@ -79,8 +79,8 @@ def products(x: ArrayBlock, weights: FloatArray) -> Request:
     layer = _layer("matmul", "gemm", 1, batch * columns, Window(output_height=rows), Activation())
     layer.groups = batch
     _with_weights(layer, second.transpose(0, 2, 1).reshape(batch * columns, 1, 1, inner), None)
-    beside = ArrayBlock(first.transpose(1, 0, 2), x.exponent)
-    call = ArrayCall(layer, [image(beside, (rows, 1, batch * inner))], (rows, 1, batch * columns))
+    transposed = ArrayBlock(first.transpose(1, 0, 2), x.exponent)
+    call = ArrayCall(layer, [image(transposed, (rows, 1, batch * inner))], (rows, 1, batch * columns))
     return Request(
         call, lambda result: result.reshape(rows, batch, columns).transpose(1, 0, 2).reshape(*lead, rows, columns)
     )
@@ -159,7 +159,7 @@ def _pixels(layer: Layer, flat: ArrayBlock, count: int, window: Window) -> Reque
 
 
 def _readable(window: Window, config: SystolicConfig) -> bool:
-    """Whether columns beside each other read different banks."""
+    """Whether adjacent columns read different banks."""
     return config.columns == 1 or window.output_width == 1 or window.stride_x % config.banks != 0
 
 

@@ -377,7 +377,7 @@ class EagerRun:
         )
 
     def average_pool2d(self, x: Operand, kernel: Pair, stride: Pair | None = None, padding: Pair = 0) -> EagerArray:
-        """Means of windows of images (N, channels, height, width); what lies outside counts as zeros."""
+        """Means of windows of images (N, channels, height, width); what is outside counts as zeros."""
         operand = self.array(x)
         window = window_of(operand.shape, kernel, stride or kernel, padding, 1, "average_pool2d")
         return self._on_array(

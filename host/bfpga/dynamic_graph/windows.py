@@ -58,8 +58,8 @@ def window_of(
 def stacked(images: IntArray, window: Window, pools: bool) -> tuple[IntArray, Window]:
     """Images (N, height, width, channels) as one image (rows, width, channels), and the window over it.
 
-    The result has the rows of all images one after the other. pools: a maximum is taken, and what lies outside an image
-    must not win: a row of the same window stands there.
+    The result has the rows of all images one after the other. pools: a maximum is taken, and what is outside an image
+    must not win: a row of the same window is there.
     """
     count, height = images.shape[:2]
     rows = replace(window, output_height=count * window.output_height)
@@ -83,7 +83,7 @@ def stacked(images: IntArray, window: Window, pools: bool) -> tuple[IntArray, Wi
 
 
 def _rows(window: Window, height: int) -> IndexArray:
-    """Input rows of the windows of every output row, (output_height, kernel_height); some lie outside the image."""
+    """Input rows of the windows of every output row, (output_height, kernel_height); some are outside the image."""
     first = np.arange(window.output_height)[:, None] * window.stride_y - window.pad_top
     return np.asarray(first + np.arange(window.kernel_height) * window.dilation_y, np.int64)
 
@@ -93,8 +93,8 @@ def columns_of(images: npt.NDArray[Number], window: Window, outside: float = 0) 
     height, width, channels = images.shape[1:]
     bottom = (window.output_height - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
     right = (window.output_width - 1) * window.stride_x + (window.kernel_width - 1) * window.dilation_x + 1
-    below, beside = max(bottom - window.pad_top - height, 0), max(right - window.pad_left - width, 0)
-    edges = ((0, 0), (window.pad_top, below), (window.pad_left, beside), (0, 0))
+    below, beyond = max(bottom - window.pad_top - height, 0), max(right - window.pad_left - width, 0)
+    edges = ((0, 0), (window.pad_top, below), (window.pad_left, beyond), (0, 0))
     padded = np.pad(images, edges, constant_values=outside)
     y = _rows(replace(window, pad_top=0), height)
     x = np.arange(window.output_width)[:, None] * window.stride_x + np.arange(window.kernel_width) * window.dilation_x

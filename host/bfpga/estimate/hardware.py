@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from bfpga.engines.array.counted_resources import BESIDE_KERNEL, STREAMS
+from bfpga.engines.array.counted_resources import SHELL_PART, STREAMS
 
 #: Share of a resource that a routed design may use, interconnect and DMAs included. Beyond it, a small change no longer
 #: routes, or misses its timing.
@@ -97,7 +97,7 @@ class LoopFigures:
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether this is a loop; else it is what lies outside of them."""
+        """Whether this is a loop; else it is what is outside of them."""
         return self.stated_interval > 0
 
     @property
@@ -113,7 +113,7 @@ class LoopFigures:
 
 @dataclass(frozen=True)
 class IpFigures:
-    """An IP of a kernel: cells of its loops, of what lies between them, of its memories.
+    """An IP of a kernel: cells of its loops, of what is between them, of its memories.
 
     ``path``: ns of the longest path between two registers of its mapped loops.
     """
@@ -127,7 +127,7 @@ class IpFigures:
 
 @dataclass(frozen=True)
 class HardwareFigures:
-    """All loops of an accelerator's kernel, its memories, and what stands beside the kernel.
+    """All loops of an accelerator's kernel, its memories, and the shell around the kernel.
 
     ``sources``: digest of the sources of each IP; ``period`` and ``usable``: ns of the clock, and of it for logic.
     ``memories``: of all IPs, by ``memories_of``; ``streams``: the FIFOs between the IPs.
@@ -152,11 +152,11 @@ class HardwareFigures:
 
     @property
     def parts(self) -> dict[str, Area]:
-        """Cells of every IP with its memories, of the streams between them, of what stands beside the kernel."""
+        """Cells of every IP with its memories, of the streams between them, of the shell around the kernel."""
         return {
             **{ip.name: ip.loops + ip.memories for ip in self.ips},
             STREAMS: self.streams,
-            BESIDE_KERNEL: self.infrastructure,
+            SHELL_PART: self.infrastructure,
         }
 
     @property

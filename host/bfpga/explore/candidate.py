@@ -15,7 +15,7 @@ from bfpga.accelerator.yaml_reader import Document
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 
-#: What messages call a description that lies in no file.
+#: What messages call a description that is in no file.
 NOWHERE = Path("explored.yaml")
 
 

@@ -25,7 +25,7 @@ def excess(used: Resources, board: Board) -> float:
 
 
 def most_columns(config: SystolicConfig, board: Board) -> int:
-    """The most columns beside the shift columns, all else equal, that fit; 0 where not even one does."""
+    """The most columns in addition to the shift columns, all else equal, that fit; 0 where not even one does."""
     extra = config.shift_columns
 
     def fits(columns: int) -> bool:

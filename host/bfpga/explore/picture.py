@@ -97,6 +97,6 @@ def _row(found: Exploration, point: Point, kind: str) -> dict[str, Any]:
 
 
 def picture(*found: Exploration) -> bytes:
-    """The fronts beside each other as SVG; the same bytes for the same searches. ToolError without the charts."""
+    """The fronts side by side as SVG; the same bytes for the same searches. ToolError without the charts."""
     charts = [(f"{one.task.network.name} on {one.task.board.title}", front_chart(one)) for one in found]
-    return svg(standalone("", charts, width=400, beside=True)).encode()
+    return svg(standalone("", charts, width=400, side_by_side=True)).encode()

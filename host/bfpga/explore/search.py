@@ -20,12 +20,12 @@ from bfpga.explore.task import Task
 from bfpga.scale.work import IN_PROCESS, Work, Workers
 
 #: Called with trials done, trials in all, and the best point so far.
-Hear = Callable[[int, int, Point | None], None]
+Show = Callable[[int, int, Point | None], None]
 #: Trials that are proposed together, as many as are then computed at the same time.
 GENERATION = 4
 #: Points whose clock a synthesis judges at most: each takes it half a minute and more.
 MOST_MODELLED = 12
-#: Points behind the front whose neighbours are tried too.
+#: Points next in rank to the front whose neighbours are tried too.
 NEXT_BEST = 8
 #: Points that lose too much accuracy whose neighbours are tried too.
 MOST_LOSSY = 4
@@ -58,7 +58,7 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate that is to be tried, with all that a process needs to know for it beside the task.
+    """A candidate that is to be tried, with all that a process needs for it in addition to the task.
 
     candidate: None: the one of ``values``. front: the best points so far. known: the same from an earlier trial.
     """
@@ -98,7 +98,7 @@ class Search:
         self.ready = task.ready()
 
     def run(
-        self, trials: int, limit: float | None = None, hear: Hear | None = None, workers: Workers = IN_PROCESS
+        self, trials: int, limit: float | None = None, show: Show | None = None, workers: Workers = IN_PROCESS
     ) -> Exploration:
         """Try until there are ``trials`` in all or ``limit`` seconds are over; an interruption ends it early.
 
@@ -111,12 +111,12 @@ class Search:
             while (number := len(self.study)) < trials:
                 if end is not None and time.monotonic() > end and number >= len(self.ready):
                     break
-                self._generation(number, min(GENERATION - number % GENERATION, trials - number), trials, hear, workers)
+                self._generation(number, min(GENERATION - number % GENERATION, trials - number), trials, show, workers)
         except KeyboardInterrupt:
             interrupted = True
         return self.exploration(interrupted)
 
-    def _generation(self, first: int, count: int, trials: int, hear: Hear | None, workers: Workers) -> None:
+    def _generation(self, first: int, count: int, trials: int, show: Show | None, workers: Workers) -> None:
         """Propose trials together, compute them in any order and end them in theirs."""
         points = self.study.points()
         best = front(points, self.task.goal)
@@ -128,9 +128,9 @@ class Search:
         results = []
         for result in workers.map(ATTEMPTS, attempts, shared={"task": self.task}):
             results.append(result)
-            if hear is not None:
+            if show is not None:
                 found = front([*best, *(one for one in results if isinstance(one, Point))], self.task.goal)
-                hear(first + len(results), trials, found[0] if found else None)
+                show(first + len(results), trials, found[0] if found else None)
         for (_, trial), result in zip(proposed, results, strict=True):
             self._end(trial, result, best)
 
@@ -155,7 +155,7 @@ class Search:
         """What there is so far."""
         return Exploration(self.task, self.study.points(), self.study.refused, interrupted)
 
-    def synthesize(self, hear: Callable[[Point], None] | None = None, synthesis: Synthesis = uncounted) -> Exploration:
+    def synthesize(self, show: Callable[[Point], None] | None = None, synthesis: Synthesis = uncounted) -> Exploration:
         """Let a synthesis judge the clocks of the front until all of it is modelled, or ``MOST_MODELLED`` are judged.
 
         A point that misses leaves the front, and comes back at the fastest slower clock that is in time, if any. An
@@ -166,8 +166,8 @@ class Search:
             for _ in range(MOST_MODELLED):
                 if (point := self._not_modelled()) is None:
                     break
-                if hear is not None:
-                    hear(point)
+                if show is not None:
+                    show(point)
                 judged = modelled(point, synthesis)
                 self.study.judge_clock(judged)
                 if judged.clock == MISSED and not point.candidate.origin:
@@ -207,7 +207,7 @@ class Search:
         return number
 
     def _leading(self, points: list[Point]) -> list[Point]:
-        """Points beside which it is worth looking: the front, the next best, and the best that lose too much."""
+        """Points whose neighbours are worth trying: the front, the next best, and the best that lose too much."""
         goal = self.task.goal
         made = [point for point in points if not point.candidate.origin]
         best = front(made, goal)
@@ -225,7 +225,7 @@ class Search:
         return None, self.study.propose(number, self._leading(points))
 
     def _like(self, place: int) -> Values:
-        """The candidate that comes closest to a ready accelerator, with all the columns that fit beside the rest."""
+        """The candidate that comes closest to a ready accelerator, with all the columns that fit with the rest."""
         accelerator = load_accelerator(self.ready[place].origin)
         fastest = replace(accelerator, clock_mhz=max(accelerator.clock_mhz, self.task.space.clocks[-1]))
         return {**self.task.space.nearest(fastest), "fill": PARTS}

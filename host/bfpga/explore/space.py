@@ -1,8 +1,8 @@
 """What is searched: keys of an accelerator file and of a recipe with the values that each may take on one board.
 
 The space is flat: every candidate has a value of every key, also of those that its other values leave without meaning.
-Columns are not a key: ``fill`` says which share of the columns that fit beside all else is there, so that nearly every
-point of the space is an accelerator that fits its board.
+Columns are not a key: ``fill`` says which share of the columns that fit together with all else is there, so that nearly
+every point of the space is an accelerator that fits its board.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_TOGETHER = 128
 class Space:
     """Candidates for one network on one board.
 
-    functions: those that the network needs. judged: whether samples tell what narrower numbers cost. together: whether
+    functions: those that the network needs. judged: whether samples show what narrower numbers cost. together: whether
     samples may be computed side by side. max_clock: MHz; the fastest clock that is tried.
     """
 

@@ -28,7 +28,7 @@ RANDOM_TRIALS = 16
 DRAWS = 20
 #: Name of the study in its file.
 NAME = "explore"
-#: Seeds of trials lie so far apart.
+#: Distance between seeds of trials.
 STRIDE = 1_000_003
 
 
@@ -65,16 +65,16 @@ class Study:
         return len(self) - len(self.points())
 
     def propose(self, number: int, leading: Sequence[Point]) -> Any:
-        """Trial ``number``, its values in ``params``: from the sampler and beside a leading point by turns."""
+        """Trial ``number``, its values in ``params``: from the sampler and next to a leading point by turns."""
         chance = random.Random(self.seed * STRIDE + number)
         if number >= RANDOM_TRIALS and number % 2 and leading:
-            self.trials.enqueue_trial(self._beside(leading, chance))
+            self.trials.enqueue_trial(self._near(leading, chance))
         self.trials.sampler = self.optuna.samplers.TPESampler(
             seed=chance.randrange(1 << 31), n_startup_trials=RANDOM_TRIALS, multivariate=True
         )
         return self.trials.ask(self.distributions)
 
-    def _beside(self, leading: Sequence[Point], chance: random.Random) -> dict[str, Any]:
+    def _near(self, leading: Sequence[Point], chance: random.Random) -> dict[str, Any]:
         """Values next to those of a leading point, new ones if there are any."""
         tried = [trial.params for trial in self.trials.get_trials(deepcopy=False)]
         values: dict[str, Any] = {}
@@ -89,11 +89,11 @@ class Study:
         self.trials.enqueue_trial(dict(values))
         return self.trials.ask(self.distributions)
 
-    def accept(self, trial: Any, point: Point, stand_in: float) -> None:
+    def accept(self, trial: Any, point: Point, assumed: float) -> None:
         """End a trial with its figures. stand_in: points of accuracy in the place of those that were not judged."""
         time, joules, loss = self.goal.costs(point.figures)
         if point.figures.loss is None:
-            loss = stand_in
+            loss = assumed
         trial.set_user_attr("point", point.content())
         trial.set_constraint("resources", point.excess)
         trial.set_constraint("accuracy", max(loss - self.goal.drop, 0.0))

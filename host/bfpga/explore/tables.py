@@ -57,7 +57,7 @@ def _config(point: Point) -> tuple[SystolicConfig, float]:
 
 
 def array_words(config: SystolicConfig) -> str:
-    """`12+4 x 8 x 4`: columns, of them shift columns, rows and lanes; what else there is behind a comma."""
+    """`12+4 x 8 x 4`: columns, of them shift columns, rows and lanes; what else there is after a comma."""
     columns: Any = config.columns
     if config.shift_columns:
         columns = f"{config.columns - config.shift_columns}+{config.shift_columns}"

@@ -50,7 +50,7 @@ class Task:
 
     @cached_property
     def judge(self) -> Judge | None:
-        """Who tells what accuracy is lost; None without samples."""
+        """What judges the loss of accuracy; None without samples."""
         return None if self.samples is None else Judge(self.network, self.samples.inputs, self.samples.y)
 
     @cached_property

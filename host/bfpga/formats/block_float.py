@@ -283,7 +283,7 @@ def decode(mantissa: npt.ArrayLike, exponent: npt.ArrayLike, dtype: npt.DTypeLik
     if dtype == np.float32 and _scales_exactly(exponent) and mantissa.dtype.itemsize <= 2:
         scaled: FloatArray = mantissa * np.ldexp(np.float32(1), exponent)
         return scaled
-    with np.errstate(over="ignore"):  # beyond the largest float32 lies infinity
+    with np.errstate(over="ignore"):  # beyond the largest float32 is infinity
         result: FloatArray = np.ldexp(mantissa.astype(np.float64), exponent).astype(dtype)
     return result
 

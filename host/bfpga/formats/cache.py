@@ -1,4 +1,4 @@
-"""The user's cache: what can be made again. Compiled kernels in it are run, so nobody else may write there.
+"""The user's cache: what can be made again. Compiled kernels in it are run, so no other user may write there.
 
 All rooms take their directories from here. Root counts as the user: whoever is root can do anything in any case.
 """
@@ -54,7 +54,7 @@ def check_private(path: Path) -> None:
     reason = not_private(path)
     if reason:
         raise CacheError(
-            f"{path}: {reason}, so what lies there is not used: compiled code of the cache is run. Remove it (all in "
+            f"{path}: {reason}, so its content is not used: compiled code of the cache is run. Remove it (all in "
             "the cache is made again), or set BFPGA_CACHE to a directory that only you can write"
         )
 

@@ -1,7 +1,7 @@
-"""Which interval a floating point number lies in: a binary search, or for many float32 a table of their upper halves.
+"""Which interval a floating point number is in: a binary search, or for many float32 a table of their upper halves.
 
 The bits of a float32 are monotone in its value. The upper 16 of them choose a bucket of neighbouring numbers; a table
-tells how many bounds lie below the bucket, and the few bounds inside it are compared one by one. The result is exact.
+gives the number of bounds below the bucket, and the few bounds inside it are compared one by one. The result is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INSIDE_LIMIT = 8
 
 
 class _HalfTable:
-    """Bounds by the upper half of a float32: how many lie below a bucket, and those inside it."""
+    """Bounds by the upper half of a float32: how many are below a bucket, and those inside it."""
 
     def __init__(self, bounds: npt.NDArray[np.float32]) -> None:
         # Little-endian bytes: the lower half comes first. The magnitude grows with the bits whatever the sign.

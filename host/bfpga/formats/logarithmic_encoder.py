@@ -38,7 +38,7 @@ _EQUAL_ERRORS = 1e-11
 _GUARD = -WEIGHT_FRAC_MIN
 #: Elements looked at in one piece (they stay in a cache), and rows in one piece (so do their statistics).
 _PIECE, _PIECE_ROWS = 1 << 16, 256
-#: Stands for the largest number below zero, whatever the floating point type.
+#: In place of the largest number below zero, whatever the floating point type.
 _BELOW_ZERO = -math.ulp(0.0)
 
 
@@ -205,7 +205,7 @@ def _given_scale(weight_frac: npt.ArrayLike, groups: int) -> Int64Array:
     if frac.dtype.kind not in "iu" or frac.shape not in ((1,), (groups,)):
         raise DataError(f"weight_frac must be one whole number or one for each of {groups} output channels")
     if frac.min() < WEIGHT_FRAC_MIN or frac.max() > WEIGHT_FRAC_MAX:
-        raise DataError(f"weight_frac must lie in {WEIGHT_FRAC_MIN} to {WEIGHT_FRAC_MAX}, not {frac.tolist()}")
+        raise DataError(f"weight_frac must be in {WEIGHT_FRAC_MIN} to {WEIGHT_FRAC_MAX}, not {frac.tolist()}")
     return frac.astype(np.int64)
 
 

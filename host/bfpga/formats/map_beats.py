@@ -1,8 +1,8 @@
 """Tensors without their zeros as a kernel's streams carry them: format BITMAP of SC 2.3, chunk by chunk.
 
-A chunk stands for ``beats`` plain beats: a beat of masks, ``values`` bits for each of these beats (bit 0: its first
-value) and in as many bits behind them how many beats of values follow; then the values that are not zero, one after
-the other, filled up with zeros to a whole beat. So whoever reads it knows its length when it has the masks, and
+A chunk represents ``beats`` plain beats: a beat of masks, ``values`` bits for each of these beats (bit 0: its first
+value) and in as many bits after them how many beats of values follow; then the values that are not zero, one after
+the other, filled up with zeros to a whole beat. So a reader has its length once it has the masks, and
 whoever writes it holds one chunk. bfpga/processes/maps is the same in C++.
 Only the standard library and numpy are imported: a board loads this module too.
 """
@@ -92,7 +92,7 @@ def unpack_map(packed: Octets, plain: int, form: MapForm) -> tuple[Octets, int]:
     counts = masks.reshape(chunks, -1).sum(axis=1)
     ends = np.append(starts[1:], place)
     if masks[plain:].any() or np.any(-(-counts // form.values) != ends - starts - 1):
-        raise DataError("a compressed tensor's masks do not tell the values that follow them")
+        raise DataError("a compressed tensor's masks do not match the values that follow them")
     values = np.ascontiguousarray(beats).view(_kind(form)).reshape(-1)
     chunk = np.repeat(np.arange(chunks), counts)
     rank = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -1,6 +1,6 @@
 """The memory format of block floating point matrices (BFP 2.4).
 
-Mantissas are little-endian and row-major in containers of 4, 8, 16 or 32 bits; exponents lie in a buffer of their own,
+Mantissas are little-endian and row-major in containers of 4, 8, 16 or 32 bits; exponents are in a buffer of their own,
 in table order, so that mantissa bursts keep their full width.
 """
 

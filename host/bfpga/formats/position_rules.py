@@ -21,7 +21,7 @@ Rule = Literal["max", "rate", "lsb", "window"]
 #: Exponents of a rate (a register of five bits) and bits of head room (four).
 RATES = (0, 31)
 MARGINS = (0, 15)
-#: Shifts that the converter knows.
+#: Shifts of the converter.
 SHIFTS = (-8, 31)
 
 
@@ -79,7 +79,7 @@ def select_shift(statistics: WideStatistics, rule: PositionRule, out_width: int)
 def tolerated_position(statistics: WideStatistics, rate_log2: int) -> Int64Array:
     """Smallest position k >= 0 with at most count / 2**rate_log2 values above it. FP 2.3.
 
-    A coarse histogram knows the counts above its lowest position only: below the largest position minus 8 it does not
+    A coarse histogram has the counts above its lowest position only: below the largest position minus 8 it does not
     look, so the result is at least that.
     """
     # Index j: values at positions above j.

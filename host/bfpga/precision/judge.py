@@ -25,7 +25,7 @@ METRICS: dict[Metric, str] = {
     "noise": "energy of the outputs' errors, in percent of the outputs'",
 }
 
-#: What is told of a program, by metric; lost points are what it has less than float.
+#: The result of a program, by metric; lost points are what it has less than float.
 MEASURES: dict[Metric, str] = {
     "accuracy": "top-1 accuracy",
     "agreement": "agreement with the float network",

@@ -2,8 +2,8 @@
 
 1. *Sensitivity.* Each step is taken alone: how much noise of the outputs it takes away, what it costs in cycles.
 2. *Raise.* Steps are taken together, those first that take the most noise for a cycle, until no more than the allowed
-   points are lost. A step that does not help beside the others is left out again.
-3. *Prune.* Steps are given back, the dearest first, if the others do as well without.
+   points are lost. A step that does not help with the others is left out again.
+3. *Prune.* Steps are given back, the most expensive first, if the others do as well without.
 4. *Lower.* Steps that save cycles are taken if the loss stays allowed.
 
 Points of few samples move in jumps, and changed classes gain as many points as they lose where luck has it. So noise
@@ -31,13 +31,13 @@ Progress = Callable[[int, int], None]
 WORTH = 0.01
 #: More parts are tried where fewer gain so much.
 LEAST_GAIN_DB = 0.1
-#: Times that steps are offered: beside others that are taken, one may help that does not alone.
+#: Times that steps are offered: with others that are taken, one may help that does not alone.
 SWEEPS = 3
 #: Points of counts are compared with this tolerance.
 ROUNDING = 1e-9
-#: Steps that alone make more noise than this are not offered beside others.
+#: Steps that alone make more noise than this are not offered with others.
 LARGEST_LOSS_DB = -1.0
-#: A step whose absence makes less noise than this factor does nothing beside the others.
+#: A step whose absence makes less noise than this factor does nothing with the others.
 IDLE = 1.05
 
 
@@ -85,7 +85,7 @@ def certain(score: Score, drop: float) -> bool:
 
 
 def check_drop(drop: float) -> None:
-    """ConfigurationError for points that nobody can lose."""
+    """ConfigurationError for points that cannot be lost."""
     if not 0 <= drop <= 100:  # so is NaN
         raise ConfigurationError(
             f"--accuracy-drop is {drop:g}; it is the points of accuracy that may be lost against float, a number from "
@@ -204,7 +204,7 @@ def _raise(work: _Search, found: Found) -> list[Step]:
 
 
 def _sweep(work: _Search, found: Found, taken: list[Step], useful: list[Sensitivity]) -> list[Step]:
-    """Take each step that helps beside those already taken, until the loss is allowed."""
+    """Take each step that helps with those already taken, until the loss is allowed."""
     for item in useful:
         if item.step in taken or _surpassed(item.step, taken):
             continue
@@ -233,7 +233,7 @@ def _with(taken: list[Step], step: Step) -> list[Step]:
 
 
 def _prune(work: _Search, found: Found, taken: list[Step]) -> list[Step]:
-    """Give back steps that are not needed beside the others, the dearest first."""
+    """Give back steps that the others make unnecessary, the most expensive first."""
     extra = {item.step: item.extra_cycles for item in found.sensitivities}
     for step in sorted(taken, key=lambda step: extra[step], reverse=True):
         fewer = [other for other in taken if other != step]

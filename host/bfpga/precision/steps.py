@@ -11,7 +11,7 @@ from bfpga.compiler.options import RESULT_PARTS, CompileOptions
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
 
-#: What steps change, in words; the second value of a step stands for {}.
+#: What steps change, in words; the second value of a step replaces {}.
 TEXTS = {
     "formats": "{} weights",
     "weight_parts": "weights in {} parts",
@@ -76,7 +76,7 @@ def _input_steps(program: Program, options: CompileOptions) -> Iterator[Step]:
 def _result_steps(
     name: str, family: frozenset[str], nodes: list[ArrayNode], fixed: Mapping[str, str], program: Program
 ) -> Iterator[Step]:
-    """Results in more parts than they are in; of a family its first layer stands for all."""
+    """Results in more parts than they are in; of a family its first layer represents all."""
     parts = max(program.tensors[member].parts for member in family)
     static = all(node.policy.policy == Policy.STATIC for node in nodes if node.output in family)
     if static and not refusal(family, nodes, fixed):

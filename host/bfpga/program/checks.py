@@ -1,6 +1,6 @@
 """Whether all parts of a program fit each other: tensors, nodes, steps. Devices rely on it, compiled code among them.
 
-What the compiler makes always does; a file may hold anything, and its digest says only that nobody changed it since.
+What the compiler makes always does; a file may hold anything, and its digest shows only that it was not changed since.
 """
 
 from __future__ import annotations
@@ -187,12 +187,12 @@ def _values_problems(
 
 
 def _tile_problems(node: ArrayNode) -> Iterator[str]:
-    """Each result is computed once: tiles lie in the results and are as many values together."""
+    """Each result is computed once: tiles are within the results and are as many values together."""
     height, width = node.window.output_height, node.window.output_width
     for tile in node.tiles:
         inside = 0 <= tile.y0 < tile.y1 <= height and 0 <= tile.m0 < tile.m1 <= node.channels and tile.step >= 1
         if not inside or not (0 <= tile.x0 < tile.x1 <= width or tile.x0 == tile.x1 == 0):
-            yield f"a tile of rows {tile.y0} to {tile.y1}, channels {tile.m0} to {tile.m1} lies beside its results"
+            yield f"a tile of rows {tile.y0} to {tile.y1}, channels {tile.m0} to {tile.m1} is outside its results"
             return
     covered = sum(_values_of(tile, width) for tile in node.tiles)
     if node.tiles and covered != height * width * node.channels:

@@ -17,7 +17,7 @@ from bfpga.formats.arrays import Int64Array
 
 @dataclass(frozen=True)
 class Count:
-    """A layer whose values other than zero are counted: the register, and of how many it tells that there are more."""
+    """A layer whose values other than zero are counted: the register, and the threshold above which it reports more."""
 
     register: int
     threshold: int
@@ -54,8 +54,8 @@ class RunTimeChoices:
             less, more = (less + work, more) if predicate.unless else (less, more + work)
             self.choices[layer] = Choice(predicate.register, (less, more))
 
-    def told(self, node: ArrayNode, tensor: BlockTensor) -> Int64Array:
-        """What the register of a layer's count tells of each sample, as its bit. tensor: the layer's result."""
+    def reported(self, node: ArrayNode, tensor: BlockTensor) -> Int64Array:
+        """What the register of a layer's count reports for each sample, as its bit. tensor: the layer's result."""
         count, window = self.counts[node.name], node.window
         rows, columns = window.pixels_of(0, window.output_height, 1, 0, window.output_width)
         channels = slice(node.channel_offset, node.channel_offset + node.channels)
@@ -63,16 +63,16 @@ class RunTimeChoices:
         more: Int64Array = (np.count_nonzero(values, axis=(1, 2, 3)) > count.threshold).astype(np.int64)
         return more << count.register
 
-    def beyond_expected(self, layer: str, told: Int64Array) -> int:
+    def beyond_expected(self, layer: str, reported: Int64Array) -> int:
         """Work of a layer for all samples beyond that of the way which ``Program.choices`` expects."""
         choice = self.choices[layer]
         expected = choice.work[self.program.choices >> choice.register & 1]
-        return sum(choice.work[int(bits) >> choice.register & 1] - expected for bits in told)
+        return sum(choice.work[int(bits) >> choice.register & 1] - expected for bits in reported)
 
-    def taken(self, layer: str, told: Iterable[int]) -> tuple[bool, ...] | None:
+    def taken(self, layer: str, reported: Iterable[int]) -> tuple[bool, ...] | None:
         """For each sample whether there was more than the threshold; None of a layer that has one way."""
         choice = self.choices.get(layer)
-        return None if choice is None else tuple(bool(int(bits) >> choice.register & 1) for bits in told)
+        return None if choice is None else tuple(bool(int(bits) >> choice.register & 1) for bits in reported)
 
 
 def program_operations(program: Program) -> Iterator[KernelOperation]:
@@ -83,5 +83,5 @@ def program_operations(program: Program) -> Iterator[KernelOperation]:
 
 
 def work_of(config: SystolicConfig, descriptor: Descriptor, clocks: int, choices: int) -> int:
-    """Clocks of an operation, none of one that is skipped. choices: what the registers tell."""
+    """Clocks of an operation, none of one that is skipped. choices: what the registers report."""
     return clocks if not config.count_registers or runs(descriptor, choices) else 0

@@ -55,7 +55,7 @@ def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """The most cycles that an operation may take a kernel whose streams never wait, whatever its data."""
     overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD
     if skips_zeros(config, operation.descriptor):
-        # Groups may wait for each other, and the model knows of none of that.
+        # Groups may wait for each other, which the model leaves out.
         clocks = most_clocks if on_cluster(config, operation.descriptor) else occupied_cycles
         overhead += LONGEST_PASS * clocks(config, operation.descriptor)
     return operation_clocks(config, operation) + overhead

@@ -38,7 +38,7 @@ from bfpga.program.limits import check_limits
 MAGIC = "bfpga program"
 VERSION = 7
 HEADER = "program.json"
-#: Classes that a header may name; the key ``type`` tells members of a union apart.
+#: Classes that a header may name; the key ``type`` distinguishes members of a union.
 CLASSES = {
     kind.__name__: kind
     for kind in (
@@ -182,7 +182,7 @@ def _object(kind: type, values: dict[str, Any], blobs: dict[str, bytes]) -> Any:
 
 
 def _unaliased(hint: Any) -> Any:
-    """What a type alias stands for: numpy 2.5 declares its array types as aliases, earlier ones as the types."""
+    """The type of an alias: numpy 2.5 declares its array types as aliases, earlier ones as the types."""
     alias = get_origin(hint) or hint
     return _unaliased(alias.__value__) if hasattr(alias, "__value__") else hint
 

@@ -44,9 +44,9 @@ def kept_places(program: Program) -> dict[str, str]:
     places: dict[str, str] = {}
     for step in program.steps:
         operations = step.operations if isinstance(step, LaunchStep) else []
-        for operation, behind in zip(operations, [*operations, None][1:], strict=True):
+        for operation, following in zip(operations, [*operations, None][1:], strict=True):
             if operation.descriptor.flags & Flag.KEEP:
-                moved = behind is not None and behind.descriptor.operation == Operation.STORE
+                moved = following is not None and following.descriptor.operation == Operation.STORE
                 wide = operation.descriptor.flags & Flag.WIDE
                 places[operation.layer] = "buffer" if not wide else "host" if moved else "memory"
     return places

@@ -47,7 +47,7 @@ def from_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
 
 
 def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
-    """What every element of a sample is stored times, in the layout of the ONNX value."""
+    """What every element of a sample is scaled by, in the layout of the ONNX value."""
     spec = values_alone(spec)
     factors = np.exp2(np.asarray(spec.channel_shift, np.float32))
     shaped: npt.NDArray[np.float32] = np.broadcast_to(factors, (1, spec.height, spec.width, spec.channels))
@@ -56,7 +56,7 @@ def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
 
 
 def unfolded(spec: TensorSpec) -> TensorSpec:
-    """The tensor with its columns beside each other."""
+    """The tensor with its columns adjacent."""
     fold = spec.folded
     return spec if fold is None else replace(spec, width=fold.width, channels=fold.channels, folded=None)
 

@@ -20,7 +20,7 @@ from bfpga.contract.program import (
 )
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.engines.array.descriptors import weight_words
-from bfpga.engines.array.map_streams import travels_compressed
+from bfpga.engines.array.map_streams import sent_compressed
 from bfpga.engines.skip_array.kernel_parts import kernel_parts
 from bfpga.engines.skip_array.pieces import plain_bytes
 from bfpga.program.cycles import CycleCount, always, program_cycles
@@ -57,7 +57,7 @@ def listing(program: Program) -> str:
 def _shape_text(config: SystolicConfig) -> str:
     if config.dense_beside:
         arrays = f"{config.columns} x {config.rows} x {config.lanes}"
-        return f"{arrays}, {config.skip_groups} groups x {config.rows} channels beside"
+        return f"{arrays}, {config.skip_groups} groups x {config.rows} channels in parallel"
     if config.has_tile:
         return f"tile of {config.tile_parallel} x {config.tile_columns} sums at once"
     if config.has_cluster:
@@ -130,7 +130,7 @@ def _maps_text(program: Program) -> str:
         if operation.transfer is not None:
             size = octets * tensor_beats(program.config, operation.descriptor)
             plain, packed = plain + size, packed + size * operation.transfer.share
-            shorter |= {operation.transfer.tensor} if travels_compressed(operation.descriptor) else set()
+            shorter |= {operation.transfer.tensor} if sent_compressed(operation.descriptor) else set()
     return (
         f"maps on the streams: {round(packed):,} bytes a sample, {plain:,} with their zeros; "
         f"without them travel {', '.join(sorted(shorter)) or 'none'}"

@@ -22,13 +22,13 @@ from bfpga.engines.array.order import COUNT_WORDS, SampleRow, descriptor_words, 
 from bfpga.engines.array.streams import (
     descriptor_bytes,
     pack_rows,
+    reported_choices,
     stored_bytes,
-    told_choices,
     transfer_of,
     unpack_rows,
     weight_stream,
 )
-from bfpga.engines.skip_array.records import record_bytes, tells, told_words, unpacked_records
+from bfpga.engines.skip_array.records import emits_record, record_bytes, record_sizes, unpacked_records
 from bfpga.errors import DataError
 from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import work_of
@@ -41,17 +41,17 @@ _WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a tensor's rows lie in the stream of one sample; ``behind``: in the row of the next sample.
+    """Place of a tensor's rows in the stream of one sample; ``next_row``: in the row of the next sample.
 
-    told: words of records of maps that follow it, in whole beats up to ``end``.
+    record_words: of the records of maps that follow it, in whole beats up to ``end``.
     """
 
     operation: KernelOperation
     transfer: Transfer
     start: int
     end: int
-    behind: bool = False
-    told: int = 0
+    next_row: bool = False
+    record_words: int = 0
 
 
 class SamplePackets:
@@ -68,14 +68,14 @@ class SamplePackets:
         self.operations = list(operations)
         self.ahead = ahead
         self._row = SampleRow.of(self.operations, ahead)
-        self._told = told_words(self.operations, config)
+        self._record_sizes = record_sizes(self.operations, config)
         self.weights = weight_stream(operations)
         self.maps = MapStreams.of(config)
         self.cycles = [operation_clocks(config, operation) for operation in operations]
         self.longest = sum(longest_clocks(config, operation) for operation in operations)
         self._loads: list[_Place] = []
         self._stores: list[_Place] = []
-        #: First word of every descriptor in the stream of one sample, and the word behind all.
+        #: First word of every descriptor in the stream of one sample, and the word after all.
         self._starts: list[int] = []
         self._template = np.frombuffer(self._packed(True), np.uint8)
         self._open_template = np.frombuffer(self._packed(False), np.uint8)
@@ -93,10 +93,10 @@ class SamplePackets:
         """Descriptors with zeros for the tensors; without ``ends`` no store ends the packet."""
         self._loads, self._starts, parts, size = [], [], [], 0
         operations = [self.operations[index] for index in self._row.order]
-        behind = range(len(operations))[self._row.behind]
-        told = [self._told[index] for index in self._row.order]
+        previous = range(len(operations))[self._row.previous]
+        sizes = [self._record_sizes[index] for index in self._row.order]
         for place, (operation, words) in enumerate(
-            zip(operations, descriptor_words(operations, self.config, told), strict=True)
+            zip(operations, descriptor_words(operations, self.config, sizes), strict=True)
         ):
             kind = operation.descriptor.operation
             if not ends and kind == Operation.STORE:
@@ -107,7 +107,7 @@ class SamplePackets:
             if kind == Operation.LOAD:
                 length = _loaded_bytes(operation, self.config)
                 transfer = transfer_of(operation)
-                self._loads.append(_Place(operation, transfer, size, size + length, place in behind))
+                self._loads.append(_Place(operation, transfer, size, size + length, place in previous))
                 parts.append(bytes(length))
                 size += length
         self._starts.append(size // _WORD_BYTES)
@@ -115,39 +115,38 @@ class SamplePackets:
 
     def _place_stores(self) -> None:
         size = 0
-        for operation, told in zip(self.operations, self._told, strict=True):
+        for operation, words in zip(self.operations, self._record_sizes, strict=True):
             if operation.descriptor.operation == Operation.STORE:
-                end = size + stored_bytes(operation, self.config, told)
-                self._stores.append(
-                    _Place(operation, transfer_of(operation), size, end, told=told)
-                )
+                end = size + stored_bytes(operation, self.config, words)
+                self._stores.append(_Place(operation, transfer_of(operation), size, end, record_words=words))
                 size = end
 
     def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
         """Input stream of samples [first, last); DataError if a tensor has no data."""
         count = last - first
-        packets = np.empty((count + self._row.rows_beside, self.input_bytes), np.uint8)
+        packets = np.empty((count + self._row.extra_rows, self.input_bytes), np.uint8)
         packets[:-1], packets[-1] = self._open_template, self._template
         for place in self._loads:
             if place.transfer.tensor not in tensors:
                 raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
-            rows = packets[int(place.behind) :][:count]
+            rows = packets[int(place.next_row) :][:count]
             rows[:, place.start : place.end] = self._loaded(place, tensors[place.transfer.tensor], first, last)
         if self.operations:
             self._order(packets, count)
         return self._joined(packets)
 
     def _order(self, packets: Bytes, samples: int) -> None:
-        """What the operations of every sample wait for: earlier samples of the start are at work still."""
+        """What the operations of every sample wait for: earlier samples of the start are still being computed."""
         places = np.array(self._starts[:-1])[:, None] + COUNT_WORDS
         counts = start_counts(self.operations, self.config, samples, self._row)
         packets.view("<i4")[:, places] = wrapped(counts)
 
     def _joined(self, packets: Bytes) -> Bytes:
         """Rows one after the other, the first and the last without what they lack."""
-        if not self._row.rows_beside:
+        if not self._row.extra_rows:
             return packets.reshape(-1)
-        start, end = (_WORD_BYTES * self._starts[place] for place in (self._row.behind.start, self._row.behind.stop))
+        previous = self._row.previous
+        start, end = (_WORD_BYTES * self._starts[place] for place in (previous.start, previous.stop))
         parts = [packets[0, :start], packets[0, end:], packets[1:-1].reshape(-1), packets[-1, start:end]]
         return np.concatenate(parts)
 
@@ -156,32 +155,33 @@ class SamplePackets:
         return [self._row.order[place] for _, place in self._row.walk(samples)]
 
     def sent_clocks(self, choices: Sequence[int]) -> list[int]:
-        """Clocks of the operations of ``sent`` after the cycle model. choices: of each sample, what registers tell."""
+        """Clocks of the operations of ``sent`` after the cycle model. choices: each sample's, from the registers."""
         return [
             work_of(self.config, self.operations[index].descriptor, self.cycles[index], choices[sample])
             for index, sample in self._row.sent(len(choices))
         ]
 
     def choices(self, output: bytes | Bytes, samples: int) -> list[int]:
-        """What count registers told of each sample, a bit each: with its last stored tensor."""
+        """What count registers reported for each sample, a bit each: with its last stored tensor."""
         if not self._stores:
             return [0] * samples
         start, beat = self._stores[-1].start, self.config.stream_bits // 8
         data = np.frombuffer(output, np.uint8).reshape(samples, -1)
-        return [int(bits) for bits in told_choices(data[:, start : start + beat], self.config)]
+        return [int(bits) for bits in reported_choices(data[:, start : start + beat], self.config)]
 
     @property
-    def telling(self) -> list[KernelOperation]:
-        """The operations whose maps are told of, in the order of a sample's records."""
-        return [item for item, words in zip(self.operations, self._told, strict=True) if tells(item, words)]
+    def recorded(self) -> list[KernelOperation]:
+        """The operations whose maps are recorded, in the order of a sample's records."""
+        sizes = zip(self.operations, self._record_sizes, strict=True)
+        return [item for item, words in sizes if emits_record(item, words)]
 
     def records(self, output: bytes | Bytes, samples: int) -> Int64Array:
-        """Records of the maps of ``telling``: (samples, maps, words)."""
+        """Records of the maps of ``recorded``: (samples, maps, words)."""
         data = np.frombuffer(output, np.uint8).reshape(samples, -1)
         parts = [np.zeros((samples, 0), np.uint8)]
         for place in self._stores:
-            start = place.end - record_bytes(place.told, self.config)
-            parts.append(data[:, start : start + _WORD_BYTES * place.told])
+            start = place.end - record_bytes(place.record_words, self.config)
+            parts.append(data[:, start : start + _WORD_BYTES * place.record_words])
         return unpacked_records(np.concatenate(parts, axis=1), self.config)
 
     def _loaded(self, place: _Place, tensor: BlockTensor, first: int, last: int) -> Bytes:

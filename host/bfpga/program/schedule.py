@@ -1,7 +1,7 @@
 """When the operations of a start run: an event model of what overlaps (docs/kernel.md).
 
 The work of an operation is what it takes by itself (``engines.array.cycles``); here operations wait for each other as
-the processes make them: commands are handed over in the order of the program, each engine does one operation at a time,
+the processes make them: commands are passed in the order of the program, each engine does one operation at a time,
 an operation begins when what it needs is finished, and loads and stores take the memory clocks that computing leaves.
 """
 
@@ -127,12 +127,12 @@ class _Task:
     #: end in which none come any more, so that those of the next operation may.
     first: float = 0.0
     last: float = 0.0
-    #: Clocks behind its end in which its last sums leave the array.
+    #: Clocks after its end in which its last sums leave the array.
     tail: float = 0.0
     #: Of a skip array of weights: clocks at its begin in which its first window comes, which needs no weights.
     window: float = 0.0
     #: Computing operations before it that have ended when it is known whether it is skipped; whether it is.
-    decided_behind: int = 0
+    decided_after: int = 0
     skipped: bool = False
 
 
@@ -214,7 +214,7 @@ class _Run:
             results += task.engine == COMPUTER
             descriptor = operations[index % self.count].descriptor
             if predicate_of(descriptor) is not None:
-                task.decided_behind = counted
+                task.decided_after = counted
                 task.skipped = bool(skipped) and skipped[index]
             if counted_in(descriptor) and not task.skipped:
                 counted = results
@@ -264,7 +264,7 @@ class _Run:
         """Whether something happened that takes no time."""
         if self._send() or self._take() or self._hand(SCRATCHPAD) or self._hand(WEIGHTS):
             return True
-        # A loop that asks few: all this is done a hundred thousand times while a network is compiled.
+        # A loop of few checks: all this is done a hundred thousand times while a network is compiled.
         for name, engine in self.engines.items():
             if engine.taken is not None and engine.running is None and self._begin(name, engine.taken):
                 return True
@@ -281,7 +281,7 @@ class _Run:
         if any(len(self.queues[process]) >= WAITING_OPERATIONS for process in self._listeners(self.next_command)):
             return False
         task = self.tasks[self.next_command]
-        if not self._at_post(task.decided_behind):
+        if not self._at_post(task.decided_after):
             return False
         beats = DESCRIPTOR_WORDS * WORD_BITS / self.config.stream_bits
         self.sending = beats + DECISION_CLOCKS if task.skipped else float(COMMAND_CLOCKS)

@@ -24,12 +24,12 @@ def start_clocks(
 ) -> int:
     """Clocks of one start if no stream is waited for. ahead: as for ``SampleRow``.
 
-    choices: of each sample, what count registers tell, where operations are skipped by them; all samples are followed
+    choices: of each sample, what count registers report, where operations are skipped by them; all samples are followed
     then.
     """
     if choices:
         sent = [(operations[index], choices[sample]) for index, sample in SampleRow.of(operations, ahead).sent(samples)]
-        skipped = [not runs(operation.descriptor, told) for operation, told in sent]
+        skipped = [not runs(operation.descriptor, reported) for operation, reported in sent]
         return schedule(config, [operation for operation, _ in sent], skipped=skipped).clocks
     followed = min(samples, FOLLOWED_SAMPLES)
     clocks = schedule(config, in_stream(operations, followed, ahead)).clocks

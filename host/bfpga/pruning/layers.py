@@ -9,14 +9,14 @@ import numpy as np
 
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.skip_array.dealing import deal, even_runs
+from bfpga.engines.skip_array.assignment import assign, even_runs
 from bfpga.formats.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 
 #: As many zeros in every kernel of a layer, which suits engines whose time is that of their fullest kernel.
 Even = Literal["even"]
 EVEN: Even = "even"
-#: How often kernels are dealt anew until their groups are balanced.
-DEALS = 6
+#: How often kernels are assigned anew until their groups are balanced.
+ASSIGNMENTS = 6
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,22 @@ class Balanced:
         return np.concatenate([self._of_run(worth[m0:m1], sparsity) for m0, m1 in runs])
 
     def _of_run(self, worth: FloatArray, sparsity: float) -> BoolArray:
-        """Kernels are dealt by how many weights of each would stay; then every group keeps as many of the largest.
+        """Kernels are assigned by how many weights of each would stay; then every group keeps as many of the largest.
 
-        That changes how kernels are dealt, so it is done again; the choice with the least full group counts.
+        That changes how kernels are assigned, so it is done again; the choice with the least full group counts.
         """
         if len(worth) <= self.groups:
             return _without_smallest(worth, sparsity)
         kept = _without_smallest(worth.reshape(1, -1), sparsity).reshape(worth.shape)
         found = []
-        for _ in range(DEALS):
-            kept = _evened(worth, kept, self._dealt(kept))
-            found.append((max(_entries(kept)[own].sum() for own in self._dealt(kept)), kept))
+        for _ in range(ASSIGNMENTS):
+            kept = _evened(worth, kept, self._assigned(kept))
+            found.append((max(_entries(kept)[own].sum() for own in self._assigned(kept)), kept))
         return min(found, key=lambda item: item[0])[1]
 
-    def _dealt(self, kept: BoolArray) -> list[Int64Array]:
+    def _assigned(self, kept: BoolArray) -> list[Int64Array]:
         """The kernels of each group."""
-        return [own[own >= 0] for own in deal(_entries(kept), self.groups).T]
+        return [own[own >= 0] for own in assign(_entries(kept), self.groups).T]
 
 
 def _entries(kept: BoolArray) -> Int64Array:
@@ -80,7 +80,7 @@ def _evened(worth: FloatArray, kept: BoolArray, groups: list[Int64Array]) -> Boo
 #: Output and input channels of a group of weights that become zero together, at all taps of the kernel; or ``EVEN``; or
 #: what balances the groups of a skip array.
 Group = tuple[int, int] | Even | Balanced
-#: Suits a sparse cluster whose units meet a value with a whole kernel of its channel: zeros of single taps save none.
+#: Suits a sparse cluster whose units multiply a value by a whole kernel of its channel: zeros of single taps save none.
 WHOLE_KERNELS: Group = (1, 1)
 
 

@@ -11,7 +11,7 @@ from bfpga.formats.arrays import BoolArray, FloatArray
 
 #: Steps in which weights go; after each the others are set anew.
 STEPS = 8
-#: How much the weights of before count beside what samples say: a share of each input's power, and of their mean.
+#: How much the former weights count against the samples: a share of each input's power, and of their mean.
 DAMPING, LEAST = 1e-3, 1e-7
 
 

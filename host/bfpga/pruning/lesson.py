@@ -14,9 +14,9 @@ from bfpga.pruning.scores import Scorer
 from bfpga.pruning.split import Labelled
 from bfpga.training.steps import cross_entropy, softmax
 
-#: Samples from which on labels tell as much as they can.
+#: Samples from which on more labels add nothing.
 MANY = 20_000
-#: Pixels by which images may be moved where nobody says it; the share of images that a change may make wrong; how many
+#: Pixels by which images may be moved by default; the share of images that a change may make wrong; how many
 #: are tried.
 SHIFTS, BORNE, TRIED = (1, 2, 3), 0.02, 1000
 
@@ -120,7 +120,7 @@ def lesson_loss(
     scores: FloatArray, answers: FloatArray, labels: npt.NDArray[np.int64], emphasis: Emphasis
 ) -> float:
     """What is learned, as one figure: 0 where scores (samples, classes) say what the unpruned network's ``answers``
-    say, and are right without doubt. Answers tell more than labels, so that few samples judge well."""
+    say, and are right without doubt. Answers contain more than labels, so that few samples judge well."""
     wanted, said = softmax(answers / emphasis.temperature), softmax(scores / emphasis.temperature)
     tiny = np.finfo(np.float64).tiny
     apart = (wanted * np.log(np.maximum(wanted, tiny) / np.maximum(said, tiny))).sum(axis=1).mean()

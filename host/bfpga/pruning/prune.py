@@ -31,7 +31,7 @@ SENSING = 400
 #: Most of the samples by which layers are rebuilt.
 REBUILDING = 1000
 Show = Callable[[int, int], None] | None
-#: Tells what is being done, and gives what hears how far it is.
+#: Called with the name of a stage; returns its progress callback.
 Stage = Callable[[str], AbstractContextManager[Show]]
 
 

@@ -23,7 +23,7 @@ LARGEST, LARGEST_TRIED = 1e12, 2e10
 
 class Reconstruction:
     """Two copies of a network: one stays, the other is pruned so that each of its layers gives the results of the first
-    one's, by what it reads behind the layers that are pruned already.
+    one's, by what it reads after the layers that are pruned already.
 
     For every output of a layer that is a problem of least squares. The weights go whose absence, made up for by the
     others, adds least to the error (Frantar and Alistarh, "Optimal brain compression", NeurIPS 2022). Depthwise and

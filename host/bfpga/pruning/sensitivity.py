@@ -94,7 +94,7 @@ def filled(shares: Mapping[str, float], sizes: Mapping[str, int], sparsity: floa
 
 
 def by_size(layers: Sequence[PrunableLayer], sparsity: float) -> dict[str, float]:
-    """Shares of zeros by layer when of all weights those go that are smallest beside the others of their layer.
+    """Shares of zeros by layer when of all weights those go that are smallest in relation to the others of their layer.
 
     A weight counts as its square by the sum of squares of all in its layer that are not smaller (Lee et al., "Layer-
     adaptive sparsity for the magnitude-based pruning", ICLR 2021).
@@ -124,7 +124,7 @@ def best_shares(
     """The shares of zeros with which the network loses least of all when every layer is pruned.
 
     loss: of the network with given shares. Tried are those of ``allocate``, which take layers as independent, those of
-    ``by_size``, what lies between, and those of ``by_size`` drawn a quarter of the way to the same for all layers.
+    ``by_size``, what is between, and those of ``by_size`` drawn a quarter of the way to the same for all layers.
     """
     alone, sizes = allocate(found, sparsity), by_size(layers, sparsity)
     even = dict.fromkeys(sizes, sparsity)

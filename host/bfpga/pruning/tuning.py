@@ -14,7 +14,7 @@ from bfpga.pruning.lesson import Augmentation, Batch, Lesson
 from bfpga.pruning.uncorrelated import UncorrelatedAdam
 from bfpga.training.shards import Shards
 
-#: Samples that a fine-tuning sees where nobody says how long, and the fewest and most passes over them.
+#: Samples that a fine-tuning sees by default, and the fewest and most passes over them.
 SEEN, EPOCHS = 100_000, (10, 100)
 
 

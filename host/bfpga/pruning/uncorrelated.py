@@ -23,10 +23,10 @@ LARGEST = 4e9
 class Turned:
     """The weights of a layer that stay, each output's by the directions in which what it reads does not correlate.
 
-    Nearby pixels and channels say much the same, so a gradient by single weights hardly moves what tells them apart. In
-    these directions, each of power 1, every step changes results alike (Adam in the eigenbasis of the inputs, as SOAP:
-    Vyas et al. 2024). places: (outputs, weights) rows of each output's weights, the bias behind all weights; a row of
-    zeros behind that fills up. directions: (outputs, weights, directions). size: root mean square of weights by them.
+    Nearby pixels and channels say much the same, so a gradient by single weights hardly moves what distinguishes them.
+    In these directions, each of power 1, every step changes results alike (Adam in the eigenbasis of the inputs, as
+    SOAP: Vyas et al. 2024). places: (outputs, weights) rows of each output's weights, the bias after all weights; a row
+    of zeros after that fills up. directions: (outputs, weights, directions). size: root mean square of weights by them.
     """
 
     dense: Dense

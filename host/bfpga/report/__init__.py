@@ -1,1 +1,1 @@
-"""Reports of a network on an accelerator as one HTML file: what is told (typed), how it is drawn, the page."""
+"""Reports of a network on an accelerator as one HTML file: its content (typed), how it is drawn, the page."""

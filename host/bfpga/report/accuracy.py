@@ -18,7 +18,7 @@ MOST_CLASSES = 40
 
 @dataclass(frozen=True)
 class Share:
-    """``hits`` of ``of`` samples, and the Wilson interval of the share behind them."""
+    """``hits`` of ``of`` samples, and the Wilson interval of the true share."""
 
     hits: int
     of: int

@@ -71,7 +71,7 @@ def _overview(comparison: Comparison) -> Section:
                 "Accuracy, with 95 % intervals",
                 MEASURED,
                 charts.accuracy_chart(comparison),
-                "Intervals that overlap: these samples cannot tell the choices apart.",
+                "Intervals that overlap: these samples cannot distinguish the choices.",
                 wide=False,
             ),
             Figure(

@@ -1,4 +1,4 @@
-"""What a report was made with: versions, the machine, and digests that tell one state of a file from another."""
+"""What a report was made with: versions, the machine, and digests that distinguish states of a file."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from bfpga.report.charts import hardware as charts
 from bfpga.report.model import Report
 from bfpga.report.page import COUNTED, ESTIMATED, MEASURED, Figure, Section, Table
 
-#: Layers whose pieces are drawn; of the others the table tells.
+#: Layers whose pieces are drawn; the others are in the table.
 DRAWN_PARTITIONS = 4
 NETLIST = "counted in a netlist"
 
@@ -18,7 +18,7 @@ def resources_section(report: Report) -> Section:
     board = report.accelerator.board
     limits, figures = board.resources, report.hardware
     basis = NETLIST if report.parts_basis == "counted" else report.parts_basis
-    # Beside a model by hand the netlist says what the code takes.
+    # In addition to a model by hand the netlist shows what the code takes.
     counted = figures.total if figures is not None and figures.counted and basis != NETLIST else None
     kinds = kinds_of(limits)
     rows = [(name, *(words.count(getattr(part, kind)) for kind in kinds)) for name, part in report.parts.items()]
@@ -38,7 +38,7 @@ def resources_section(report: Report) -> Section:
 
 
 def dispatch_section(report: Report) -> Section:
-    """Who computes what."""
+    """The units that compute each layer."""
     operations = sum(work.operations for work in report.host)
     figure = Figure(
         "dispatch",

@@ -107,7 +107,7 @@ def written_words(config: SystolicConfig, descriptor: Descriptor) -> tuple[int, 
 
 
 def _pixels(config: SystolicConfig, word: int, bank: int, pixel_words: int) -> int:
-    """Pixels that an address of words and banks stands for."""
+    """Pixels that an address of words and banks represents."""
     return word // pixel_words * config.banks + bank
 
 

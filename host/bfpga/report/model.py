@@ -1,4 +1,4 @@
-"""What a report tells, before anything of it is drawn: figures of estimates, schedules and measurements, typed."""
+"""The content of a report, before anything of it is drawn: figures of estimates, schedules and measurements, typed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that a report of one network on one accelerator tells.
+    """The content of a report of one network on one accelerator.
 
     traced: samples whose tensors were compared layer by layer, 0 for none. parts_basis: what the resources of the parts
     are, such as counted. latency_s: of one sample with the host's estimated part where ``latency_includes_host``.
@@ -138,7 +138,7 @@ def layer_figures(program: Program, estimate: ProgramEstimate, rows: Sequence[Ma
 
 
 def short_labels(names: Sequence[str]) -> list[str]:
-    """Names without the folders that all have, and without an operator behind that tells nothing; all different."""
+    """Names without the folders that all have, and without a trailing operator that adds nothing; all different."""
     parts = [name.strip("/").split("/") for name in names]
     while parts and min(map(len, parts)) > 1 and len({part[0] for part in parts}) == 1:
         parts = [part[1:] for part in parts]

@@ -1,4 +1,4 @@
-"""A page of sections with figures and tables, whatever it tells; and how it becomes one HTML file that needs no other.
+"""A page of sections with figures and tables; and how it becomes one HTML file that needs no other.
 
 Charts are Vega-Lite, drawn by the browser from a library inside the file (BSD licence, from the package vl-convert).
 """
@@ -71,7 +71,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page. lead: what it tells, in sentences; remarks: what to look at."""
+    """A part of the page. lead: what it shows, in sentences; remarks: what to look at."""
 
     name: str
     title: str
@@ -137,7 +137,7 @@ def render(page: Page) -> str:
 
 
 def embedded(value: Any) -> str:
-    """JSON that may stand in a script element of HTML: no sequence of it ends the element or opens a comment."""
+    """JSON that may be put in a script element of HTML: no sequence of it ends the element or opens a comment."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -32,7 +32,7 @@ MOST_LAYERS = 12
 class UnitShares(NamedTuple):
     """How units share the work of one operation on one sample.
 
-    pieces: (first row, row behind the last, first column, column behind the last) of each unit; loads: elements of each
+    pieces: (first row, row after the last, first column, column after the last) of each unit; loads: elements of each
     that are not zero; cycles: of the operation.
     """
 
@@ -60,7 +60,7 @@ class LayerPartition:
 def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[Any]]]) -> list[LayerPartition]:
     """Layers of a kernel with a sparse cluster, the first map of each; inputs: samples by name, one is looked at.
 
-    inputs are those of the program: samples that travel side by side are one.
+    inputs are those of the program: samples that are processed side by side are one.
     """
     if not program.config.cuts_maps:
         return []

@@ -1,4 +1,4 @@
-"""A report as a page: which figures and tables tell it, with what each number is."""
+"""A report as a page: which figures and tables it has, with what each number is."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 INK = "currentColor"
-#: Colours that are told apart on white and on black, by most kinds of colour vision too (after Okabe and Ito).
+#: Colours that can be distinguished on white and on black, by most kinds of colour vision too (after Okabe and Ito).
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY, SKY, OCHRE = PALETTE = (
     "#3d7fc1", "#e08214", "#1b9e77", "#d1495b", "#8e6cc0", "#8b95a5", "#56b4e9", "#b8a01c",
 )  # fmt: skip
@@ -70,11 +70,11 @@ def hint(field: str, title: str, form: str | None = None) -> dict[str, Any]:
 
 
 def standalone(
-    title: str, charts: list[tuple[str, dict[str, Any]]], width: int = 620, beside: bool = False
+    title: str, charts: list[tuple[str, dict[str, Any]]], width: int = 620, side_by_side: bool = False
 ) -> dict[str, Any]:
     """Charts with their titles as one picture on white, for files that no page surrounds.
 
-    beside: from left to right instead of below each other.
+    side_by_side: from left to right instead of below each other.
     """
     sized = [
         {**{key: value for key, value in spec.items() if key != "autosize"}, "width": width, "title": name}
@@ -82,7 +82,7 @@ def standalone(
     ]
     return {
         "title": {"text": title, "fontSize": 15, "anchor": "start", "offset": 14},
-        "hconcat" if beside else "vconcat": sized,
+        "hconcat" if side_by_side else "vconcat": sized,
         "resolve": {"scale": {"color": "independent", "shape": "independent", "x": "independent", "y": "independent"}},
         "config": {**config(compact=False), "background": "white", "padding": 14},
     }

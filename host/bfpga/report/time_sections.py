@@ -91,7 +91,7 @@ def timeline_section(report: Report) -> Section:
             "The schedule of one sample",
             SCHEDULED,
             charts.timeline_chart(timeline, clock, labels),
-            f"Colours tell layers apart. {moving}",
+            f"Colours distinguish layers. {moving}",
         ),
     ]
     if report.overlap is not None:

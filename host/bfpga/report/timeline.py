@@ -75,9 +75,9 @@ def overlap_timeline(accelerator: Accelerator, program: Program) -> Timeline | N
     places = list(row.walk(SHOWN_SAMPLES))
     stream = [operations[row.order[place]] for _, place in places]
     moments, cycles = start_times(accelerator, program, stream)
-    behind = range(*row.behind.indices(len(row.order))) if row.rows_beside else range(0)
+    previous = range(*row.previous.indices(len(row.order))) if row.extra_rows else range(0)
     bars = [
-        Bar(lane_of(item), item.layer, what_of(item), begin, end, number - (place in behind))
+        Bar(lane_of(item), item.layer, what_of(item), begin, end, number - (place in previous))
         for item, (begin, end), (number, place) in zip(stream, moments, places, strict=True)
     ]
     return Timeline(bars, cycles, SHOWN_SAMPLES) if len(bars) <= MOST_BARS else None

@@ -1,6 +1,6 @@
 """How the units of a kernel's sparse cluster share what they compute: for every layer, sample and map.
 
-As the kernel tells it of a run (engines/skip_array/records.py), or after the model of it where no kernel has run.
+As the kernel reports it for a run (engines/skip_array/records.py), or after the model of it where no kernel has run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bfpga.program.layout import encode_tensor
 
 #: Samples that are looked at.
 MOST_SAMPLES = 16
-#: Who tells how units share a layer.
+#: Source of how units share a layer.
 KERNEL, MODEL = "kernel", "model"
 
 
@@ -43,7 +43,7 @@ class LayerShares:
 
     equal: with a piece of equal size for each unit; balanced: with those that the kernel cuts, after so many moves
     (samples, maps). counted: whether limits may move; reached: whether the threshold is met then (SC R33). pieces: of
-    each map, down and across. source: who tells all but ``equal``, the kernel or its model; a kernel has a map for each
+    each map, down and across. source: of all but ``equal``, the kernel or its model; a kernel has a map for each
     operation, and counts values for each block of output channels.
     """
 
@@ -78,8 +78,8 @@ class LayerShares:
             "spread": spread(self.balanced),
             "occupancy": self.occupancy.tolist(),
             "moves": self.moves.sum(axis=1).tolist(),
-            "reached": [bool(met[told].all()) if told.any() else None
-                        for met, told in zip(self.reached, self.counted, strict=True)],
+            "reached": [bool(met[counted].all()) if counted.any() else None
+                        for met, counted in zip(self.reached, self.counted, strict=True)],
             "values_equal": self.equal.sum(axis=1).tolist(),
             "values": self.balanced.sum(axis=1).tolist(),
         }  # fmt: skip
@@ -92,13 +92,13 @@ def spread(loads: Int64Array) -> float:
 
 
 def unit_shares(
-    program: Program, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], told: Iterable[LayerResult] = ()
+    program: Program, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], reported: Iterable[LayerResult] = ()
 ) -> list[LayerShares]:
     """The layers of a program that a cluster computes; inputs: samples by name, the first of them are looked at.
 
-    told: what a kernel has told of its layers in a run of these samples.
+    reported: results of a kernel's run of these samples, by layer.
     """
-    records = {layer.name: layer.maps for layer in told}
+    records = {layer.name: layer.maps for layer in reported}
     if not program.config.cuts_maps:
         return []
     samples = {name: values[:MOST_SAMPLES] for name, values in inputs.items()}
@@ -109,7 +109,7 @@ def unit_shares(
             x = layer_input(program, node, traced, samples)
             if x is not None:
                 shares, maps = _layer(program, node, x), records.get(node.name)
-                found.append(shares if maps is None else _told(shares, maps))
+                found.append(shares if maps is None else _with_records(shares, maps))
     return found
 
 
@@ -117,11 +117,11 @@ def _is_counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> bo
     return allowed_moves(cells.shape[0], cells.shape[1], node, config) > 0
 
 
-def _told(model: LayerShares, maps: MapRecords) -> LayerShares:
-    """What a kernel has told in the place of its model."""
-    told = MapRecords(maps.words[: len(model.moves)])
+def _with_records(model: LayerShares, maps: MapRecords) -> LayerShares:
+    """A kernel's records in the place of its model."""
+    found = MapRecords(maps.words[: len(model.moves)])
     return replace(
-        model, balanced=told.values, moves=told.moves, counted=told.counted, reached=told.reached, source=KERNEL
+        model, balanced=found.values, moves=found.moves, counted=found.counted, reached=found.reached, source=KERNEL
     )
 
 

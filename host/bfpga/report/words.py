@@ -57,5 +57,5 @@ def decibel(value: float | None) -> str:
 
 
 def digest(text: str) -> str:
-    """The first characters of a digest, enough to tell files apart."""
+    """The first characters of a digest, enough to distinguish files."""
     return text[:16]

@@ -59,7 +59,7 @@ class Cluster:
         return str(self.client.scheduler.address)
 
     def workers(self) -> dict[str, Any]:
-        """What the scheduler knows of its workers, by address."""
+        """What the scheduler has of its workers, by address."""
         found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
         return found
 
@@ -248,15 +248,15 @@ class _Run:
 
     def _wait(self) -> Future:
         """The next future that has ended; ScaleError if there is no worker for long."""
-        alone_since: float | None = None
+        idle_since: float | None = None
         while True:
             try:
                 return self._ended.get(timeout=LOOK_SECONDS)
             except queue.Empty:
                 if self._client.status != "running":
                     raise ScaleError(f"the scheduler {self._cluster.address} does not answer any more") from None
-                alone_since = None if self._cluster.count else alone_since or time.monotonic()
-                if alone_since is not None and time.monotonic() - alone_since > PATIENCE_SECONDS:
+                idle_since = None if self._cluster.count else idle_since or time.monotonic()
+                if idle_since is not None and time.monotonic() - idle_since > PATIENCE_SECONDS:
                     raise ScaleError(f"no worker is left, and none came back in {PATIENCE_SECONDS:g} s") from None
 
 

@@ -1,4 +1,4 @@
-"""Workers of this machine: processes that listen on 127.0.0.1 alone, show no dashboard and leave nothing behind.
+"""Workers of this machine: processes that listen on 127.0.0.1 alone, show no dashboard and leave no files.
 
 Other users of the machine reach 127.0.0.1 too, and whoever talks to a worker runs programs in it: all talk is TLS with
 a key that is made for this cluster and that only its processes have.
@@ -91,9 +91,9 @@ def local_client(workers: int, resources: Mapping[str, int]) -> Iterator[Client]
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block. Processes and threads that are started in it never hear of it.
+    """Ctrl-C waits for the end of the block. Processes and threads that are started in it never receive it.
 
-    The terminal sends it to all processes; this one tells the workers to end, so they need not hear it.
+    The terminal sends it to all processes; this one ends the workers, so they need not receive it.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

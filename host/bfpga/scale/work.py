@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 State = TypeVar("State")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-#: Hears what is done and what there is, in the units of ``Work.size``.
+#: Called with what is done and what there is, in the units of ``Work.size``.
 Progress = Callable[[int, int], None]
 
 
@@ -26,7 +26,7 @@ class Work(Generic[State, Part, Result]):
 
     prepare: makes the state of a process of what all parts share, given by keyword; called once in each process. A
     state with a method ``close`` is closed when its process takes up other work. compute: the result of a part. size:
-    how much a part is, for the progress. Functions of modules travel by name, so that the other side has them too.
+    how much a part is, for the progress. Functions of modules are sent by name, so that the other side has them too.
     """
 
     prepare: Callable[..., State]
@@ -35,7 +35,7 @@ class Work(Generic[State, Part, Result]):
 
 
 class Workers(Protocol):
-    """Who does the work."""
+    """What does the work."""
 
     @property
     def count(self) -> int:
@@ -51,9 +51,9 @@ class Workers(Protocol):
         progress: Progress | None = None,
         needs: Mapping[str, int] | None = None,
     ) -> Iterator[Result]:
-        """Results in the order of their parts, whoever was done first; closing the iterator gives up the rest.
+        """Results in the order of their parts, not of completion; closing the iterator gives up the rest.
 
-        shared: what goes to ``Work.prepare``; it travels once to each worker, and not again while it is used. needs:
+        shared: what goes to ``Work.prepare``; it is sent once to each worker, and not again while it is used. needs:
         what a part takes of its worker (`{"vivado": 1}`). An error of a part is raised in its place.
         """
         ...

@@ -1,8 +1,8 @@
-"""Sums that a DSP block keeps in the register behind its adder.
+"""Sums that a DSP block keeps in the register after its adder.
 
 The block adds a product to that register's own word, or to zero where a new sum begins, which is its operating mode
 (UG479, UG579: the multiplexer Z takes P or nothing). So the selection, the addition and the register take no
-look-up tables, but nothing sees the sum before the register has it: others use it a clock later.
+look-up tables, but nothing sees the sum before the register has it: others use it a cycle later.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def find_accumulators(groups: Groups) -> list[Accumulator]:
         if total not in groups.accumulates or not groups.live[total]:
             continue
         for side, operand in enumerate(body.operations[total].operands):
-            product = groups.product_behind(body.operations[total].operands[1 - side])
+            product = groups.source_product(body.operations[total].operands[1 - side])
             if product in groups.multiplies and _starts(groups, operand, register.current):
                 found.append(Accumulator(number, product, total, operand, register.next))
                 break

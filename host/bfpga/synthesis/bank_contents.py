@@ -37,7 +37,7 @@ class BankContents:
         self._words[address] = data
 
     def check(self, loop: str, after: Mapping[str, bytes]) -> None:
-        """What the iteration has written is in the variables behind it.
+        """What the iteration has written is in the variables after it.
 
         Raises:
             ReplayDifferenceError: the code has written another word.

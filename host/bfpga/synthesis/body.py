@@ -113,7 +113,7 @@ class Operation:
 class Register:
     """Loop-carried state of ``width`` bits: ``current`` is its STATE operation, ``next`` what it becomes.
 
-    ``left``: mask of the bits of a variable that somebody may read after the loop.
+    ``left``: mask of the bits of a variable that may be read after the loop.
     """
 
     name: str

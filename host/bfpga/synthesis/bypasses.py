@@ -1,7 +1,7 @@
-"""Registers that are read a clock later where nothing else becomes later.
+"""Registers that are read a cycle later where nothing else becomes later.
 
-A schedule of earliest times uses what a register takes in the very clock in which it takes it. Of a register that keeps
-its value in other clocks that is a selection for each bit; read a clock later, the register needs none.
+A schedule of earliest times uses what a register takes in the very cycle in which it takes it. Of a register that keeps
+its value in other cycles that is a selection for each bit; read a cycle later, the register needs none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INDEX = re.compile(r"\[[^]]*\]")
 
 def bypassed_variables(body: LoopBody, schedule: Schedule) -> list[frozenset[int]]:
     """The registers of each variable that are passed by so, as the numbers of their STATE operations; the widest
-    first. Behind the variables come their fields, of all elements together."""
+    first. After the variables come their fields, of all elements together."""
     variables: dict[str, set[int]] = {}
     fields: dict[str, set[int]] = {}
     for state in sorted(_passed_by(body, schedule)):
@@ -40,7 +40,7 @@ def _wide(body: LoopBody, found: dict[str, set[int]]) -> list[frozenset[int]]:
 
 
 def _passed_by(body: LoopBody, schedule: Schedule) -> Iterator[int]:
-    """STATE operations of which an operation uses the value of the clock in which it arises."""
+    """STATE operations of which an operation uses the value of the cycle in which it arises."""
     pipeline = Pipeline(body, schedule)
     found = set()
     for index, operation in enumerate(body.operations):

@@ -1,7 +1,7 @@
-"""How long each operation of a loop body takes on a part: the table ``delays.yaml`` read and asked.
+"""How long each operation of a loop body takes on a part: the table ``delays.yaml`` and its look-ups.
 
 The table holds what the vendor's scheduler assumes (its public reports), since that decides stages and intervals; a
-routed path is the netlist's business. Delays in ns, latencies in clocks.
+routed path is the netlist's business. Delays in ns, latencies in cycles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bfpga.synthesis.grouping import SUMMED_TERMS, Groups, group_operations
 
 #: Points (width in bits or kibibits, ns) of a function, in order.
 Points = Annotated[list[tuple[float, float]], Field(min_length=1)]
-#: Which part of the period the tools keep free unless told otherwise (UG1399 and UG902, "create_clock").
+#: Which part of the period the tools keep free by default (UG1399 and UG902, "create_clock").
 DEFAULT_UNCERTAINTY = {"vitis_hls": 0.27, "vivado_hls": 0.125}
 
 #: Bits of a word of one block memory (UG473, UG573).
@@ -46,9 +46,9 @@ _COUNTS = {Opcode.POPCOUNT, Opcode.CLZ, Opcode.CTZ}
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """``latency`` clocks; ns in the first clock after the operands, in the last, and in each of those between.
+    """``latency`` cycles; ns in the first cycle after the operands, in the last, and in each of those between.
 
-    With latency 0 there is one clock: ``first`` is its delay, ``last`` the same.
+    With latency 0 there is one cycle: ``first`` is its delay, ``last`` the same.
     """
 
     latency: int
@@ -58,7 +58,7 @@ class Timing:
 
     @property
     def longest(self) -> float:
-        """ns of the longest of the operation's clocks."""
+        """ns of the longest of the operation's cycles."""
         return max(self.first, self.last, self.between)
 
 
@@ -67,7 +67,7 @@ class _Table(BaseModel):
 
 
 class PipelinedUnit(_Table):
-    """A unit with registers inside: ns of its first, middle and last clock at its latency."""
+    """A unit with registers inside: ns of its first, middle and last cycle at its latency."""
 
     latency: int = Field(ge=0)
     first: float = Field(ge=0)
@@ -83,7 +83,7 @@ class MemoryDelays(_Table):
     """A memory: ns from address to the clock edge, ns from the clock edge to the word by its size in kibibits.
 
     ``data_wide``: of words beyond the width of a block, the same where it is left out. ``cascade``: at least, by its
-    words, whatever their width: those of one block have the outputs of others behind each other to pass.
+    words, whatever their width: those of one block pass the outputs of others in series.
     """
 
     address: float
@@ -110,7 +110,7 @@ class Multipliers(_Table):
 
 
 class Division(_Table):
-    """An iterative divider: a bit of the quotient a clock and ``clocks`` more, each ``delay`` ns."""
+    """An iterative divider: a bit of the quotient a cycle and ``clocks`` more, each ``delay`` ns."""
 
     clocks: int
     delay: float
@@ -308,7 +308,7 @@ class Delays:
         return Timing(delays.latency, delays.address, data) if delays.latency else _combinational(data)
 
     def _multiplication(self, index: int) -> Timing:
-        """A product: in one clock where it fits, with as many registers as it needs where not."""
+        """A product: in one cycle where it fits, with as many registers as it needs where not."""
         operation = self._body.operations[index]
         table = self.technology.multipliers
         widths = sorted(self.groups.significant_bits(operand) for operand in operation.operands)
@@ -326,7 +326,7 @@ class Delays:
         )
 
     def _spread(self, delay: float) -> Timing:
-        """Logic that registers may cut into equal clocks."""
+        """Logic that registers may cut into equal cycles."""
         latency = max(-int(-delay // self._usable) - 1, 0)
         each = delay / (latency + 1)
         return Timing(latency, each, each, each if latency > 1 else 0.0)
@@ -342,7 +342,7 @@ class Delays:
         return self._fitting(units)
 
     def _fitting(self, units: list[PipelinedUnit]) -> Timing:
-        """The unit with the least latency whose clocks fit; the fastest where none does."""
+        """The unit with the least latency whose cycles fit; the fastest where none does."""
         timings = [unit.timing() for unit in units]
         fitting = [timing for timing in timings if timing.longest <= self._usable]
         return min(fitting, key=lambda timing: timing.latency, default=timings[-1])

@@ -1,8 +1,8 @@
 """What has to wait for what in a loop body: edges through values, registers, memories and streams.
 
-An edge says that its target starts no earlier than so many clocks after its source, ``distance`` iterations later.
+An edge says that its target starts no earlier than so many cycles after its source, ``distance`` iterations later.
 Edges through values and registers come straight from the graph. Memories: a write is seen by reads whose address is
-presented a clock later, a read may share the clock of a later write (block memories return the old word), two writes
+presented a cycle later, a read may share the cycle of a later write (block memories return the old word), two writes
 keep their order. An edge falls away where the addresses of the two accesses can never be equal, where their enables
 exclude each other in one iteration, or where a ``DEPENDENCE`` pragma waives it. Streams keep their order.
 """
@@ -16,7 +16,7 @@ from bfpga.synthesis.addresses import Addresses
 from bfpga.synthesis.body import LoopBody, Memory, Opcode
 from bfpga.synthesis.predicates import Predicates
 
-#: Accesses of two kinds, first then second: the edge's name and the clocks that must lie between them.
+#: Accesses of two kinds, first then second: the edge's name and the cycles that must be between them.
 _ORDER: dict[tuple[bool, bool], tuple[str, int]] = {
     (True, False): ("RAW", 1),
     (False, True): ("WAR", 0),
@@ -30,7 +30,7 @@ class Edge:
     """``target`` starts at least ``clocks`` after ``source``, whose iteration is ``distance`` earlier.
 
     ``kind``: "register" (the source's result goes on as the target), "kept" (the same, through a register), "exit" and
-    "forward" (clocks after the source's result), "memory" and "stream" (clocks between the starts of two accesses).
+    "forward" (cycles after the source's result), "memory" and "stream" (cycles between the starts of two accesses).
     ``subject``: name of the register, the memory or the stream; ``hazard``: RAW, WAR, WAW or "order".
     """
 
@@ -45,7 +45,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Dependences:
-    """Edges of a body beyond those between an operation and its operands, and who excludes whom."""
+    """Edges of a body beyond those between an operation and its operands, and which exclude which."""
 
     body: LoopBody
     forwards: bool = False
@@ -64,7 +64,7 @@ def find_dependences(body: LoopBody, forwards: bool = False) -> Dependences:
     """All edges of ``body`` that its operands do not show.
 
     ``forwards``: as Vitis HLS does from 2022.1 on, the word that was written last is kept in a register and given to a
-    read of the same address an iteration later, and what a register carries is used in the clock in which it is
+    read of the same address an iteration later, and what a register carries is used in the cycle in which it is
     computed without counting that path. Only for comparison with reports of such versions: the path is there.
     """
     found = Dependences(body, forwards)
@@ -197,6 +197,6 @@ def _same_side(body: LoopBody, first: int, second: int) -> bool:
 
 
 def _stream_clocks(body: LoopBody, first: int, second: int) -> int:
-    """A beat a clock; a status may be asked in the clock of the beat after it or of another status."""
+    """A beat a cycle; a status may be polled in the cycle of the beat after it or of another status."""
     is_status = [body.operations[access].opcode is Opcode.STREAM_STATUS for access in (first, second)]
     return 0 if is_status[0] else 1

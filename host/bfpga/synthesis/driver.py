@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop with its schedule; what lies outside of the loops has none. ``ip``: number of the IP it belongs to."""
+    """A loop with its schedule; what is outside of the loops has none. ``ip``: number of the IP it belongs to."""
 
     body: LoopBody
     schedule: Schedule | None

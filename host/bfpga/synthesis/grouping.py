@@ -56,9 +56,9 @@ class Groups:
                 return max((abs(value) ^ 3 * abs(value)).bit_count(), 1)
         return 0
 
-    def product_behind(self, index: int) -> int | None:
-        """The product behind a value, past extensions, if nothing else uses it and no binding keeps it in LUTs."""
-        return _product_behind(self, index)
+    def source_product(self, index: int) -> int | None:
+        """The product that gives a value, past extensions, if nothing else uses it and no binding keeps it in LUTs."""
+        return _source_product(self, index)
 
     def significant_bits(self, index: int) -> int:
         """Bits of an operand that a signed multiplier needs."""
@@ -167,7 +167,7 @@ def _accumulate(groups: Groups, index: int, slice_bits: tuple[int, int]) -> None
     """Put a sum and a product that only it uses into one DSP slice where the factors fit."""
     wide, narrow = slice_bits
     for operand in groups.body.operations[index].operands:
-        product = _product_behind(groups, operand)
+        product = _source_product(groups, operand)
         if product is None or product in groups.multiplies:
             continue
         bits = sorted(groups.significant_bits(factor) for factor in groups.body.operations[product].operands)
@@ -178,8 +178,8 @@ def _accumulate(groups: Groups, index: int, slice_bits: tuple[int, int]) -> None
             return
 
 
-def _product_behind(groups: Groups, index: int) -> int | None:
-    """The product behind ``index``, past extensions, if nothing else uses it and no binding keeps it in LUTs."""
+def _source_product(groups: Groups, index: int) -> int | None:
+    """The product that gives ``index``, past extensions, if nothing else uses it and no binding keeps it in LUTs."""
     operations = groups.body.operations
     operation: Operation = operations[index]
     kept = operation.width

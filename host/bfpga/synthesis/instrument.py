@@ -15,7 +15,7 @@ from bfpga.synthesis.frontend.ir import Function, integer_width
 
 #: Functions of the replay: a word is read, a word is written (address of the stream, bytes), an iteration begins.
 READ, WRITE, BEGIN = (f"bfpga_replay_{name}" for name in ("read", "write", "begin"))
-#: Where words are handed over, where values are, where the addresses of variables are.
+#: Where words are passed, where values are, where the addresses of variables are.
 WORD, VALUES, ROOTS = (f"bfpga_replay_{name}" for name in ("word", "values", "roots"))
 #: Bytes of the widest word of a stream.
 WIDEST = 4096
@@ -61,7 +61,7 @@ def _declarations(values: int, roots: int) -> str:
 
 
 def _access(number: int, line: str) -> list[str]:
-    """What stands for a volatile access; nothing for another line."""
+    """What replaces a volatile access; nothing for another line."""
     if load := _LOAD.match(line):
         result, width, pointer = load.groups()
         return [

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 
 from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
-from bfpga.engines.interface.beside_kernel import BESIDE
 from bfpga.engines.interface.fifos import stream_cells
+from bfpga.engines.interface.shell import SHELL
 from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures
 from bfpga.formats.files import read_file, replace_file
 from bfpga.synthesis.meaning import line_place, source_name, token_place
@@ -60,7 +60,7 @@ def kernel_figures(accelerator: Accelerator, ips: Mapping[str, IpRecord], counte
         usable=period - period * wire_percent(accelerator.board.processing_system, "") / 100,
         loops=tuple(replace(loop, ip=name) for name, ip in ips.items() for loop in ip.loops),
         memories=sum((ip.memories for ip in ips.values()), Area()),
-        infrastructure=Area(lut=BESIDE.lut, ff=BESIDE.ff, bram18=2 * BESIDE.bram36),
+        infrastructure=Area(lut=SHELL.lut, ff=SHELL.ff, bram18=2 * SHELL.bram36),
         counted=counted,
         memories_of={name: ip.memories for name, ip in ips.items()},
         streams=Area(lut=lut, lut_memory=stored, ff=ff, bram18=halves),

@@ -21,7 +21,7 @@ _EXTERNAL = {
 }  # fmt: skip
 
 
-def begun_late(graph: TimingGraph, times: EarliestTimes, longest: float) -> dict[int, int]:
+def delayed_starts(graph: TimingGraph, times: EarliestTimes, longest: float) -> dict[int, int]:
     """Later starts of operations: index -> clock. ``longest``: ns of the longest path, which none exceeds."""
     return _Lifetimes(graph, times, longest).run()
 
@@ -41,7 +41,7 @@ def settled(
         clocks = {operand: starts[operand] + graph.timings[operand].latency for operand in before}
         start = max(late.get(index, starts[index]), *clocks.values())
         ready = max((arrivals[source] for source in sources if clocks[source] == start), default=0.0)
-        # What no one uses was in no one's way: only it may have to wait for the next clock.
+        # An unused result blocks nothing: only it may have to wait for the next cycle.
         starts[index], arrivals[index] = graph.result(index, *graph.place(index, start, ready))
         starts[index] -= graph.timings[index].latency
         followers.add(index)
@@ -62,7 +62,7 @@ class _Lifetimes:
                 for operand in self._operands(index):
                     self.users.setdefault(operand, []).append(index)
         self.captures = [self._capture(register.next) for register in self.body.registers]
-        #: Clocks in which registers take a value, or in which it leaves the loop: these do not move.
+        #: Cycles in which registers take a value, or in which it leaves the loop: these do not move.
         self.taken: dict[int, int] = {}
         for register, clock in zip(self.body.registers, self.captures, strict=True):
             for root in self.roots(register.next):
@@ -93,7 +93,7 @@ class _Lifetimes:
         first = min(self.starts[user] for user in self.users[index])
         tail = max(self._tail(user) for user in self.users[index] if self.starts[user] == first)
         arrival = timing.last if timing.latency else timing.first
-        # What is there when a clock begins comes as a register would.
+        # What is there when a cycle begins comes as a register would.
         fits = arrival == 0.0 or arrival + tail <= self.longest
         start = first - timing.latency - (0 if fits else 1)
         if start <= self.starts[index]:
@@ -133,16 +133,16 @@ class _Lifetimes:
         return max((self.starts[root] + self.graph.timings[root].latency for root in roots), default=0)
 
     def _tail(self, index: int) -> float:
-        """ns from the first clock's beginning of an operation to the next register."""
+        """ns from the first cycle's beginning of an operation to the next register."""
         if index not in self._tails:
             graph, timing = self.graph, self.graph.timings[index]
-            behind = 0.0
+            after = 0.0
             if timing.latency == 0:
                 start = self.starts[index]
-                behind = max((self._tail(user) for user in self._chained(index, start)), default=0.0)
+                after = max((self._tail(user) for user in self._chained(index, start)), default=0.0)
                 if index in self.taken:
-                    behind = max(behind, graph.state_delay)
-            self._tails[index] = timing.first + behind
+                    after = max(after, graph.state_delay)
+            self._tails[index] = timing.first + after
         return self._tails[index]
 
     def _chained(self, index: int, start: int) -> Iterator[int]:

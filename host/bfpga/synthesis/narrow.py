@@ -1,4 +1,4 @@
-"""A loop body without what nobody uses: operations as narrow as their demanded bits, registers split where they part.
+"""A loop body without what is unused: operations as narrow as their demanded bits, registers split where they part.
 
 A synthesis tool does the same. Without it a copied structure is one register, and paths through one of its fields
 appear as recurrences of the others.

@@ -1,8 +1,8 @@
-"""Accesses on ports, clock by clock: which access waits when more fall on a clock than there are ports.
+"""Accesses on ports, cycle by cycle: which access waits when more fall on a cycle than there are ports.
 
-Every access has its earliest clock; those of one group of ports take turns on the clocks of an interval. Accesses that
-exclude each other share a turn if they are in the same clock of an iteration. An access that finds no turn is pushed to
-the next clock that has one. What was pushed before chooses first, so that two accesses do not chase each other.
+Every access has its earliest cycle; those of one group of ports take turns on the cycles of an interval. Accesses that
+exclude each other share a turn if they are in the same cycle of an iteration. An access that finds no turn is pushed to
+the next cycle that has one. What was pushed before chooses first, so that two accesses cannot alternate.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Placement:
         raise NoRoomError
 
     def _waiting(self, group: PortGroup, times: EarliestTimes) -> dict[int, int]:
-        """Accesses of a group that cannot start in their clock, and the clock in which they could."""
+        """Accesses of a group that cannot start in their cycle, and the cycle in which they could."""
         waiting: dict[int, int] = {}
         slots: dict[int, list[list[int]]] = {}
         clocks: dict[int, int] = {}
@@ -74,7 +74,7 @@ class Placement:
         start: int,
         interval: int,
     ) -> int:
-        """Take the first turn from clock ``start`` on; the clock that it is in."""
+        """Take the first turn from cycle ``start`` on; the cycle that it is in."""
         choices = range(start, start + interval)
         for wants_shared in (True, False) if self.shares_first else (None,):
             for clock in choices:

@@ -1,4 +1,4 @@
-"""Ports of the memories and streams of a body, and how many clocks an iteration's accesses need on them."""
+"""Ports of the memories and streams of a body, and how many cycles an iteration's accesses need on them."""
 
 from __future__ import annotations
 

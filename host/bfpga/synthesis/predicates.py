@@ -93,7 +93,7 @@ def _sum(first: tuple[Product, ...], second: tuple[Product, ...]) -> tuple[Produ
 
 
 def _contradict(first: Product, second: Product) -> bool:
-    """True if a literal of one cannot hold beside a literal of the other."""
+    """True if a literal of one cannot hold together with a literal of the other."""
     if len(first) > len(second):
         first, second = second, first
     for operation, word, equal in first:

@@ -59,7 +59,7 @@ def prove(
     traffic: Sequence[Traffic],
     only: str = "",
     iterations: int = ITERATIONS,
-    hear: Callable[[Proof], None] | None = None,
+    on_proof: Callable[[Proof], None] | None = None,
 ) -> list[Proof]:
     """Replays every loop of every IP, or those with a label. ``traffic``: of each IP (`verify.traffic`).
 
@@ -74,8 +74,8 @@ def prove(
         replay.run()
         repeated = repeated_iterations(accelerator, loop, replay.runs)
         proofs.append(Proof(loop.title, replay.compared, repeated))
-        if hear is not None:
-            hear(proofs[-1])
+        if on_proof is not None:
+            on_proof(proofs[-1])
     if not proofs:
         raise ConfigurationError(f"{accelerator.name} has no pipelined loop with the label {only}")
     return proofs

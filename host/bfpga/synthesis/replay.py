@@ -229,7 +229,7 @@ class Replay:
                 if operands[1]:
                     written.setdefault(stream, []).append(self._streams.beat(stream, operands[0]))
             elif operation.opcode is Opcode.STREAM_STATUS:
-                # What the code has not asked, no result may depend on.
+                # No result may depend on what the code has not polled.
                 if log.asked.get((stream, operation.name)):
                     value = given[index] = 1 - log.asked[stream, operation.name].pop(0)
             else:

@@ -11,7 +11,7 @@ from bfpga.synthesis.graph import mask_of
 from bfpga.synthesis.traffic import Traffic, Transfer
 from bfpga.vendor.kernel_ips import StreamPort
 
-#: Bytes that stand for a stream; its code reads and writes none of them, they only tell which stream it is.
+#: Bytes that represent a stream; its code reads and writes none of them, they only identify it.
 _SPACE = 4096
 
 
@@ -124,7 +124,7 @@ class ReplayedStreams:
 
 
 def _port_bytes(port: StreamPort) -> int:
-    """Size of a `VisiblePort`: an integer of whole bytes as clang stores it, for packets with TLAST behind it."""
+    """Size of a `VisiblePort`: an integer of whole bytes as clang stores it, for packets with TLAST after it."""
     octets = port.bits // 8
     size = 1 << (octets - 1).bit_length() if octets <= 8 else -(-octets // 8) * 8
     return size + min(size, 8) if port.packets else size

@@ -1,8 +1,8 @@
 """Modulo schedule of a loop body at a clock: the interval, the depth, the worst path, and what limits them.
 
 The interval starts at the bound of ports and recurrences and grows until a schedule exists. At each, operations begin
-at their earliest times; where more accesses fall on a clock than there are ports, some are pushed to later clocks and
-everything behind them moves along. Where a push closes a circle, another order is tried. Wide registers are then read
+at their earliest times; where more accesses fall on a cycle than there are ports, some are pushed to later cycles and
+everything after them moves along. Where a push closes a circle, another order is tried. Wide registers are then read
 rather than passed by where that costs nothing.
 """
 
@@ -14,7 +14,7 @@ from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.bypasses import bypassed_variables
 from bfpga.synthesis.delays import DEFAULT_UNCERTAINTY, Delays, technology_of
 from bfpga.synthesis.dependences import Dependences, find_dependences
-from bfpga.synthesis.lifetimes import begun_late, settled
+from bfpga.synthesis.lifetimes import delayed_starts, settled
 from bfpga.synthesis.placement import NoRoomError, Placement
 from bfpga.synthesis.ports import PortGroup, port_groups, port_limits
 from bfpga.synthesis.schedule_types import Limit, Schedule
@@ -71,7 +71,7 @@ def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = Fals
 
 
 def _read_later(dependences: Dependences, states: frozenset[int]) -> Dependences:
-    """The same with registers whose values are used a clock after they have arisen."""
+    """The same with registers whose values are used a cycle after they have arisen."""
     edges = [
         replace(edge, kind="kept", clocks=1) if edge.kind == "register" and edge.target in states else edge
         for edge in dependences.edges
@@ -183,7 +183,7 @@ def _scheduled(
 def _described(body: LoopBody, clock: Clock, graph: TimingGraph, times: EarliestTimes, limits: list[Limit]) -> Schedule:
     results = [times.result(index) for index in range(len(body.operations))]
     worst, longest = _worst_path(graph, times)
-    late = begun_late(graph, times, min(longest, clock.usable))
+    late = delayed_starts(graph, times, min(longest, clock.usable))
     starts, arrivals = settled(graph, list(times.starts), [arrival for _, arrival in results], late)
     return Schedule(
         body,
@@ -211,7 +211,7 @@ def _worst_path(graph: TimingGraph, times: EarliestTimes) -> tuple[tuple[int, ..
         if timing.latency:
             ends += [(timing.last, False), (timing.between, False)]
         if index in graph.registered:
-            # The register's multiplexer follows where it still fits; else it begins the next clock.
+            # The register's multiplexer follows where it still fits; else it begins the next cycle.
             last_end, in_first_clock = ends[0] if timing.latency == 0 else ends[1]
             through = last_end + graph.state_delay
             ends.append((through if through <= graph.usable else last_end, in_first_clock))
@@ -222,7 +222,7 @@ def _worst_path(graph: TimingGraph, times: EarliestTimes) -> tuple[tuple[int, ..
 
 
 def _chain(graph: TimingGraph, times: EarliestTimes, last: int, in_first: bool) -> tuple[int, ...]:
-    """Operations chained before ``last`` in its clock; ``in_first``: its first clock, where operands matter."""
+    """Operations chained before ``last`` in its cycle; ``in_first``: its first cycle, where operands matter."""
     path = [last]
     while in_first and times.ready(path[-1]) > 1e-6:
         before = times.causes[path[-1]]

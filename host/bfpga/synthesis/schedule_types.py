@@ -29,7 +29,7 @@ class Limit:
 class Schedule:
     """Result of scheduling one loop body at a clock.
 
-    ``stage``: clock of the iteration in which each operation starts; ``arrival``: ns after the beginning of that clock
+    ``stage``: cycle of the iteration in which each operation starts; ``arrival``: ns after the beginning of that cycle
     at which its result is there (of the last clock of a multi-clock operation). ``period`` and ``uncertainty`` in ns.
     ``slack``: usable period less the longest path, in ns, negative where even one operation or a recurrence at
     ``interval`` does not fit. ``worst``: operations of that path. ``accumulators``: sums in
@@ -43,7 +43,7 @@ class Schedule:
     depth: int
     stage: list[int] = field(default_factory=list)
     arrival: list[float] = field(default_factory=list)
-    #: Clocks between an operation's start and the one in which its result can be used (0: the same).
+    #: Cycles between an operation's start and the one in which its result can be used (0: the same).
     latency: list[int] = field(default_factory=list)
     slack: float = 0.0
     worst: tuple[int, ...] = ()

@@ -1,8 +1,8 @@
 """Earliest times of a body's operations at an interval: stages and arrivals, with chaining, recurrences included.
 
 A time is a clock of the iteration (``stage``) and ns after its beginning (``arrival``). An operation that does not fit
-the rest of a clock moves to the next. The value that a register passes to the next iteration may go on within its clock
-where that still fits, as if the register stood elsewhere on the circle. Because nothing is ever scheduled earlier than
+the rest of a cycle moves to the next. The value that a register passes to the next iteration may go on within its cycle
+where that still fits, as if the register were elsewhere on the circle. Because nothing is ever scheduled earlier than
 these times, an interval at which they do not exist is impossible whatever the resources; the operations that push each
 other then form the recurrence.
 """
@@ -50,7 +50,7 @@ class ImpossibleError(Exception):
 
 
 class TimingGraph:
-    """Who waits for whom in a body, and how long, at a usable period in ns.
+    """What waits for what in a body, and how long, at a usable period in ns.
 
     ``timings``: of each operation. ``sources``: operations whose results an operation's delay starts from, past what is
     grouped with it. ``edges_to`` and ``edges_from``: edges beyond the operands, by target and by source.
@@ -85,9 +85,9 @@ class TimingGraph:
                 self.users[source].append(index)
 
     def place(self, index: int, stage: int, ready: float) -> Time:
-        """Start of operation ``index`` with operands ready ``ready`` ns into clock ``stage``: there or a clock later.
+        """Start of operation ``index`` with operands ready ``ready`` ns into cycle ``stage``: there or a cycle later.
 
-        The second number is when its first clock's delay ends.
+        The second number is when its first cycle's delay ends.
         """
         delay = self.timings[index].first
         if ready + delay <= self.usable + _EPSILON or ready == 0.0:
@@ -95,12 +95,12 @@ class TimingGraph:
         return stage + 1, delay
 
     def result(self, index: int, start: int, end: float) -> Time:
-        """When the result of operation ``index`` is there whose first clock's delay ends ``end`` ns into ``start``."""
+        """When the result of operation ``index`` is there whose first cycle's delay ends ``end`` ns into ``start``."""
         timing = self.timings[index]
         return (start, end) if timing.latency == 0 else (start + timing.latency, timing.last)
 
     def given(self, source: int, target: int, start: int, end: float) -> Time:
-        """When an operation has the result of an operand: as `result`, of an accumulator a clock later."""
+        """When an operation has the result of an operand: as `result`, of an accumulator a cycle later."""
         stage, arrival = self.result(source, start, end)
         if self._following.get(source, target) == target:
             return stage, arrival
@@ -125,9 +125,9 @@ DEEPEST = 1000
 
 
 class EarliestTimes:
-    """Earliest starts at an interval; grows as operations are pushed to later clocks.
+    """Earliest starts at an interval; grows as operations are pushed to later cycles.
 
-    ``starts``: clock in which each operation starts; ``ends``: ns into it at which its first clock's delay ends;
+    ``starts``: cycle in which each operation starts; ``ends``: ns into it at which its first cycle's delay ends;
     ``causes``: the operation that each waits for, -1 where it waits for none.
     """
 
@@ -144,7 +144,7 @@ class EarliestTimes:
         self._settle(list(range(count)) if members is None else members)
 
     def push(self, releases: dict[int, int]) -> None:
-        """Start each operation no earlier than the clock given; ``ImpossibleError`` if that closes a circle."""
+        """Start each operation no earlier than the cycle given; ``ImpossibleError`` if that closes a circle."""
         for index, clock in releases.items():
             self._release[index] = max(clock, self._release.get(index, 0))
         self._settle(list(releases))
@@ -154,7 +154,7 @@ class EarliestTimes:
         return self.graph.result(index, self.starts[index], self.ends[index])
 
     def ready(self, index: int) -> float:
-        """ns into its first clock at which the operands of operation ``index`` are there."""
+        """ns into its first cycle at which the operands of operation ``index`` are there."""
         return max(self.ends[index] - self.graph.timings[index].first, 0.0)
 
     def _settle(self, waiting: list[int]) -> None:
@@ -256,7 +256,7 @@ class EarliestTimes:
 
 
 def _closes(graph: TimingGraph, operations: list[int], into: list[Edge | None], clocks: int) -> bool:
-    """True if a circle's times stay when it has ``clocks`` clocks; ``into``: the edge into each operation."""
+    """True if a circle's times stay when it has ``clocks`` cycles; ``into``: the edge into each operation."""
     time: Time = (0, 0.0)
     for _ in range(_ROUNDS):
         stage, ready = time

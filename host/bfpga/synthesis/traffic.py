@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: A word that passed a stream, or None where the stream was asked and had no word or no room.
+#: A word that passed a stream, or None where the stream was polled and had no word or no room.
 Transfer = int | None
 
 

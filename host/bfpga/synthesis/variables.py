@@ -1,7 +1,7 @@
 """Variables that outlive the loops of a function: which of their bits anybody reads.
 
-An object of a process is static, so that every field of it outlives its loop. Most of them nobody reads again: they are
-set anew before the next loop, or only a simulation asks for them. A synthesis tool removes those, and so does this.
+An object of a process is static, so that every field of it outlives its loop. Most of them are not read again: they are
+set anew before the next loop, or only a simulation needs them. A synthesis tool removes those, and so does this.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Reads = dict[str, int]
 
 
 def without_unread(bodies: Sequence[LoopBody], visible: Iterable[str] = ()) -> list[LoopBody]:
-    """The loops of one function, and what lies outside of them, without what they keep for nobody.
+    """The loops of one function, and what is outside of them, without what they keep unread.
 
-    ``visible``: roots that somebody outside of the function reads.
+    ``visible``: roots that are read outside of the function.
     """
     reads = _reads(bodies, dict.fromkeys(visible, -1))
     return [narrowed(_leaving(body, reads)) for body in bodies]

@@ -101,8 +101,8 @@ def _fully_connected(constants: LearnedConstants, operator: Operator) -> ops.Tra
     return ops.Weighted(layer)
 
 
-def _beside(constants: LearnedConstants, operator: Operator, name: str) -> tuple[Layout, Layout]:
-    """How a constant is laid out that meets a value element by element, and the way back."""
+def _elementwise_layout(constants: LearnedConstants, operator: Operator, name: str) -> tuple[Layout, Layout]:
+    """How a constant is laid out that goes with a value element by element, and the way back."""
     rank = len(constants.graph.shapes[operator.outputs[0]]) + 1
     shape = constants.graph.constants[name].shape
     full = (1,) * (rank - len(shape)) + shape
@@ -119,7 +119,7 @@ def _sum(constants: LearnedConstants, operator: Operator) -> ops.Trained:
     if not fixed:
         return ops.Sum(sign)
     name = operator.inputs[fixed[0]]
-    inward, outward = _beside(constants, operator, name)
+    inward, outward = _elementwise_layout(constants, operator, name)
     values = inward(constants.constant(name))
     if sign > 0:
         layer = ops.Bias(values)
@@ -134,7 +134,7 @@ def _product(constants: LearnedConstants, operator: Operator) -> ops.Trained:
     _refuse(operator.type == "Div" and operator.inputs[1:] != tuple(fixed), operator, "divides by a computed value")
     if not fixed:
         return ops.Product()
-    values = _beside(constants, operator, fixed[0])[0](constants.constant(fixed[0]))
+    values = _elementwise_layout(constants, operator, fixed[0])[0](constants.constant(fixed[0]))
     return ops.Elementwise(ops.affine(1 / values if operator.type == "Div" else values, np.zeros(1)))
 
 

@@ -41,7 +41,7 @@ class LearnedConstants:
         return self.graph.constants[name].astype(np.float64)
 
     def reads_samples(self, operator: Operator) -> bool:
-        """Whether nobody needs the gradients of an operator's input."""
+        """Whether the gradients of an operator's input are unused."""
         return operator.inputs[0] in self.graph.inputs
 
 

@@ -23,7 +23,7 @@ class Trained(Protocol):
         """The result of the values, images as (samples, height, width, channels)."""
 
     def backward(self, products: Products, gradient: FloatArray) -> FloatArray | tuple[FloatArray, ...] | None:
-        """Gradients of the values by that of the result; None where nobody needs them."""
+        """Gradients of the values by that of the result; None where they are unused."""
 
 
 class Weighted:
@@ -215,7 +215,7 @@ class AveragePool:
 
 
 class Concatenation:
-    """Values beside each other along an axis."""
+    """Values concatenated along an axis."""
 
     def __init__(self, axis: int) -> None:
         self.axis = axis

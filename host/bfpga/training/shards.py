@@ -1,4 +1,4 @@
-"""A batch learned in parts, by threads beside each other, with the same result whatever their number (FP R4)."""
+"""A batch learned in parts, by parallel threads, with the same result whatever their number (FP R4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLES = 16
 class Shards:
     """A network and copies of it that read its parameters, one for each part of a batch.
 
-    Gradients are added in the order of the parts, so that a sum does not depend on who was first. To be used in a
+    Gradients are added in the order of the parts, so that a sum does not depend on which was first. To be used in a
     ``with``: until its end products of numpy keep to one thread each.
     """
 

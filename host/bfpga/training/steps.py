@@ -97,7 +97,7 @@ class Counters:
     """Mini-batches of an epoch and iterations of the run. FP R4, R16.
 
     An iteration is one mini-batch forward, backward and updated. At ``limit`` iterations the run ends, and ``finished``
-    is told. ConfigurationError unless both numbers are 1 or more.
+    is called. ConfigurationError unless both numbers are 1 or more.
     """
 
     mini_batches: int

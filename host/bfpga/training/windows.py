@@ -41,7 +41,7 @@ class Sliding:
         return around
 
     def taps(self, results: Size) -> Iterator[tuple[Size, tuple[slice, ...]]]:
-        """Each tap of the kernel with the pixels of the padded images that it meets."""
+        """Each tap of the kernel with the pixels of the padded images that it reads."""
         for tap in np.ndindex(*self.kernel):
             yield (tap[0], tap[1]), (slice(None), *map(self._pixels, tap, self.dilations, self.strides, results))
 
@@ -57,7 +57,7 @@ class Sliding:
         rows, columns = self.results(height, width)
         padded = self.padded(images)
         sample, line, pixel, value = padded.strides
-        # One view of all windows, copied at once: the taps of a row that lie side by side are one run of memory.
+        # One view of all windows, copied at once: the adjacent taps of a row are one run of memory.
         windows = np.lib.stride_tricks.as_strided(
             padded,
             (samples, rows, columns, *self.kernel, channels),

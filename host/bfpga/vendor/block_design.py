@@ -1,7 +1,7 @@
 """The block design around a kernel: cells, pins, links, addresses, interrupts.
 
 One description from which the Vivado script, the hardware handoff of the virtual board and the overlay's manifest are
-rendered. Names of cells are what a user meets in `overlay.ip_dict`.
+rendered. Names of cells are what a user sees in `overlay.ip_dict`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from bfpga.vendor.source_text import braced, own, prose, source_environment
 STAGES = ("hls", "block_design", "synthesis", "implementation")
 #: Names inside the vendor's projects.
 HLS_SOLUTION = "solution"
-#: Report of C synthesis over all functions; each function has one of its own beside it.
+#: Report of C synthesis over all functions; each function has one of its own next to it.
 CSYNTH_REPORT = "csynth.xml"
 VIVADO_PROJECT = "bfpga"
 VIVADO_DESIGN = "system"

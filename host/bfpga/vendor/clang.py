@@ -30,7 +30,7 @@ ANALYSIS_FLAGS = (
 
 
 def find_clang() -> tuple[str, ...]:
-    """Command of a clang that knows exact integers: clang++ of the PATH, else that of the package ziglang.
+    """Command of a clang that has exact integers: clang++ of the PATH, else that of the package ziglang.
 
     The package's clang takes the C++ library of g++ where that is installed, else it builds its own once (a minute).
     ToolError without any.
@@ -60,16 +60,16 @@ def clang_version() -> str:
     """
     result = subprocess.run([*find_clang(), "--version"], capture_output=True, text=True, check=False)
     if result.returncode or not result.stdout:
-        raise ToolError(f"{find_clang()[0]} does not tell its version: {result.stderr.strip()}")
+        raise ToolError(f"{find_clang()[0]} does not report its version: {result.stderr.strip()}")
     return result.stdout.splitlines()[0]
 
 
 @functools.cache
 def _release(program: str) -> int:
-    """Main release of a clang; 0 for what does not tell."""
+    """Main release of a clang; 0 if it does not report one."""
     try:
         result = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    told = re.search(r"clang version (\d+)", result.stdout)
-    return int(told.group(1)) if told else 0
+    match = re.search(r"clang version (\d+)", result.stdout)
+    return int(match.group(1)) if match else 0

@@ -1,4 +1,4 @@
-"""The clock counter: a Verilog module of the block design that counts the clocks of a start beside the kernel.
+"""The clock counter: a Verilog module of the block design that counts the clocks of a start next to the kernel.
 
 It only watches: the kernel's control port for the start, its interrupt for the end, its streams for waits. As a module
 reference it needs no IP repository; its interfaces are declared in attributes (UG994, X_INTERFACE_INFO and _MODE).
@@ -56,7 +56,7 @@ def counter_context(config: SystolicConfig) -> dict[str, Any]:
     """What the template of the Verilog needs, for the stream widths of ``config``."""
     # As wide as the range that the block design assigns: Vivado derives the size of the module's registers from it.
     own_bits = _address_bits(REGISTER_SPACE)
-    # Behind the last argument lies the word of its handshake (UG1399, S_AXILITE offset).
+    # After the last argument comes the word of its handshake (UG1399, S_AXILITE offset).
     kernel_bits = _address_bits(ARGUMENT_REGISTERS[-1].offset + 8)
     streams = (
         (INPUT_STREAM, config.stream_bits),

@@ -121,7 +121,7 @@ class _Reader:
         )
 
     def _loops(self, top: str) -> Iterator[ReportedLoop]:
-        """Every loop once: those of the top function stand in two places where the file lists its functions."""
+        """Every loop once: those of the top function are in two places where the file lists its functions."""
         modules = self._root.findall("ModuleInformation/Module")
         named = [((module.findtext("Name") or "").strip(), module) for module in modules]
         for name, module in named or [(top, self._root)]:

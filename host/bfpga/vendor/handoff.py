@@ -89,7 +89,7 @@ def _module(design: BlockDesign, cell: Cell) -> dict[str, Any]:
         ("INSTANCE", cell.name),
         ("IPTYPE", "PERIPHERAL"),
         ("IS_ENABLE", "1"),
-        # Up to pynqmetadata 0.1.9 this attribute, and nothing else, tells the processing system from the logic.
+        # Up to pynqmetadata 0.1.9 only this attribute distinguishes the processing system from the logic.
         ("IS_PL", "FALSE") if cell.ip == design.system.ip else ("MODCLASS", _CLASSES.get(kind, "PERIPHERAL")),
         ("MODTYPE", kind),
         ("VLNV", f"{cell.ip}:{cell.version}"),
@@ -143,7 +143,7 @@ def _inputs(design: BlockDesign, cell: Cell) -> int:
 
 
 def derived_parameters(design: BlockDesign, cell: Cell) -> dict[str, str]:
-    """Parameters of a cell that nobody sets and that a handoff has: dividers and actual clocks, widths, inputs."""
+    """Parameters of a cell that no script sets and that a handoff has: dividers and actual clocks, widths, inputs."""
     if cell.ip == design.system.ip:
         clocks = [design.clock] + [_OFF] * (_CLOCKS - 1)
         if design.system.name == "zynq7":

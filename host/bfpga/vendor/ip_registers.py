@@ -67,7 +67,7 @@ def kernel_registers() -> tuple[IpRegister, ...]:
 
 
 def counter_registers() -> tuple[IpRegister, ...]:
-    """Registers of the clock counter. Vivado knows nothing of those of a Verilog module; this handoff lists them."""
+    """Registers of the clock counter. Vivado has none of those of a Verilog module; this handoff lists them."""
     return tuple(map(_whole_register, COUNTER_REGISTERS))
 
 

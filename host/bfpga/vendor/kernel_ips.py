@@ -1,4 +1,4 @@
-"""The IPs that C synthesis makes of a kernel, one for each process; how they lie in the block design.
+"""The IPs that C synthesis makes of a kernel, one for each process; their place in the block design.
 
 What is said here once reaches the HLS scripts, the checks of what the tools export, the cells and links of the design.
 """
@@ -21,7 +21,7 @@ from bfpga.contract.registers import OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 #: Vendor and library of the IPs, and their version.
 LIBRARY = "xilinx.com:hls"
 KERNEL_VERSION = "1.0"
-#: The cell with registers and interrupt: the kernel as the host knows it.
+#: The cell with registers and interrupt: the kernel as the host sees it.
 KERNEL_CELL = "accelerator"
 #: FIFO of a stream between two processes (PG085).
 FIFO_IP, FIFO_VERSION = "xilinx.com:ip:axis_data_fifo", "2.0"

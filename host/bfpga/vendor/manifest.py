@@ -1,4 +1,4 @@
-"""The manifest of an overlay (`overlay.yaml`): what hardware it is, where its registers lie, which files belong to it.
+"""The manifest of an overlay (`overlay.yaml`): its hardware, the addresses of its registers, its files.
 
 The text is JSON, which is YAML too, so that a board reads it with the standard library alone.
 """

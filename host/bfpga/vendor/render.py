@@ -101,8 +101,8 @@ _CLUSTER_TYPES = {
 }  # fmt: skip
 #: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
-#: Includes of rendered headers beside a file.
-_INCLUDE_BESIDE = re.compile(r'^#include "([^"/]+)"', re.MULTILINE)
+#: Includes of rendered headers in a file's folder.
+_LOCAL_INCLUDE = re.compile(r'^#include "([^"/]+)"', re.MULTILINE)
 
 
 def library_directory() -> Path:
@@ -207,7 +207,7 @@ def _beats() -> list[dict[str, Any]]:
 
 
 def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
-    """What each process hears of descriptors."""
+    """The fields of descriptors that each process receives."""
     return [
         {
             "name": f"{pascal(item.process)}Command",
@@ -353,7 +353,7 @@ _FILES = {
     "Makefile": "common/Makefile.j2",
     "README.md": "common/README.md.j2",
 }
-#: What the processes of every kernel hear, and their top functions.
+#: What the processes of every kernel receive, and their top functions.
 _TOPS = {
     "include/bfpga/contract/commands.hpp": "processes/commands.hpp.j2",
     "src/top.hpp": "processes/top.hpp.j2",
@@ -437,7 +437,7 @@ def sources_of(top: str, rendered: Mapping[str, str]) -> dict[str, str]:
             text = rendered.get(path) or (library_directory() / Path(path).relative_to("include")).read_text()
             sources[path] = text
             waiting += [f"include/{header}" for header in _INCLUDE.findall(text)]
-            waiting += [str(Path(path).parent / header) for header in _INCLUDE_BESIDE.findall(text)]
+            waiting += [str(Path(path).parent / header) for header in _LOCAL_INCLUDE.findall(text)]
     return sources
 
 

@@ -44,7 +44,7 @@ def gate(value: object) -> object:
         return Markup(value)
     if isinstance(value, jinja2.Undefined):
         return str(value)  # it says which name
-    raise ConfigurationError(f"{shown(value)} cannot stand in source text: it must be a number or plain words")
+    raise ConfigurationError(f"{shown(value)} cannot be in source text: it must be a number or plain words")
 
 
 def own(text: str) -> Markup:

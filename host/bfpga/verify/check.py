@@ -25,7 +25,7 @@ from bfpga.verify.orders import order_of
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import with_zeros
-from bfpga.verify.stalled import STALLED, is_stalled, stages_said, stall
+from bfpga.verify.stalled import STALLED, is_stalled, named_stages, stall
 from bfpga.verify.virtual_boards import VirtualBoards
 
 #: Devices a case can be verified against -> the integers of the simulated kernel, which the virtual board has too.
@@ -183,7 +183,7 @@ def target_names(targets: Sequence[str]) -> list[str]:
     """Every target by its own name; ConfigurationError for one that there is not."""
     for target in targets:
         if is_stalled(target):
-            stages_said(target)
+            named_stages(target)
     unknown = [target for target in targets if target not in (*TARGETS, NATIVE) and not is_stalled(target)]
     if unknown:
         known = ", ".join((*TARGETS, NATIVE))

@@ -1,4 +1,4 @@
-"""The order in which a program meets the streams and the processes of its kernel: as it comes, or drawn by chance."""
+"""The order in which a program runs the streams and the processes of its kernel: as it comes, or drawn by chance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def order_of(program: Program) -> int:
 def number_of(program: Program) -> int:
     """A number of 32 bits as if drawn by chance.
 
-    It follows from the program alone, so a case that is repeated meets the same one whatever ran before it.
+    It follows from the program alone, so a repeated case has the same one whatever ran before it.
     """
     steps = [step for step in program.steps if isinstance(step, LaunchStep)]
     operations = [operation for step in steps for operation in step.operations]

@@ -1,4 +1,4 @@
-"""A verification in parts, for several workers: the report is that of one process, whoever verified what."""
+"""A verification in parts, for several workers: the report is that of one process."""
 
 from __future__ import annotations
 

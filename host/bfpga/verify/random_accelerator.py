@@ -90,7 +90,7 @@ def skipping_weights(rng: Generator, config: SystolicConfig) -> SystolicConfig:
 
 
 def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """With a skip array that multiplies by activations, now and then beside a systolic array."""
+    """With a skip array that multiplies by activations, now and then in parallel with a systolic array."""
     columns, rows = int(rng.integers(1, 7)), config.lanes * int(rng.choice([2, 4, 6]))
     return replace(
         config, columns=columns, rows=rows, skip_groups=config.skip_halves * columns, skip_source="activations",
@@ -143,7 +143,7 @@ def with_ultra_ram(rng: Generator, config: SystolicConfig) -> SystolicConfig:
 
 
 def with_compressed_maps(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """Tensors may travel without their zeros in one of three kernels that can."""
+    """Tensors may cross the streams without their zeros in one of three kernels that can."""
     if rng.random() > 1 / 3:
         return config
     packing = replace(config, compressed_maps=True)
@@ -165,7 +165,7 @@ def random_array(rng: Generator) -> SystolicConfig:
     packed = kind == "dsp_packed" or (kind == "mixed" and rng.random() < 0.7)
     block_format = random_format(rng, packed, 16 if kind in ("shift", "mixed") else 18)
     shift = random_shift(rng, block_format.mantissa_bits) if kind in ("shift", "mixed") else None
-    beside = int(rng.integers(1, 6)) if kind == "mixed" else 0
+    shift_columns = int(rng.integers(1, 6)) if kind == "mixed" else 0
     lanes = int(rng.choice([1, 2, 2, 2, 4]))
     rows = int(rng.choice([4, 8, 16]))
     accumulator = 2 * block_format.mantissa_bits + int(rng.integers(10, 18))
@@ -173,7 +173,7 @@ def random_array(rng: Generator) -> SystolicConfig:
     stream_bits = int(rng.choice([width for width in (32, 64, 128) if width >= lanes * container]))
     return SystolicConfig(
         format=block_format,
-        columns=int(rng.choice([1, 2, 3, 5, 6, 7, 12])) + beside,
+        columns=int(rng.choice([1, 2, 3, 5, 6, 7, 12])) + shift_columns,
         rows=rows,
         lanes=lanes,
         multiplier="shift" if kind == "shift" else "dsp_packed" if packed else "dsp",
@@ -185,7 +185,7 @@ def random_array(rng: Generator) -> SystolicConfig:
         parameter_rows=int(rng.choice([64, 256])),
         stream_bits=stream_bits,
         weight_stream_bits=int(rng.choice([64, 128])),
-        shift_columns=beside,
+        shift_columns=shift_columns,
         shift=shift,
         position_bins=int(rng.choice([0, 8, 11, 32, 64])),
         wide_words=int(rng.choice([0, 64, 512])),

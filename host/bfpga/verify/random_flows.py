@@ -17,7 +17,7 @@ FAR = 1000
 def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
     """Fields of a policy that say how results become an exponent; bins that are rarely the compiler's.
 
-    Now and then all results lie above the last bin, or below the first one.
+    Now and then all results are above the last bin, or below the first one.
     """
     margin = int(rng.choice([0, 0, 0, 1, 3, 15]))
     if not config.position_bins or rng.random() < 0.3:

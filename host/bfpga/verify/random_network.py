@@ -22,7 +22,7 @@ from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_predicates import with_random_arrays, with_random_predicates
-from bfpga.verify.random_windows import neighbours_window, random_window
+from bfpga.verify.random_windows import random_window, tap_reuse_window
 from bfpga.verify.random_zeros import pruned
 
 Generator = np.random.Generator
@@ -107,9 +107,9 @@ class NetworkBuilder:
         return output
 
     def depthwise(self, source: str) -> str:
-        """A convolution channel by channel whose columns may take taps from their neighbours."""
+        """A convolution channel by channel whose columns may take taps from adjacent columns."""
         spec = self.tensors[source]
-        window = neighbours_window(self.rng, spec)
+        window = tap_reuse_window(self.rng, spec)
         output = self.tensor(window.output_height, window.output_width, spec.channels)
         self.product(source, output, window, spec.channels, spec.channels, 0, self.policy())
         return output
@@ -255,7 +255,7 @@ def join_any_pieces(rng: Generator, nodes: list[ArrayNode], config: SystolicConf
 
 
 def schedule(builder: NetworkBuilder, last: str) -> Program:
-    """The program of a builder's nodes; every tensor nobody reads leaves the array."""
+    """The program of a builder's nodes; every unread tensor leaves the array."""
     config, tensors, nodes = builder.config, builder.tensors, builder.nodes
     choose_tap_reuse(nodes, tensors, config)
     plans = plan_weights(nodes, config)
@@ -263,7 +263,7 @@ def schedule(builder: NetworkBuilder, last: str) -> Program:
     leaving = {node.output for node in nodes if node.output not in read} | {last}
     steps = Scheduler(config, tensors, nodes, plans, leaving).run()
     if config.compressed_maps:
-        # Any of them, whether it has zeros or not: who reads and who writes a tensor need not agree.
+        # Any of them, whether it has zeros or not: reader and writer of a tensor need not agree.
         for operation in (operation for step in steps for operation in step.operations):
             compress([operation], {name: float(builder.rng.choice([0.5, 1])) for name in tensors})
     return Program(

@@ -1,6 +1,6 @@
 """Layers of random networks that are computed in one of two ways, as the values other than zero of their input decide.
 
-Both ways give the same bits; the second one takes more clocks to read its operands, so the work tells which one ran. In
+Both ways give the same bits; the second one takes more clocks to read its operands, so the work shows which one ran. In
 a kernel with two arrays it is the other array that computes it.
 """
 
@@ -48,7 +48,7 @@ def with_random_predicates(rng: Generator, program: Program) -> Program:
 
 
 def with_random_arrays(rng: Generator, program: Program) -> Program:
-    """The program with some of its products on the skip array, of a kernel that has a systolic array beside it."""
+    """The program with some of its products on the skip array, of a kernel that has a systolic array in parallel."""
     share = rng.random()
     for operation in program_operations(program):
         if may_choose(program.config, operation.descriptor) and rng.random() < share:

@@ -26,7 +26,7 @@ def random_window(rng: Generator, spec: TensorSpec, largest: int) -> Window:
     return _padded(rng, result, spec)
 
 
-def neighbours_window(rng: Generator, spec: TensorSpec) -> Window:
+def tap_reuse_window(rng: Generator, spec: TensorSpec) -> Window:
     """A window of three columns that gives a row of as many pixels as the image has, or of one more."""
     right = int(rng.integers(1, 3))
     result = Window(

@@ -1,4 +1,4 @@
-"""Zeros in random data, as in pruned weights and in activations behind ReLU: scattered, in whole parts, everywhere."""
+"""Zeros in random data, as in pruned weights and in activations after ReLU: scattered, in whole parts, everywhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pruned(rng: Generator, weights: IntArray) -> IntArray:
 def with_zeros(rng: Generator, x: FloatArray) -> FloatArray:
     """Samples (samples, channels, rows, columns) with zeros between blobs: some have none, some nothing but one blob.
 
-    Blobs lie anywhere, each in all channels or in some.
+    Blobs are anywhere, each in all channels or in some.
     """
     samples, channels, height, width = x.shape
     rows, columns = np.arange(height)[:, None], np.arange(width)

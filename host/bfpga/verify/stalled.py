@@ -23,12 +23,12 @@ def is_stalled(target: str) -> bool:
     return target == STALLED or target.startswith(f"{STALLED}:")
 
 
-def stages_said(target: str) -> tuple[int, dict[str, int]]:
+def named_stages(target: str) -> tuple[int, dict[str, int]]:
     """The seed that the name of the device says, 0 for none, and stages by the names of loops.
 
     ConfigurationError for what it cannot say.
     """
-    said = {}
+    stages = {}
     for part in target.removeprefix(STALLED).removeprefix(":").split(",") if target != STALLED else ():
         found = _STAGES.fullmatch(part)
         if found is None:
@@ -36,16 +36,16 @@ def stages_said(target: str) -> tuple[int, dict[str, int]]:
                 f"device {target!r}: {part!r} says no stages; {STALLED}:8 gives them to all loops, "
                 f"{STALLED}:Array=8,post.Rows=3 to some, {STALLED}:seed=N repeats a draw"
             )
-        said[found[1] or ""] = int(found[2])
-    seed = said.pop("seed", 0)
+        stages[found[1] or ""] = int(found[2])
+    seed = stages.pop("seed", 0)
     try:
-        check_stages(said)
+        check_stages(stages)
     except DeviceError as error:
         raise ConfigurationError(f"device {target!r}: {error}") from None
-    return seed, said
+    return seed, stages
 
 
 def stall(kernel: CSimulation, program: Program, target: str) -> None:
     """Give the loops of a kernel the stages that a device's name says, or else those that are drawn for a program."""
-    seed, said = stages_said(target)
-    kernel.stall(seed if seed or said else number_of(program) or 1, said)
+    seed, stages = named_stages(target)
+    kernel.stall(seed if seed or stages else number_of(program) or 1, stages)

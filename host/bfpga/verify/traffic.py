@@ -1,7 +1,7 @@
 """Records what passes the streams of each IP of a kernel in its C simulation.
 
 The testbench of the rendered project runs the top functions of the IPs with streams between them. It is compiled with
-exact integers, so that words have the bits of the hardware, and with a stream that tells of every transfer.
+exact integers, so that words have the bits of the hardware, and with a stream that records every transfer.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel, shim_headers, top_files
 
-#: Stands before the shim of `hls::stream` on the include path: the same FIFO, telling what it hands on. A transfer is a
-#: line: the stream's name, `<` read, `>` written, `-` found empty or `+` found full, and the word.
+#: Precedes the shim of `hls::stream` on the include path: the same FIFO, recording what it passes on. A transfer
+#: is a line: the stream's name, `<` read, `>` written, `-` found empty or `+` found full, and the word.
 _RECORDER = """\
 #pragma once
 #include <cstdint>
@@ -49,14 +49,14 @@ class stream : public unrecorded_stream<T> {
 
     T read() {
         const T word = unrecorded_stream<T>::read();
-        tell('<', word);
+        emit('<', word);
         return word;
     }
 
     bool read_nb(T& word) {
         const bool there = unrecorded_stream<T>::read_nb(word);
         if (there) {
-            tell('<', word);
+            emit('<', word);
         } else {
             std::fprintf(bfpga_record(), "%s -\\n", name_.c_str());
         }
@@ -65,13 +65,13 @@ class stream : public unrecorded_stream<T> {
 
     void write(const T& word) {
         unrecorded_stream<T>::write(word);
-        tell('>', word);
+        emit('>', word);
     }
 
     bool write_nb(const T& word) {
         const bool room = unrecorded_stream<T>::write_nb(word);
         if (room) {
-            tell('>', word);
+            emit('>', word);
         } else {
             std::fprintf(bfpga_record(), "%s +\\n", name_.c_str());
         }
@@ -80,16 +80,16 @@ class stream : public unrecorded_stream<T> {
 
    private:
     template <int Bits>
-    void tell(char way, const ap_axiu<Bits, 0, 0, 0>& beat) const {
-        tell_bytes(way, &beat.data, Bits / 8);
+    void emit(char way, const ap_axiu<Bits, 0, 0, 0>& beat) const {
+        emit_bytes(way, &beat.data, Bits / 8);
     }
 
     template <class Word>
-    void tell(char way, const Word& word) const {
-        tell_bytes(way, &word, sizeof word);
+    void emit(char way, const Word& word) const {
+        emit_bytes(way, &word, sizeof word);
     }
 
-    void tell_bytes(char way, const void* word, std::size_t size) const {
+    void emit_bytes(char way, const void* word, std::size_t size) const {
         std::fprintf(bfpga_record(), "%s %c ", name_.c_str(), way);
         while (size != 0) {
             std::fprintf(bfpga_record(), "%02x", static_cast<const uint8_t*>(word)[--size]);
@@ -102,7 +102,7 @@ class stream : public unrecorded_stream<T> {
 
 }  // namespace hls
 """
-#: Calls the testbench, which tells its result; 1 unless it passes.
+#: Calls the testbench, which returns its result; 1 unless it passes.
 _HARNESS = """\
 #define main bfpga_testbench
 #include "tb/testbench.cpp"
@@ -112,8 +112,8 @@ _HARNESS = """\
 #include <sstream>
 
 extern "C" int record(const char* vectors, const char* file, char* text, std::size_t size) {{
-    std::ostringstream told;
-    std::streambuf* const terminal = std::cout.rdbuf(told.rdbuf());
+    std::ostringstream report;
+    std::streambuf* const terminal = std::cout.rdbuf(report.rdbuf());
     std::string name = "testbench", directory = vectors;
     char* arguments[] = {{&name[0], &directory[0], nullptr}};
     int failed = 1;
@@ -122,14 +122,14 @@ extern "C" int record(const char* vectors, const char* file, char* text, std::si
         try {{
             failed = bfpga_testbench(2, arguments);
         }} catch (const std::exception& error) {{
-            told << error.what();
+            report << error.what();
         }}
         failed |= std::fclose(bfpga_record()) != 0;
     }} else {{
-        told << file << " cannot be written";
+        report << file << " cannot be written";
     }}
     std::cout.rdbuf(terminal);
-    std::snprintf(text, size, "%s", told.str().c_str());
+    std::snprintf(text, size, "%s", report.str().c_str());
     return failed;
 }}
 """
@@ -183,7 +183,7 @@ def _calls(ip: KernelIp, vectors: Mapping[str, bytes]) -> list[dict[str, int]]:
 
 
 def _simulated(accelerator: Accelerator, vectors: Mapping[str, bytes], directory: Path) -> list[str]:
-    """What the streams have told, line by line."""
+    """What the streams have recorded, line by line."""
     config = accelerator.systolic
     rendered = render_kernel(accelerator.name, accelerator.digest, config)
     tops = "\n".join(f'#include "{top}"' for top in top_files(config))

@@ -226,7 +226,7 @@ def test_a_stop_takes_effect_when_the_transfer_has_ended() -> None:
     host.receive(host.buffer(64), 64)
     host.write(DMA + S2MM + DMACR, 0)
     assert host.s2mm & HALTED == 0
-    assert any("was told to stop" in line for line in host.board.explain())
+    assert any("is stopping" in line for line in host.board.explain())
     host.start_kernel(64)
     host.send(host.buffer(DATA), 64)
     assert host.s2mm == HALTED | COMPLETE

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from skip_products import pass_sums, read_entries
 from skip_queues import Lists, lists_of, stuck_at
 
+from bfpga.engines.skip_array.assignment import assign
 from bfpga.engines.skip_array.cycles import CLOSE, TURN, pass_clocks
-from bfpga.engines.skip_array.dealing import deal
 from bfpga.engines.skip_array.entries import entry_words, pack_entries, unpack_entries
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels, PieceWindow, chunk_kernels, piece_window
@@ -143,21 +143,21 @@ def test_words_zipped_without_care_would_stop_all_groups() -> None:
 def test_the_longest_first_keeps_groups_within_the_difference_of_a_round(counts: list[int], groups: int) -> None:
     entries = np.array(counts)
     loads = np.zeros(groups, np.int64)
-    dealt = deal(entries, groups, loads)
-    assert sorted(dealt[dealt >= 0].tolist()) == list(range(len(counts)))
-    assert loads.tolist() == loads_of(entries, dealt).tolist()
-    kernels = (dealt >= 0).sum(axis=0)
+    assigned = assign(entries, groups, loads)
+    assert sorted(assigned[assigned >= 0].tolist()) == list(range(len(counts)))
+    assert loads.tolist() == loads_of(entries, assigned).tolist()
+    kernels = (assigned >= 0).sum(axis=0)
     assert (np.diff(kernels) <= 0).all()
     padded = np.concatenate([np.sort(entries)[::-1], np.zeros(-len(counts) % groups, np.int64)]).reshape(-1, groups)
     assert loads.max() - loads.min() <= (padded[:, 0] - padded[:, -1]).max()
     # A round has the longest kernels that are left.
-    rounds = [entries[part[part >= 0]] for part in dealt]
+    rounds = [entries[part[part >= 0]] for part in assigned]
     assert all(a.min() >= b.max() for a, b in itertools.pairwise(rounds))
 
 
-def loads_of(entries: IntArray, dealt: IntArray) -> Int64Array:
+def loads_of(entries: IntArray, assigned: IntArray) -> Int64Array:
     """Entries of each group."""
-    counted: Int64Array = np.where(dealt >= 0, np.asarray(entries)[dealt], 0).sum(axis=0)
+    counted: Int64Array = np.where(assigned >= 0, np.asarray(entries)[assigned], 0).sum(axis=0)
     return counted
 
 
@@ -165,7 +165,7 @@ def test_dealing_by_length_beats_dealing_in_the_order_of_channels() -> None:
     """Kernels whose length grows with their number, which the order of channels gives all to the last groups."""
     entries = np.arange(1, 65) * 4
     fair = entries.sum() / 16
-    assert loads_of(entries, deal(entries, 16)).max() <= 1.02 * fair
+    assert loads_of(entries, assign(entries, 16)).max() <= 1.02 * fair
     assert loads_of(entries, np.arange(64).reshape(4, 16)).max() > 1.2 * fair
 
 
@@ -181,7 +181,7 @@ def test_chunks_go_on_with_the_loads_of_those_before() -> None:
 def test_groups_without_a_kernel_of_the_last_round_have_longer_ones() -> None:
     entries = np.array([*range(10, 26), 9, 8, 7, 6])
     loads = np.zeros(16, np.int64)
-    deal(entries, 16, loads)
+    assign(entries, 16, loads)
     assert loads.max() <= 25
 
 

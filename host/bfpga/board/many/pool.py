@@ -109,7 +109,7 @@ class BoardPool:
         for thread in self._threads:
             thread.start()
         try:
-            result = joined(queue.results(lambda done: self._tell(min(done * size, samples), samples)))
+            result = joined(queue.results(lambda done: self._report(min(done * size, samples), samples)))
         except BaseException as error:
             queue.give_up(error)
             raise
@@ -180,7 +180,7 @@ class BoardPool:
         reasons = "\n".join(f"  {board.name}: {board.failures[-1]}" for board in self.boards)
         return DeviceError(f"no board works any more; the self-test of each failed {MOST_TESTS} times:\n{reasons}")
 
-    def _tell(self, done: int, samples: int) -> None:
+    def _report(self, done: int, samples: int) -> None:
         if self.progress is not None:
             self.progress(done, samples)
 

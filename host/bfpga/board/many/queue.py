@@ -71,17 +71,17 @@ class PartQueue(Generic[Answer]):
     def results(self, progress: Callable[[int], None]) -> list[Answer]:
         """All answers in the order of the parts, when they are there; the error of a run that was given up.
 
-        progress: hears how many parts are answered, in the thread of the caller.
+        progress: called with the number of answered parts, in the thread of the caller.
         """
-        told = -1
+        reported = -1
         while True:
             with self._changed:
-                if not self.over and len(self._answers) == told:
+                if not self.over and len(self._answers) == reported:
                     self._changed.wait(LOOK_SECONDS)
                 done, error = len(self._answers), self._error
-            if done != told:
+            if done != reported:
                 progress(done)
-                told = done
+                reported = done
             if error is not None:
                 raise error
             if done == self._parts:

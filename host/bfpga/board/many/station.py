@@ -50,7 +50,7 @@ class BoardStation:
         """Samples through the board, or its self-test; errors are those of the device."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ClockWarning)  # the report of all boards tells it
+                warnings.simplefilter("ignore", ClockWarning)  # the report of all boards has it
                 if task.inputs is None:
                     self._test(task.board)
                     return None

@@ -1,7 +1,7 @@
-"""Emulation bitstreams: `.bit` files that every PYNQ version accepts and that tell a virtual board what to be.
+"""Emulation bitstreams: `.bit` files that every PYNQ version accepts and that define a virtual board.
 
 The container is AMD's: header fields `a` to `d`, then `e` with the length of the data. The data is ours: a magic, three
-words and compressed JSON with the hardware handoff and what stands behind each kernel. PYNQ strips the header and swaps
+words and compressed JSON with the hardware handoff and the model of each kernel. PYNQ strips the header and swaps
 the bytes of each 32-bit word before it hands a file to the kernel (UG470: bit order of configuration data), so both
 forms are read.
 """
@@ -24,7 +24,7 @@ from bfpga.formats.files import read_file, replace_file
 
 #: First bytes of the data of an emulation bitstream.
 MAGIC = b"BFPGAEMU"
-#: Layout of the data behind the magic.
+#: Layout of the data after the magic.
 VERSION = 1
 #: Version, bytes of compressed JSON, its CRC-32; big-endian like the lengths of the container.
 _WORDS = struct.Struct(">III")

@@ -1,6 +1,6 @@
 """A PYNQ board in software: processor side (registers, DDR) and the logic that a hardware handoff describes.
 
-It knows nothing of the `pynq` package. A program reads and writes registers by address and DDR by physical address;
+It does not depend on the `pynq` package. A program reads and writes registers by address and DDR by physical address;
 after every write the logic runs until nothing moves.
 """
 
@@ -200,7 +200,7 @@ class VirtualBoard:
         self.run()
 
     def explain(self) -> list[str]:
-        """Who waits for what, a sentence each; one sentence that nothing waits if so."""
+        """What waits for what, a sentence each; one sentence that nothing waits if so."""
         with self._lock:
             if self._fabric is None:
                 return ["The board is not configured: no design was downloaded."]
@@ -286,7 +286,7 @@ class VirtualBoard:
                 controller.sample()
 
     def _notify(self) -> None:
-        """Tell listeners of interrupt lines that changed; outside the lock, a listener may access the board."""
+        """Notify listeners of interrupt lines that changed; outside the lock, a listener may access the board."""
         with self._lock:
             lines = self._fabric.lines if self._fabric else {}
             levels = {number: slave.interrupt(pin) for number, (slave, pin) in lines.items()}

@@ -52,7 +52,7 @@ class Slave(ABC):
         return Poll.NOTHING
 
     def hint(self, offset: int) -> str:
-        """What a reader of this register in vain should know; a sentence or nothing."""
+        """Advice for a program that polls this register in vain; a sentence or nothing."""
         return ""
 
     def step(self) -> bool:
@@ -104,7 +104,7 @@ class AddressMap:
         self._windows: list[Window] = []
 
     def add(self, base: int, size: int, slave: Slave) -> None:
-        """Put a slave at a range; DeviceError where one lies already."""
+        """Put a slave at a range; DeviceError where one is already."""
         window = Window(base, size, slave)
         for other in self._windows:
             if base < other.base + other.size and other.base < base + size:
@@ -129,7 +129,7 @@ class AddressMap:
 
 
 def check_read(address: int, length: int) -> None:
-    """BusError for a read that AXI-Lite does not have: part words must lie inside one word."""
+    """BusError for a read that AXI-Lite does not have: part words must be inside one word."""
     offset = address % WORD_BYTES
     if length < 1 or (offset and offset + length > WORD_BYTES) or (length > WORD_BYTES and length % WORD_BYTES):
         raise BusError(

@@ -1,8 +1,8 @@
-"""The clock counter of a design: what a start took, by a model of time, behind the registers of the Verilog module.
+"""The clock counter of a design: what a start took, by a model of time, with the registers of the Verilog module.
 
 The kernel of a virtual board is C++ without clocks. The descriptors that it was sent have a schedule; to this the model
-adds the clocks in which a stream does not keep up, and what a `SlowKernel` takes longer. Of a model that tells no
-descriptors the operations follow each other, each with the clocks and beats that it tells. The rates are assumptions,
+adds the clocks in which a stream does not keep up, and what a `SlowKernel` takes longer. Of a model without
+descriptors the operations follow each other, each with the clocks and beats that it reports. The rates are assumptions,
 none was measured on a board: a stream moves one beat a clock, the first one comes ``FIRST_BEAT_CLOCKS`` after the
 start, and ``BUFFERED_BEATS`` wait on the way.
 """
@@ -23,7 +23,7 @@ from bfpga.contract.registers import COUNTER_REGISTERS, counter_offset_of
 
 #: Clocks from the start to the first beat of an input: the host launches the DMAs after the kernel.
 FIRST_BEAT_CLOCKS = 60
-#: Beats that lie between memory and kernel when the kernel does not take them.
+#: Beats between memory and kernel when the kernel does not take them.
 BUFFERED_BEATS = 64
 
 

@@ -35,7 +35,7 @@ CLEAR_POLICIES = 1
 
 
 class CompiledKernel:
-    """One kernel behind AXI ports; ``step`` goes on with a start until a stream stops it."""
+    """One kernel with AXI ports; ``step`` goes on with a start until a stream stops it."""
 
     inputs = (INPUT_STREAM, WEIGHT_STREAM)
     outputs = (OUTPUT_STREAM,)

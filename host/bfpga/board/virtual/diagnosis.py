@@ -1,4 +1,4 @@
-"""What a board would hide: who waits for whom, in sentences."""
+"""What a board would hide: what waits for what, in sentences."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _channel(channel: Channel) -> Iterator[str]:
             f"data or TLAST from `{stream.name}`."
         )
     if not channel.control & Control.RUN:
-        yield f"`{channel.name}` was told to stop and halts when this transfer has ended; a soft reset ends it now."
+        yield f"`{channel.name}` is stopping and halts when this transfer has ended; a soft reset ends it now."
 
 
 def _kernel(kernel: HlsSlave) -> Iterator[str]:

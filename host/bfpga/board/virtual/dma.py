@@ -1,4 +1,4 @@
-"""The AXI DMA v7.1: two channels behind one register slave (PG021)."""
+"""The AXI DMA v7.1: two channels with one register slave (PG021)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bfpga.board.virtual.memory import Memory
 
 
 class AxiDma(Slave):
-    """Both channels behind one register slave. ``ports``: the memory side of the channels that exist."""
+    """Both channels of one register slave. ``ports``: the memory side of the channels that exist."""
 
     # The register interface of the core has no byte enables.
     byte_strobes = False

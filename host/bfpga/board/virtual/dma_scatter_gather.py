@@ -90,7 +90,7 @@ class ScatterGatherChannel(Channel):
         self._first = True
 
     def _fetch(self) -> None:
-        """The tail pointer was written: start, or go on behind the descriptor that was the tail."""
+        """The tail pointer was written: start, or go on after the descriptor that was the tail."""
         if not self.halted:
             self._working = True
             self.idle = False

@@ -162,7 +162,7 @@ class FabricBuilder:
                 raise DeviceError(f"stream ports of kernel `{kernel.name}` that the design does not connect: {missing}")
 
     def _processes(self, fabric: Fabric) -> dict[str, str]:
-        """The cells of a kernel, each with the cell whose model stands for all of them."""
+        """The cells of a kernel, each with the cell whose model represents all of them."""
         owned: dict[str, str] = {}
         for kernel in fabric.kernels:
             if is_own_kernel(self._hardware.instances[kernel.name].vlnv):

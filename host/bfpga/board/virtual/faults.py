@@ -131,7 +131,7 @@ class WrongClock(Fault):
 class SlowKernel(Fault):
     """The next start takes ``interval`` clocks for each clock of its schedule: loops that miss their interval.
 
-    Values and the register `cycles` are as ever; the clock counter tells.
+    Values and the register `cycles` are as ever; only the clock counter shows it.
     """
 
     kernel: str

@@ -1,4 +1,4 @@
-"""Nets and streams of a hardware handoff: who is connected to whom, seen through cells that only pass on."""
+"""Nets and streams of a hardware handoff: what is connected to what, through cells that only pass on."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Wiring:
             sink: _StreamPort | None = self._slaves[bus]
             while sink is not None and self._ip(sink.instance) in PASS_THROUGH and sink.instance not in through:
                 through.append(sink.instance)
-                sink = self._behind(sink.instance)
+                sink = self._downstream(sink.instance)
             if sink is None or self._ip(sink.instance) in PASS_THROUGH:
                 continue
             yield StreamLink(
@@ -120,7 +120,7 @@ class Wiring:
             port = _StreamPort(name, bus.get("NAME", ""), _stream_bytes(bus))
             (self._masters if masters else self._slaves)[net] = port
 
-    def _behind(self, name: str) -> _StreamPort | None:
+    def _downstream(self, name: str) -> _StreamPort | None:
         """What a pass-through cell feeds."""
         for bus, source in self._masters.items():
             if source.instance == name:

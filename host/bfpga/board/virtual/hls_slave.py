@@ -44,7 +44,7 @@ def is_block_register(name: str) -> bool:
 
 
 class Watcher(Protocol):
-    """Logic beside a kernel that sees its starts and its interrupt."""
+    """Logic next to a kernel that sees its starts and its interrupt."""
 
     def begins(self) -> None:
         """A start has begun."""
@@ -56,7 +56,7 @@ class Watcher(Protocol):
 
 
 class HlsSlave(Slave):
-    """Start, done, interrupts and arguments of one kernel; ``streams`` by port name; ``watchers``: who looks on."""
+    """Start, done, interrupts and arguments of one kernel; ``streams`` by port name; ``watchers``: observing logic."""
 
     def __init__(self, name: str, arguments: Sequence[Argument], kernel: KernelModel, faults: Faults) -> None:
         super().__init__(name)

@@ -15,7 +15,7 @@ class Event(Protocol):
 
 
 class InterruptLine:
-    """One level-sensitive line: waiting enables it, firing disables it until somebody waits again."""
+    """One level-sensitive line: waiting enables it, firing disables it until the next wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,6 +41,6 @@ class InterruptLine:
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for event, loop in waiting:
-            # A closed loop has nobody left who waits.
+            # A closed loop has no waiter left.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)

@@ -18,7 +18,7 @@ class OperationTime(NamedTuple):
 
 
 class KernelModel(Protocol):
-    """A kernel behind an ap_ctrl_hs register slave."""
+    """A kernel with an ap_ctrl_hs register slave."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class KernelModel(Protocol):
         ...
 
     def operations(self) -> Sequence[OperationTime]:
-        """Operations of the run that finished last, in order; none if the model knows nothing of time."""
+        """Operations of the run that finished last, in order; none if the model has no time."""
         ...
 
     def reset(self) -> None:
@@ -67,7 +67,7 @@ class KernelModel(Protocol):
 
 @runtime_checkable
 class OverlappingKernel(Protocol):
-    """A kernel model that tells which operations it was sent, where they overlap."""
+    """A kernel model that reports which operations it was sent, where they overlap."""
 
     config: SystolicConfig
 

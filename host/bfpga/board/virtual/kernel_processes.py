@@ -1,4 +1,4 @@
-"""A kernel in a handoff: several IPs and the FIFOs between them, behind which one model stands.
+"""A kernel in a handoff: several IPs and the FIFOs between them, represented by one model.
 
 The model has the streams between its processes inside. So that a design which would not work on a board does not work
 here either, the IPs, the way of every stream, its width and its room are compared with what the model states.
@@ -40,7 +40,7 @@ class KernelOfProcesses(Protocol):
 def process_cells(hardware: HardwareDescription, kernel: str) -> dict[str, str]:
     """The cells of the processes of a kernel: process -> cell; ``kernel``: the cell with the registers.
 
-    Empty where the design has no process beside it. DeviceError for two cells of one process.
+    Empty where the design has no other process. DeviceError for two cells of one process.
     """
     cells = {SEQUENCER: kernel}
     for process in (*PROCESSES, SKIP_ARRAY, *MAPS):

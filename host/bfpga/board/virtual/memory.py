@@ -78,7 +78,7 @@ class Memory:
             raise DeviceError(f"no buffer is allocated at {physical:#x}: freed twice, or never allocated")
         self._starts.remove(offset)
         for view in [view for view in self._views if physical <= view.physical < physical + size]:
-            # Nobody may write lines of a buffer back that belongs to somebody else by then.
+            # Lines of a buffer that has a new owner by then must not be written back.
             self._views.discard(view)
         index = bisect_left(self._free, (offset, 0))
         self._free.insert(index, (offset, size))
@@ -90,7 +90,7 @@ class Memory:
         offset = physical - self.base
         if offset < 0 or size < 0 or offset + size > self.size:
             return None
-        # A DMA may write to pages that nobody allocated: they must be zeroed before they are handed out.
+        # A DMA may write to pages that were never allocated: they must be zeroed before they are handed out.
         self._touched = max(self._touched, offset + size)
         return self._bytes[offset : offset + size]
 

@@ -26,7 +26,7 @@ _COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: F
 def read_descriptors(packet: bytes | bytearray, config: SystolicConfig) -> Iterator[Descriptor]:
     """The descriptors of an input stream, without the tensors between them.
 
-    A packet that lost beats on its way may say anything: it ends where no operation of the kernel stands.
+    A packet that lost beats on its way may say anything: it ends where there is no operation of the kernel.
     """
     beat, place = config.stream_bits // 8, 0
     length = -(-DESCRIPTOR_WORDS * _WORD_BYTES // beat) * beat
@@ -41,12 +41,12 @@ def read_descriptors(packet: bytes | bytearray, config: SystolicConfig) -> Itera
 
 
 def received_counts(descriptors: Sequence[Descriptor]) -> IntArray:
-    """(operations, counts): what operations wait for, as their descriptors tell it, not wrapped."""
+    """(operations, counts): what operations wait for, as their descriptors give it, not wrapped."""
     mask, done = (1 << COUNT_BITS) - 1, [0] * len(COUNTS)
     result = []
     for item in descriptors:
-        told = item.after_loads, item.after_results, item.after_stores, item.after_fills, item.after_reads
-        result.append([max(count - ((count - wanted) & mask), 0) for count, wanted in zip(done, told, strict=True)])
+        awaited = item.after_loads, item.after_results, item.after_stores, item.after_fills, item.after_reads
+        result.append([max(count - ((count - wanted) & mask), 0) for count, wanted in zip(done, awaited, strict=True)])
         kind = Operation(item.operation)
         done[_COUNTED[kind]] += 1
         done[READS] += kind is Operation.GEMM

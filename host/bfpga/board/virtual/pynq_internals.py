@@ -24,7 +24,7 @@ _BOARD_MARKS = (Path("/proc/device-tree/chosen/pynq_board"), Path("/sys/class/fp
 #: With XILINX_XRT, PYNQ 3.0.1 loads a library that only boards have. With PYNQ_REMOTE_DEVICES, PYNQ 3.1 and later give
 #: every device the interrupts of a remote one, which do not work.
 _MISLEADING_VARIABLES = ("XILINX_XRT", "PYNQ_REMOTE_DEVICES")
-#: Machine name of the processor by family: how `pynq.ps.Clocks` and PYNQ.remote tell Zynq-7000 and UltraScale+ apart.
+#: Machine name of the processor by family: how `pynq.ps.Clocks` and PYNQ.remote distinguish Zynq-7000 and UltraScale+.
 MACHINES = {"zynq7": "armv7l", "zynqmp": "aarch64"}
 #: Name of a common board of the family; PYNQ chooses among the variants of an overlay by it.
 BOARD_NAMES = {"zynq7": "Pynq-Z2", "zynqmp": "ZCU104"}
@@ -79,7 +79,7 @@ def _without(names: tuple[str, ...]) -> Iterator[None]:
 
 
 def metadata_parser(handoff: Path) -> Any:
-    """PYNQ's parser of a `.hwh` file. Its module moved with 4.0, and 3.0.1 knows only the old place."""
+    """PYNQ's parser of a `.hwh` file. Its module moved with 4.0, and 3.0.1 has only the old place."""
     metadata = importlib.import_module("pynqmetadata.frontends").Metadata
     try:
         module = importlib.import_module("pynqmetadata.views.runtime")

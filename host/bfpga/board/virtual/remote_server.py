@@ -24,7 +24,7 @@ from bfpga.board.virtual.kernel_model import KernelFactory
 from bfpga.board.virtual.pynq_internals import BOARD_NAMES, MACHINES, import_pynq
 from bfpga.errors import DeviceError
 
-#: Port that PYNQ's client uses unless it is told another.
+#: Port that PYNQ's client uses unless it is given another.
 PYNQ_PORT = 7967
 _THREADS = 4
 #: Random bytes of a token.
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: python -m bfpga.board.virtual.remote_server --family zynqmp --port 7967",
     )
     parser.add_argument("--family", choices=sorted(MACHINES), default="zynqmp", help="processing system (zynqmp)")
-    parser.add_argument("--name", help="board name that the client is told (Pynq-Z2 or ZCU104)")
+    parser.add_argument("--name", help="board name that the client is given (Pynq-Z2 or ZCU104)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
     parser.add_argument(
         "--open", action="store_true", help="ask for no token: for programs with PYNQ's own client, which carries none"

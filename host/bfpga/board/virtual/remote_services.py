@@ -1,7 +1,7 @@
 """What a remote PYNQ board serves by gRPC: files, registers and buffers. Importing this module imports PYNQ's stubs.
 
-Failures travel in the `msg` field where the protocol has one; PYNQ's client raises them as RuntimeError. Elsewhere the
-call is ended with a status, which the client raises as `grpc.RpcError` with the same text.
+Failures are sent in the `msg` field where the protocol has one; PYNQ's client raises them as RuntimeError. Elsewhere
+the call is ended with a status, which the client raises as `grpc.RpcError` with the same text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHUNK_BYTES = 1 << 21
 
 
 def failure_text(error: BfpgaError) -> str:
-    """How an error of the board is told to a client: its kind and its text."""
+    """How an error of the board is reported to a client: its kind and its text."""
     return f"{type(error).__name__}: {error}"
 
 

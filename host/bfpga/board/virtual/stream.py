@@ -42,7 +42,7 @@ class Stream:
 
     @property
     def has_packet_end(self) -> bool:
-        """Whether a TLAST lies in the link."""
+        """Whether a TLAST is in the link."""
         return any(last for _, last in self._chunks)
 
     def push(self, data: StreamData, last: bool) -> int:
@@ -85,7 +85,7 @@ class Stream:
             count -= len(self.pop(count)[0])
 
     def clear(self) -> None:
-        """Reset: forget what lies in the link."""
+        """Reset: drop what is in the link."""
         self._chunks.clear()
         self._level = 0
 

@@ -1,4 +1,4 @@
-"""Zeros of what layers read, for an array that takes no time for them: their clocks are those of the samples."""
+"""Zeros of what layers read, for an array that takes no time for them: their cycles are those of the samples."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list
 
 
 def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: SystolicConfig) -> tuple[float, int]:
-    """Clocks of a layer's maps (rows, columns, channels), about, and values of their slowest units."""
+    """Cycles of a layer's maps (rows, columns, channels), about, and values of their slowest units."""
     blocks = words_read(node, config)
     steps = sum(block_steps(node, 0, node.channels, config)) / channels_read(node, config)
     fed = sum(map(len, blocks)) * blocks_of(node, config, node.channels) // len(blocks)
@@ -107,7 +107,7 @@ def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[Sequence[int]],
 
 
 def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
-    """Clocks in which a map is counted and its limits move, about."""
+    """Cycles in which a map is counted and its limits move, about."""
     rows, columns, channels = cells.shape
     if not allowed_moves(rows, columns, node, config):
         return 0

@@ -1,9 +1,9 @@
 """Products of a kernel with a systolic array and a skip array of activations: which of the two computes each layer.
 
 The rule `dispatch` of a layer (SC R11-R13) makes a threshold: with at most so many values of its input other than zero
-the skip array computes it. `cost`: where it takes fewer clocks; `majority`: where half of the values or more are zeros;
-`band`: where enough are zeros, clocks decide between its limits. A layer whose input may lie on either side gets both
-ways, and the count of the layer that writes its input decides for each sample (contract/predicates.py). Where nobody
+the skip array computes it. `cost`: where it takes fewer cycles; `majority`: where half of the values or more are zeros;
+`band`: where enough are zeros, cycles decide between its limits. A layer whose input may be on either side gets both
+ways, and the count of the layer that writes its input decides for each sample (contract/predicates.py). Where nothing
 counts the input, the zeros of the calibration samples decide for all samples.
 """
 
@@ -29,7 +29,7 @@ SAME_SHARE = 1e-12
 
 @dataclass(frozen=True)
 class ArrayClocks:
-    """Clocks of layers that read one tensor of ``size`` values on either array.
+    """Cycles of layers that read one tensor of ``size`` values on either array.
 
     layers: with each node its operations, as the systolic array computes them.
     """
@@ -78,11 +78,11 @@ class ArrayClocks:
 
     @property
     def gain(self) -> int:
-        """Clocks between the best and the worst input."""
+        """Cycles between the best and the worst input."""
         return max(0, self.dense - self.skipping(0))
 
 
-def deal_arrays(
+def dispatch_layers(
     starts: Sequence[LaunchStep],
     nodes: Sequence[ArrayNode],
     tensors: Mapping[str, TensorSpec],
@@ -153,13 +153,13 @@ def _common_rule(tensor: str, asked: Sequence[tuple[str, LayerOptions]]) -> Laye
 
 
 def _rule(options: LayerOptions) -> str:
-    """A rule with the limits that it heeds."""
+    """A rule with the limits that it uses."""
     bands = f" (band_dense {options.band_dense:g}, band_sparse {options.band_sparse:g})"
     return options.dispatch + (bands if options.dispatch == "band" else "")
 
 
 def _expected(node: ArrayNode) -> float:
-    """Share of the values of a layer's input that are not zero; all of them where nobody has measured it."""
+    """Share of the values of a layer's input that are not zero; all of them where none was measured."""
     return 1.0 if node.input_density is None else node.input_density
 
 
@@ -170,7 +170,7 @@ def _is_free(config: SystolicConfig, own: Sequence[KernelOperation]) -> bool:
 def _counts_whole(starts: Iterable[LaunchStep], source: str, readers: set[str]) -> bool:
     """Whether a layer is stored as a whole before others that read it begin, in the same start.
 
-    What a register tells is of the sample that its start computes; of a chain, strip by strip, it has a part alone.
+    A register's report is of the sample that its start computes; of a chain, strip by strip, it has a part alone.
     """
     computing = [
         [item.layer for item in start.operations if item.descriptor.operation in COMPUTING] for start in starts

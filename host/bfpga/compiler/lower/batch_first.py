@@ -1,7 +1,7 @@
-"""Values whose samples lie along another axis than the first: rewritten so that the batch comes first.
+"""Values whose samples are along another axis than the first: rewritten so that the batch comes first.
 
 Recurrent operators take (steps, samples, channels), so exporters put transpositions around them. A value that is
-another one with its first axis moved is kept as that other one, and operators behind it work on that, as long as there
+another one with its first axis moved is kept as that other one, and operators after it work on that, as long as there
 is a rule; only then does the array see the values at all.
 """
 
@@ -177,17 +177,17 @@ def _squeeze(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:
 
 
 def _reshaped(rewriter: Rewriter, moved: Moved, target: Moved) -> Moved:
-    """The moved value in another shape, whose batch lies at ``target.axis``."""
+    """The moved value in another shape, whose batch is at ``target.axis``."""
     shape = rewriter.constant(np.array(target.first_shape, np.int64))
     return Moved(rewriter.add("Reshape", moved.first, shape), target.axis, target.shape)
 
 
 def _reshape(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:
-    """What lies in front of the batch stays there, what lies behind it stays behind it."""
+    """Axes before the batch stay before it, axes after it stay after it."""
     given = rewriter.constants.get(node.input[1])
     if given is None or attributes_of(node).get("allowzero", 0):
         return None
-    before, behind = prod(moved.shape[: moved.axis]), prod(moved.shape[moved.axis + 1 :])
+    before, after = prod(moved.shape[: moved.axis]), prod(moved.shape[moved.axis + 1 :])
     sizes = [int(size) for size in given]
     for axis, size in enumerate(sizes):
         front, back = sizes[:axis], sizes[axis + 1 :]
@@ -197,7 +197,7 @@ def _reshape(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:
         front = [moved.shape[i] if number == 0 else number for i, number in enumerate(front)]
         back = [moved.shape[axis + 1 + i] if number == 0 and axis + 1 + i < len(moved.shape) else number
                 for i, number in enumerate(back)]  # fmt: skip
-        parts = [_completed(front, before), _completed(back, behind)]
+        parts = [_completed(front, before), _completed(back, after)]
         if (size != -1 or -1 not in front + back) and parts[0] is not None and parts[1] is not None:
             return _reshaped(rewriter, moved, Moved("", axis, (*parts[0], 0, *parts[1])))
     return None

@@ -1,6 +1,6 @@
 """Operators that the array has no layer for, written with operators that it has.
 
-LeakyReLU with any slope and PReLU are slope * x + max((1 - slope) * x, 0); a hard sigmoid is a clip behind a factor and
+LeakyReLU with any slope and PReLU are slope * x + max((1 - slope) * x, 0); a hard sigmoid is a clip after a factor and
 an offset; a constant matrix times a value is the transposed value times the transposed matrix; phases of a transposed
 convolution become channels (``row_phases``). The host is faster with the operator as it was, so it is written in parts
 only where the array computes all of them, but for rearrangements.
@@ -34,7 +34,7 @@ class Expanded:
     graph: Graph
     parts: dict[str, set[str]] = field(default_factory=dict)
 
-    def torn(self, host: Collection[Operator]) -> set[str]:
+    def split_operators(self, host: Collection[Operator]) -> set[str]:
         """Operators of whose parts the host would compute some; rearrangements may be its work."""
         names = {operator.name for operator in host if operator.type not in ("Transpose", "Reshape")}
         return {name for name, parts in self.parts.items() if parts & names}
@@ -49,7 +49,7 @@ def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expan
     chosen = {operator.outputs: operator for operator in wanted if operator.name not in taken}
     rewriter, parts = Rewriter(graph.model, {name: (0, *shape) for name, shape in graph.shapes.items()}), {}
     written: set[str] = set()
-    #: Operators behind one that were taken up keep their names, and are no part of it.
+    #: Operators after one that were fused keep their names, and are no part of it.
     own = {other.name for other in graph.operators}
     for node in graph.model.graph.node:
         operator = chosen.get(tuple(node.output))
@@ -63,7 +63,7 @@ def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expan
             written |= {name for made in rewriter.nodes[before:] for name in made.output}
     if not parts:
         return Expanded(graph)
-    # Of several operators that a layer takes up, the results between them are left, and those that gave them.
+    # Of several operators that a layer absorbs, the results between them are left, and those that gave them.
     return Expanded(rebuilt(graph, without_unused(rewriter.finish())), parts)
 
 
@@ -112,7 +112,7 @@ def _matmul(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool
 
 
 _Rule = Callable[[Rewriter, NodeProto, SystolicConfig], bool]
-#: Rules write an operator in parts, with those behind it that these take up, or return False and write nothing.
+#: Rules write an operator in parts, with those after it that are fused, or return False and write nothing.
 RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
     "ConvTranspose": phases_as_channels,

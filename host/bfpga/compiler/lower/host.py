@@ -36,15 +36,15 @@ def stages(graph: Graph, lowered: Lowered) -> list[Stage]:
     producers = _producers(lowered)
     numbers: dict[int, int] = {}
 
-    def behind(name: str) -> list[Operator | Layer]:
+    def sources(name: str) -> list[Operator | Layer]:
         return [source for root in _roots(name, lowered, producers) for source in producers.get(root, [])]
 
     def number(item: Operator | Layer) -> int:
         if id(item) not in numbers:
             kind = _kind(item)
-            least = max((number(source) for name in _used(item) for source in behind(name)), default=0)
+            least = max((number(source) for name in _used(item) for source in sources(name)), default=0)
             if isinstance(item, Layer) and item.kind == "scale":  # its factors have left the array by then
-                least = max((least, *(number(source) + 1 for source in behind(item.inputs[1]))))
+                least = max((least, *(number(source) + 1 for source in sources(item.inputs[1]))))
             numbers[id(item)] = least + (kind - least) % 3
         return numbers[id(item)]
 
@@ -59,7 +59,7 @@ def stages(graph: Graph, lowered: Lowered) -> list[Stage]:
 
 
 def _producers(lowered: Lowered) -> dict[str, list[Operator | Layer]]:
-    """Who computes each value; parts of a concatenation have several."""
+    """What computes each value; parts of a concatenation have several."""
     producers: dict[str, list[Operator | Layer]] = {}
     for operator in lowered.host:
         for name in operator.outputs:
@@ -81,7 +81,7 @@ def _kind(item: Operator | Layer) -> int:
 
 
 def _roots(value: str, lowered: Lowered, producers: dict[str, list[Operator | Layer]]) -> list[str]:
-    """The values behind a view; a value that something produces stands for itself."""
+    """The source values of a view; a value that an operator produces is its own."""
     if value in producers or value not in lowered.views:
         return [value]
     return [root for name in lowered.views[value].uses for root in _roots(name, lowered, producers)]

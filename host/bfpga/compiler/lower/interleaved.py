@@ -2,7 +2,7 @@
 
 A transposed convolution is one convolution for each phase of its stride: output pixels ``phase + stride * q`` read
 neighbouring input pixels through every stride-th tap of the kernel. Interpolation by a ratio of integers is the same
-with weights that the operator itself tells. The layers write their rows between each other's, so nothing is moved.
+with weights that follow from the operator. The layers write their rows between each other's, so nothing is moved.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Piece:
 
 
 def window_of_pieces(y: Piece, x: Piece) -> Window:
-    """The window of the layer that gives the pixels of two pieces; NotOnArrayError where they lie apart in a row."""
+    """The window of the layer that gives the pixels of two pieces; NotOnArrayError where they are apart in a row."""
     if x.spread > 1:
-        raise NotOnArrayError("its results are not beside each other, and a kernel writes whole runs of pixels")
+        raise NotOnArrayError("its results are not adjacent, and a kernel writes whole runs of pixels")
     return Window(
         len(y.coefficients), len(x.coefficients), y.stride, x.stride, -y.start, -x.start, y.dilation, x.dilation,
         y.count, x.count, y.spread, y.first, x.first,
@@ -183,7 +183,7 @@ class Interleaving(LoweringState):
             raise NotOnArrayError(f"with a step of {step} all columns read one of the {banks} banks")
 
     def _resize(self, operator: Operator) -> None:
-        """Interpolation by a ratio of integers, whatever its rules: the operator tells its coefficients."""
+        """Interpolation by a ratio of integers, whatever its rules: the operator gives its coefficients."""
         shapes = [self.graph.shapes.get(name) for name in (operator.inputs[0], operator.outputs[0])]
         source_shape, target_shape = shapes
         if source_shape is None or target_shape is None or len(source_shape) not in (2, 3):
@@ -223,7 +223,7 @@ class Interleaving(LoweringState):
     def _interpolation(
         self, operator: Operator, source: tuple[int, ...], target: tuple[int, ...]
     ) -> list[Floats]:
-        """For each axis behind the channels the matrix (result, input) that the operator multiplies it with."""
+        """For each axis after the channels the matrix (result, input) that the operator multiplies it with."""
         matrices = []
         for axis in range(1, len(source)):
             lines = np.eye(source[axis], dtype=np.float32)
@@ -272,7 +272,7 @@ class Interleaving(LoweringState):
         layout = layout[np.ix_(*axes)]
         steps = [set(np.diff(axis).tolist()) or {1} for axis in axes[:2]]
         if layout.size != len(places) or layout.min() < 0 or any(len(step) > 1 for step in steps):
-            raise NotOnArrayError("it selects elements that do not lie at even distances")
+            raise NotOnArrayError("it selects elements at uneven distances")
         (step_y,), (step_x,) = steps
         window = Window(1, 1, step_y, step_x, -int(axes[0][0]), -int(axes[1][0]), 1, 1, len(axes[0]), len(axes[1]))
         self._check_slots(window)
@@ -282,7 +282,7 @@ class Interleaving(LoweringState):
     def _copy(
         self, name: str, operator: Operator, source: ArrayTensor, window: Window, channels: IndexArray, output: str
     ) -> Layer:
-        """A layer that copies some channels of the pixels that a window meets."""
+        """A layer that copies some channels of the pixels that a window covers."""
         layer = Layer(name, "max", (source.name,), output, len(channels), window, operators=[operator])
         if not np.array_equal(channels, np.arange(source.channels)):
             layer.kind = "gemm"

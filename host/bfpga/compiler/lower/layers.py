@@ -27,12 +27,12 @@ def positions(shape: tuple[int, ...]) -> IndexArray:
 
 @dataclass
 class ArrayTensor:
-    """An ONNX value that lies in the array's memory.
+    """An ONNX value in the array's memory.
 
     layout: (height, width, channels) flat positions in the ONNX value (batch axis left out).
     remainder: not 0 where the second half of the channels holds remainders times 2**remainder (numbers/remainders.py);
     their positions follow the last one of the ONNX value.
-    parts: channels beside each other that hold one value together (numbers/parts.py).
+    parts: adjacent channels that hold one value together (numbers/parts.py).
     """
 
     name: str
@@ -67,7 +67,7 @@ def axes_of(shape: tuple[int, ...], layout: IndexArray) -> tuple[int, ...] | Non
         return None
     for axes in permutations(range(len(shape))):
         turned = source.transpose(axes)
-        # A few elements tell most of them apart.
+        # A few elements distinguish most of them.
         spots = [np.unravel_index(place, turned.shape) for place in (flat.size // 2, flat.size - 2) if place > 0]
         ordered = flat.reshape(turned.shape)
         if all(turned[spot] == ordered[spot] for spot in spots) and np.array_equal(turned, ordered):
@@ -108,16 +108,16 @@ class Layer:
     channel_offset: int = 0
     macs: int = 0
     operators: list[Operator] = field(default_factory=list)
-    #: Parts of each input value, which lie beside each other among the weights' last axis (numbers/parts.py).
+    #: Parts of each input value, adjacent among the weights' last axis (numbers/parts.py).
     input_parts: int = 1
-    #: Axis of the weights along which a tap is repeated, so that two weights meet each value; 0: none is.
+    #: Axis of the weights along which a tap is repeated, so that two weights multiply each value; 0: none is.
     repeated: int = 0
     #: matmul: (batch, rows, inner, columns)
     product: tuple[int, int, int, int] = (1, 1, 1, 1)
 
     @property
     def on_array(self) -> tuple[str, ...]:
-        """Inputs that lie in the array's memory."""
+        """Inputs in the array's memory."""
         return self.inputs[:1] if self.kind == "scale" else self.inputs
 
     @property
@@ -140,7 +140,7 @@ class Lowered:
     #: Operators that are only views, by output: a host group that reads one computes it itself.
     views: dict[str, Operator]
     notes: list[str]
-    #: Tensors that hold a quantizer's steps or limits as they are: nothing is stored times another factor.
+    #: Tensors that hold a quantizer's steps or limits as they are: nothing is scaled by another factor.
     exact: frozenset[str] = frozenset()
 
 

@@ -1,7 +1,7 @@
 """Operators -> array layers, by patterns; everything that has no pattern stays an operator of the host.
 
-Layouts are followed exactly: every array tensor knows where each element of its ONNX value lies, so Flatten before a
-fully connected layer, transpositions and reshapes cost nothing whenever the weights can be rearranged instead.
+Layouts are followed exactly: every array tensor records the place of each element of its ONNX value, so Flatten before
+a fully connected layer, transpositions and reshapes cost nothing whenever the weights can be rearranged instead.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Lowering(Reductions):
         view = self._view(value)
         tensor = self.tensors.get(view.root)
         shape = (view.index.size // view.index.shape[-1], 1, int(view.index.shape[-1]))
-        if view.index.ndim == 3:  # pixels of an image with its channels behind, which other layers meet as an image
+        if view.index.ndim == 3:  # pixels of an image with its channels last, which other layers read as an image
             shape = (int(view.index.shape[0]), int(view.index.shape[1]), shape[2])
         if tensor is not None and tensor.channels == shape[2]:
             shape = (tensor.height, tensor.width, tensor.channels)
@@ -426,7 +426,7 @@ class Lowering(Reductions):
         if factors not in self.tensors:
             self._tensor(factors, positions((1, 1, self._view(factors).index.size)))
         if (np.diff(self.tensors[factors].layout.ravel()) != 1).any():
-            raise NotOnArrayError("its factors lie in another order than the channels")
+            raise NotOnArrayError("its factors are in another order than the channels")
         source, order = self._own_layout(value)
         window = Window(output_height=source.height, output_width=source.width)
         layer = Layer(operator.name, "scale", (source.name, factors), operator.outputs[0], source.channels, window,
@@ -444,7 +444,7 @@ class Lowering(Reductions):
         if not np.array_equal(order, other):
             (first, order), (second, other) = self._in_image_order(operator.inputs)
         if not np.array_equal(order, other):
-            raise NotOnArrayError("its operands lie in different orders")
+            raise NotOnArrayError("its operands are in different orders")
         window = Window(kernel_width=2, output_height=first.height, output_width=first.width)
         layer = Layer(operator.name, "sum", (first.name, second.name), operator.outputs[0], first.channels, window,
                       negate_second=operator.type == "Sub", operators=[operator])
@@ -478,7 +478,7 @@ class Lowering(Reductions):
             side = self._joined_side(shape, axis, parts)
         if side is None:
             raise NotOnArrayError(
-                "its operands lie in different orders, or its result in one that the host cannot read"
+                "its operands are in different orders, or its result in one that the host cannot read"
             )
         offsets = np.zeros((len(parts), 3), np.int64)
         offsets[1:, side] = np.cumsum([part.shape[side] for part in parts[:-1]])
@@ -487,7 +487,7 @@ class Lowering(Reductions):
         self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
 
     def _joined_side(self, shape: tuple[int, ...], axis: int, parts: list[IndexArray]) -> int | None:
-        """Along which axis of memory (height, width, channels) operands lie one behind the other; None: along none."""
+        """Along which axis of memory (height, width, channels) operands are concatenated; None: along none."""
         pixel = parts[0][0, 0]
         along = len(pixel) == 1 or int(pixel[1] - pixel[0]) == int(np.prod(shape[axis + 1 :]))
         for side in (2, 0, 1) if along else (0, 1, 2):

@@ -48,7 +48,7 @@ PER_INPUT = {
     "ReduceLogSum": 1, "ReduceLogSumExp": EXP + 1, "ReduceMax": 1, "ReduceMean": 1, "ReduceMin": 1,
     "ReduceProd": 1, "ReduceSum": 1, "ReduceSumSquare": 2, "Softmax": EXP + DIVIDE + 3,
 }  # fmt: skip
-#: Gates of recurrent cells, and the operations of one hidden element besides its products.
+#: Gates of recurrent cells, and the operations of one hidden element beyond its products.
 CELLS = {"RNN": (1, TANH), "GRU": (3, 2 * SIGMOID + TANH + 6), "LSTM": (4, 3 * SIGMOID + 2 * TANH + 4)}
 
 

@@ -33,7 +33,7 @@ CONDITIONS = {
     "Gemm": "constant second operand, transposed or not, alpha and beta",
     "GlobalAveragePool": "over 1 or 2 axes",
     "GlobalMaxPool": "over 1 or 2 axes",
-    "HardSigmoid": "as a clip behind a factor and an offset where the function unit lacks it",
+    "HardSigmoid": "as a clip after a factor and an offset where the function unit lacks it",
     "LSTM": "products, functions and gates step by step, up to 128 steps",
     "LeakyRelu": "any slope up to 1; powers of two by the function unit, others as a sum of two layers",
     "MatMul": "with a constant matrix on either side; products of two computed values with the same leading axes",
@@ -43,8 +43,8 @@ CONDITIONS = {
     "Pad": "zeros around images in front of convolutions: becomes their padding",
     "RNN": "tanh, up to 128 steps; all of it",
     "ReduceMax": "over rows, columns or both",
-    "ReduceMean": "over rows, columns or both, channels beside them too",
-    "ReduceSum": "over rows, columns or both, channels beside them too",
+    "ReduceMean": "over rows, columns or both, channels in addition",
+    "ReduceSum": "over rows, columns or both, channels in addition",
     "Resize": "by ratios of integers, nearest, linear or cubic, if its pixels are few different sums of the input's; "
     f"{APART}",
     "Slice": "rows, columns and channels at even distances",
@@ -52,12 +52,12 @@ CONDITIONS = {
     "Split": "as Slice",
     "Sub": "two computed values of one shape, or a constant for each channel",
 }
-#: Operators that only rearrange: where the layers beside them can follow, nothing is moved.
-REARRANGED = "the layers beside it read or write in its order, or the host rearranges"
+#: Operators that only rearrange: where adjacent layers can follow, nothing is moved.
+REARRANGED = "adjacent layers read or write in its order, or the host rearranges"
 
 
 def array_operators() -> set[str]:
-    """Operators of which the array computes at least a part, besides rearrangements."""
+    """Operators of which the array computes at least a part, rearrangements excepted."""
     return {*pattern_operators(), *RULES, *GATES, *FUNCTIONS}
 
 
@@ -77,13 +77,13 @@ def host_operators() -> list[str]:
 
 
 def quantized_operators() -> set[str]:
-    """Standard operators of quantized networks, which are read as the float networks that they stand for."""
+    """Standard operators of quantized networks, which are read as the float networks that they represent."""
     names = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}
     return {name for name in names if name in OPERATORS or name.startswith("QLinear")}
 
 
 def operator_rows() -> Iterator[tuple[str, str, str]]:
-    """(operator or operators, who computes them, how and when): the array's, the host's, quantized ones."""
+    """(operator or operators, where they run, how and when): the array's, the host's, quantized ones."""
     for kind in sorted(array_operators() | set(place.VIEWS)):
         parts = [text for text in (CONDITIONS.get(kind, ""), _functions(kind)) if text]
         if kind in place.VIEWS:
@@ -93,7 +93,7 @@ def operator_rows() -> Iterator[tuple[str, str, str]]:
     yield ", ".join(statistics), "host", place.NO_QUOTIENTS
     others = [name for name in host_operators() if name not in statistics]
     yield ", ".join(others), "host", "the array has no operation for them"
-    yield ", ".join(sorted(quantized_operators())), "as in float", "become the float operators that they stand for"
+    yield ", ".join(sorted(quantized_operators())), "as in float", "become the float operators that they represent"
 
 
 def operator_table() -> str:

@@ -1,4 +1,4 @@
-"""Which operators may go to the array, judged by type, attributes and neighbours before any layer is built."""
+"""Which operators may go to the array, judged by type, attributes and adjacent operators before any layer is built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAVY = (
     "Conv", "ConvTranspose", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool",
     "ReduceMean",
 )  # fmt: skip
-#: Operators that copy pixels or channels, or sum neighbouring ones.
+#: Operators that copy pixels or channels, or sum adjacent ones.
 COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum")
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
 NO_QUOTIENTS = "it divides by what it finds in its own input, and the array has no quotients"
@@ -67,7 +67,7 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
             f"; with some arguments it is on {others}" if others else ""
         )
     if operator.name in functions or _possible(graph, operator):
-        return "its neighbours are the host's: fetching its input would cost more than it saves"
+        return "adjacent operators are the host's: fetching its input would cost more than it saves"
     return "the array has no operation for it"
 
 
@@ -97,10 +97,10 @@ def _supported(
     graph: Graph, operator: Operator, chosen: set[str], producers: dict[str, Operator],
     functions: Mapping[str, FunctionMatch],
 ) -> bool:  # fmt: skip
-    """Whether an elementwise operator has array operators (behind views) on both sides, or may be fused into one."""
+    """Whether an elementwise operator has array operators (through views) on both sides, or may be fused into one."""
     sources = [_source(name, chosen, producers) for name in activations(graph, operator)]
     if operator.type == "Mul" and len(sources) == 2:
-        return _met_by_array(graph, operator, chosen, producers) and _feeds_array(graph, operator, chosen)
+        return _reached_by_array(graph, operator, chosen, producers) and _feeds_array(graph, operator, chosen)
     if not all(source is not None and source.name in chosen for source in sources):
         return False
     if len(sources) == 1 and operator.type not in ("Concat", "ReduceMean", *COPIES):
@@ -113,7 +113,7 @@ def _supported(
     return tabled or _feeds_array(graph, operator, chosen)
 
 
-def _met_by_array(
+def _reached_by_array(
     graph: Graph, operator: Operator, chosen: set[str], producers: dict[str, Operator]
 ) -> bool:
     """Whether the array has what a factor is multiplied with, or fetches it in any case; factors come from the host."""
@@ -143,7 +143,7 @@ def _source(value: str, chosen: set[str], producers: dict[str, Operator]) -> Ope
 
 
 def _feeds_array(graph: Graph, operator: Operator, chosen: set[str]) -> bool:
-    """Whether some reader is on the array; a value nobody but the network's caller reads counts too."""
+    """Whether some reader is on the array; a value that only the network's caller reads counts too."""
     pending, seen = list(operator.outputs), set()
     readers = 0
     while pending:

@@ -1,6 +1,6 @@
 """Means, sums and maxima over rows and columns, and convolutions over three axes, as layers over images.
 
-A volume lies in memory as an image whose channels are those of all its depths; a convolution over it has weights that
+A volume is stored as an image whose channels are those of all its depths; a convolution over it has weights that
 are zero where a depth is out of the kernel's reach.
 """
 
@@ -26,7 +26,7 @@ class Reductions(Interleaving):
     """Lowering of these operators; methods raise NotOnArrayError where their pattern does not apply."""
 
     def _reduce(self, operator: Operator) -> None:
-        """A mean, a sum or a maximum over rows, columns or both; channels may be summed beside."""
+        """A mean, a sum or a maximum over rows, columns or both; channels may be summed too."""
         shape = self.graph.shapes.get(operator.inputs[0])
         if shape is None:
             raise NotOnArrayError("the shape of its input is not known, or does not follow the batch")

@@ -2,8 +2,8 @@
 
 Columns ``phase + stride * q`` of the result read the input around column q, whatever the phase, so the phases are
 further channels of column q: a convolution along the rows whose kernel has the taps of all phases, zeros where a phase
-has none. What remains is to put the channels of a phase beside the columns of the others, which moves values only and
-is the host's. Phases along a column need nothing of this: they are written to rows of their own (``interleaved``).
+has none. What remains is to interleave the channels of a phase with the columns of the others, which moves values only
+and is the host's. Phases along a column need nothing of this: they are written to rows of their own (``interleaved``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Taps:
         result = np.zeros((inputs, len(self.offsets), outputs, height, self.last - self.first + 1), np.float32)
         for phase, taps in enumerate(self.offsets):
             for tap, offset in taps.items():
-                # A transposed convolution meets its input backwards.
+                # A transposed convolution reads its input backwards.
                 result[:, phase, :, :, self.last - offset] = weights[..., tap]
         return result
 
@@ -89,17 +89,17 @@ def phases_as_channels(rewriter: Rewriter, node: NodeProto, config: SystolicConf
         **_rows(strides[0], dilations[0], top, (source[1], target[1]), kernel[0], (taps.last, right)),
     )  # fmt: skip
     last = node
-    for last in _behind(rewriter, node):
+    for last in _following(rewriter, node):
         value = _on_phases(rewriter, last, value, strides[1], groups)
     shape = np.array([0, groups, strides[1], target[0] // groups, target[1], width], np.int64)
     apart = rewriter.add("Reshape", value, rewriter.constant(shape))
-    beside = rewriter.add("Transpose", apart, perm=[0, 1, 3, 4, 5, 2])
-    rewriter.add("Reshape", beside, rewriter.constant(np.array([0, *target], np.int64)), output=last.output[0])
+    interleaved = rewriter.add("Transpose", apart, perm=[0, 1, 3, 4, 5, 2])
+    rewriter.add("Reshape", interleaved, rewriter.constant(np.array([0, *target], np.int64)), output=last.output[0])
     return True
 
 
-def _behind(rewriter: Rewriter, node: NodeProto) -> list[NodeProto]:
-    """The operators behind another, each its only reader, that its layer may take up; they act on each value alone."""
+def _following(rewriter: Rewriter, node: NodeProto) -> list[NodeProto]:
+    """Operators after another, each its only reader, that its layer may absorb; they act on each value alone."""
     found: list[NodeProto] = []
     given = {output.name for output in rewriter.model.graph.output}
     while True:

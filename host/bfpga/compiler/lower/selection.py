@@ -1,4 +1,4 @@
-"""What an operator makes of given values: rules of ONNX that are asked, not written down a second time."""
+"""What an operator makes of given values: rules of ONNX that are evaluated, not written a second time."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def apply_operator(graph: Graph, operator: Operator, value: Float32Array, output
 def selected_positions(graph: Graph, operator: Operator, output: int) -> IndexArray:
     """Which elements of its input an operator that only selects gives, without the batch axis.
 
-    Raises NotOnArrayError if it selects samples too, or if elements are too many to be told apart.
+    Raises NotOnArrayError if it selects samples too, or if elements are too many to be distinguished.
     """
     shape, target = (graph.shapes.get(name) for name in (operator.inputs[0], operator.outputs[output]))
     if shape is None or target is None:
         raise NotOnArrayError("the shape of its input is not known, or does not follow the batch")
     if 2 * np.prod(shape) >= EXACT:
         raise NotOnArrayError("its input has too many elements")
-    # Two samples tell whether it keeps them apart.
+    # Two samples show whether it keeps them apart.
     numbers = np.stack([positions(shape), positions(shape) + int(np.prod(shape))]).astype(np.float32)
     result = apply_operator(graph, operator, numbers, output)
     if result.shape != (2, *target) or not np.array_equal(result[1], result[0] + np.float32(np.prod(shape))):

@@ -1,4 +1,4 @@
-"""The state of lowering: values, the tensors they lie in, and the views between them."""
+"""The state of lowering: values, their tensors, and the views between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NotOnArrayError(Exception):
 
 
 class ReorderedError(Exception):
-    """A layer took up an operator behind a rearrangement, and what reads it needs the elements rearranged.
+    """An operator after a rearrangement was fused into a layer, and what reads it needs the elements rearranged.
 
     The text names the operator that rearranges, which has to be the host's.
     """
@@ -59,7 +59,7 @@ class LoweringState:
             self._root(name)
 
     def _note(self, operator: Operator, reason: str) -> None:
-        """Why an operator is the host's; those that lowering was told to leave have a note already."""
+        """Why an operator is the host's; those that lowering has to leave have a note already."""
         if operator.name not in self.blocked:
             self.reasons.setdefault((operator.type, reason), []).append(operator.name)
 
@@ -81,7 +81,7 @@ class LoweringState:
                     same = self.graph.shapes.get(done.inputs[0]) == self.graph.shapes.get(done.outputs[0])
                     if same and done.inputs[0] in self.view_operators:
                         raise ReorderedError(self.view_operators[done.inputs[0]].name)
-            raise NotOnArrayError("its input lies in an order the array cannot read")
+            raise NotOnArrayError("its input is in an order the array cannot read")
         self._to_host(operator)
 
     def _view(self, value: str) -> View:
@@ -110,11 +110,11 @@ class LoweringState:
         elif len(shape) == 2:
             wanted = positions(shape).T.reshape(shape[1], 1, shape[0])
         else:
-            raise NotOnArrayError(f"its input has {len(shape)} axes besides the batch")
+            raise NotOnArrayError(f"its input has {len(shape)} axes in addition to the batch")
         return self.tensors[self._tensor(value, np.ascontiguousarray(wanted))]
 
     def _own_layout(self, value: str) -> tuple[ArrayTensor, IndexArray]:
-        """The tensor behind a value and, for each place in memory, the position in the value."""
+        """The tensor of a value and, for each place in memory, the position in the value."""
         view = self._view(value)
         if view.root not in self.tensors:
             shape = self.graph.shapes[value]
@@ -133,7 +133,7 @@ class LoweringState:
         return tensor, inverse[tensor.layout]
 
     def _in_image_order(self, values: Sequence[str]) -> list[tuple[ArrayTensor, IndexArray]]:
-        """The tensors behind images as ``_own_layout`` gives them; where one of several lies in image order, all do.
+        """The tensors of images as ``_own_layout`` gives them; where one of several is in image order, all are.
 
         The host rearranges the others: less than to compute what reads them.
         """
@@ -155,7 +155,7 @@ class LoweringState:
         """
         shape = self.graph.shapes.get(value)
         if shape is None or axes_of(shape, layout) is None:
-            raise NotOnArrayError("its result lies in an order the host cannot read")
+            raise NotOnArrayError("its result is in an order the host cannot read")
         layers = layer if isinstance(layer, tuple) else (layer,)
         self.layers += layers
         self.producers[value] = layers

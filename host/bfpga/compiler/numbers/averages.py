@@ -1,4 +1,4 @@
-"""Averages on arrays whose weights are powers of two: what 1/count loses to rounding moves into neighbouring weights.
+"""Averages on arrays whose weights are powers of two: what 1/count loses to rounding moves into adjacent weights.
 
 Every tap of an average has the same weight, so a rounded weight makes the result wrong by one factor. The layers that
 read the average divide their weights by it, or else the layer in front does, and nothing is lost.
@@ -25,7 +25,7 @@ TOLERANCE = 2.0**-9
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Adjacent:
     """The layers that can take an average's factor: all its readers, or the one layer that gives its input."""
 
     readers: Sequence[Layer] = ()
@@ -40,11 +40,11 @@ def unfit_averages(
         return {}
     result = {}
     for layer, factors in _inexact(lowered, config, options):
-        if _neighbours(layer, lowered, outputs) is None:
+        if _adjacent(layer, lowered, outputs) is None:
             wrong = 100 * float(np.abs(factors - 1).max())
             result[layer.operators[0].name] = (
                 f"a mean of {_rows(layer).shape[1]} values is {wrong:.1f} % off with weights that shift units take, "
-                "and no layer beside it can make that good"
+                "and no adjacent layer can compensate"
             )
     return result
 
@@ -52,13 +52,13 @@ def unfit_averages(
 def fold_averages(
     lowered: Lowered, outputs: Iterable[str], config: SystolicConfig, options: CompileOptions
 ) -> dict[str, Floats]:
-    """Give averages the weights that the array can hold, and their neighbours the factor that this makes.
+    """Give averages the weights that the array can hold, and adjacent layers the factor that this makes.
 
     outputs: of the network. Returns by how much larger than before the channels of tensors are stored, by name.
     """
     result: dict[str, Floats] = {}
     for layer, factors in _inexact(lowered, config, options):
-        found = _neighbours(layer, lowered, outputs)
+        found = _adjacent(layer, lowered, outputs)
         if found is not None:
             name, factor = _fold(layer, factors, found)
             result[name] = result.get(name, 1.0) * factor
@@ -66,7 +66,7 @@ def fold_averages(
 
 
 def stored_scales(shifts: Mapping[str, Floats], factors: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The binary logarithm of what each channel of a tensor is stored times: its shift, and an average's factor."""
+    """The binary logarithm of what each channel of a tensor is scaled by: its shift, and an average's factor."""
     result = dict(shifts)
     for name, factor in factors.items():
         result[name] = result.get(name, 0.0) + np.log2(factor)
@@ -92,25 +92,25 @@ def _fastest(layer: Layer, config: SystolicConfig, options: LayerOptions) -> Wei
     return min(config.weight_formats, key=lambda item: product_cycles(layer, config, item))
 
 
-def _neighbours(layer: Layer, lowered: Lowered, outputs: Iterable[str]) -> Neighbours | None:
-    """Who can take the factor of an average; None if nobody can. outputs: of the network."""
+def _adjacent(layer: Layer, lowered: Lowered, outputs: Iterable[str]) -> Adjacent | None:
+    """The layers that can take the factor of an average; None if there are none. outputs: of the network."""
     if layer.function.row.homogeneous and inner(layer.output, lowered, outputs):
         readers = [other for other in lowered.layers if layer.output in other.inputs]
         producers = [other for other in lowered.layers if other.output == layer.output]
         if len(producers) == 1 and readers and all(_multiplies(other) for other in readers):
-            return Neighbours(readers=readers)
+            return Adjacent(readers=readers)
     source = layer.inputs[0]
     producers = [other for other in lowered.layers if other.output == source]
     alone = [other for other in lowered.layers if source in other.inputs] == [layer]
     if len(producers) == 1 and alone and source not in lowered.exact and inner(source, lowered, outputs):
         producer = producers[0]
         if _multiplies(producer) and producer.function.row.homogeneous:
-            return Neighbours(producer=producer)
+            return Adjacent(producer=producer)
     return None
 
 
-def _fold(layer: Layer, factors: Floats, found: Neighbours) -> tuple[str, Floats]:
-    """Change the weights of an average and of its neighbours; the tensor that is stored larger, and by what."""
+def _fold(layer: Layer, factors: Floats, found: Adjacent) -> tuple[str, Floats]:
+    """Change the weights of an average and of the adjacent layers; the tensor that is stored larger, and by what."""
     layer.weights = _scaled(layer, factors)
     for reader in found.readers:
         reader.weights = np.asarray(reader.weights, np.float64) / factors[input_channels(reader)][:, None, None, :]

@@ -34,7 +34,7 @@ class InputMeans:
     def mean(self, name: str, scale: Floats | None = None) -> Floats:
         """Means (height, width, channels) in memory order.
 
-        scale: the binary logarithm of what channels are stored times.
+        scale: the binary logarithm of what channels are scaled by.
         """
         mean = np.asarray(self._sums[name][self._tensors[name].layout] / self.samples, np.float64)
         return mean if scale is None else mean * np.exp2(scale)
@@ -47,7 +47,7 @@ def correct_biases(
     means: InputMeans,
     scales: Mapping[str, Floats],
 ) -> None:
-    """Change the biases of the nodes of ``layers``. scales: binary logarithms of what channels are stored times.
+    """Change the biases of the nodes of ``layers``. scales: binary logarithms of what channels are scaled by.
 
     Away from the border, the mean of a weight's error times its input is the weight's error times the mean of its
     input channel: one mean for each input channel is enough.

@@ -24,7 +24,7 @@ BINS = 1 << (31 - BIN_SHIFT)
 #: Bits of an infinite magnitude; those of NaN are more.
 INFINITE = 0x7F800000
 #: Bins that are kept of a tensor, down to 2^-32 of its largest value: smaller values become zero at every exponent that
-#: the error search tries, also where channels are stored times factors, and weigh nothing.
+#: the error search tries, also where channels are scaled by factors, and do not count.
 KEPT_BINS = 32 << (23 - BIN_SHIFT)
 #: Exponents that the error search tries, down from the one at which few samples saturate; it tries one above it too.
 CANDIDATES = 5
@@ -50,7 +50,7 @@ class Histogram:
 
     @functools.cached_property
     def tail(self) -> Tail:
-        """What the samples' largest magnitudes tell of further samples."""
+        """What the samples' largest magnitudes predict for further samples."""
         return fit_tail(self.peaks)
 
     def squared_error(self, exponent: int, mantissa_max: int) -> float:
@@ -75,7 +75,7 @@ class Histogram:
 
 @dataclass
 class Grouping:
-    """How the user's samples lie in the values of a network that computes ``size`` of them together.
+    """How the user's samples are arranged in the values of a network that computes ``size`` of them together.
 
     items: of all calibration samples; what fills the last group does not count. None: every one.
     """
@@ -123,7 +123,7 @@ class ChannelOrder:
 
 
 class ChannelHistograms:
-    """Magnitudes of tensors, counted channel by channel where channels may be stored times factors of their own.
+    """Magnitudes of tensors, counted channel by channel where channels may be scaled by factors of their own.
 
     Which factors these are is chosen by the same pass over the samples, so they are applied to the counts: a power of
     two moves them by whole bins. count: of the calibration samples.
@@ -142,7 +142,7 @@ class ChannelHistograms:
             self._counts[name].add(values[name])
 
     def histogram(self, name: str, scale: Floats | None = None) -> Histogram:
-        """The histogram of a tensor. scale: the binary logarithm of what each channel is stored times."""
+        """The histogram of a tensor. scale: the binary logarithm of what each channel is scaled by."""
         return self._counts[name].histogram(scale)
 
     def channels(self, name: str) -> ChannelCounts:
@@ -172,7 +172,7 @@ class _ChannelCounts:
         self.channels, self.order = layout.shape[1], ChannelOrder(layout)
         #: (elements,): where the row of an element begins.
         self.rows = self.order.spread(np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1))
-        #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell meets 2^32 values.
+        #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell counts 2^32 values.
         self.counts = np.zeros((self.channels, KEPT_BINS + 1), np.uint32)
         #: (samples, channels) of each batch: the largest magnitudes.
         self.peaks: list[Float32Array] = []
@@ -190,7 +190,7 @@ class _ChannelCounts:
         if top >= INFINITE:
             raise ModelError(
                 f"value {self.name} is infinite or NaN on the calibration samples: it leaves the range of float32, so "
-                "nothing can be told of its exponent; scale the weights before it, or the samples"
+                "its exponent cannot be found; scale the weights before it, or the samples"
             )
         self.peaks.append(self.order.apart(magnitude).max(axis=2))
         self._raise(top >> BIN_SHIFT)
@@ -205,7 +205,7 @@ class _ChannelCounts:
         np.maximum(cells, 0, out=cells)
         cells += rows
         cells = cells.reshape(-1)
-        # A single count is several times as dear as a word of a whole table.
+        # A single count costs several times as much as a word of a whole table.
         low, high = int(rows.min()), int(rows.max()) + KEPT_BINS + 1
         if cells.size < (high - low) // 4:
             np.add.at(self.counts.reshape(-1), cells, 1)
@@ -214,7 +214,7 @@ class _ChannelCounts:
             self.counts.reshape(-1)[low:high] += np.bincount(cells, minlength=high - low).astype(np.uint32)
 
     def _raise(self, top: int) -> None:
-        """Let the kept bins end with ``top``, if they do not already."""
+        """Make the kept bins end with ``top``, if they do not already."""
         moved = min(top - self.top, KEPT_BINS)
         if moved > 0:
             kept = np.zeros_like(self.counts)
@@ -230,7 +230,7 @@ class _ChannelCounts:
         return ChannelCounts(self.counts[:, 1 + filled], centers, np.concatenate(self.peaks))
 
     def histogram(self, scale: Floats | None) -> Histogram:
-        """The counts of all channels together, the bins of each moved as its factor 2^scale asks.
+        """The counts of all channels together, the bins of each moved as its factor 2^scale requires.
 
         Where channels were not counted apart, all have the same factor.
         """

@@ -34,12 +34,12 @@ def fill_channels(
 ) -> dict[str, Float64Array]:
     """Choose a factor for every channel of the families and move it into weights and biases.
 
-    scales: binary logarithms of what channels are stored times so far. Returns the binary logarithms of the factors
+    scales: binary logarithms of what channels are scaled by so far. Returns the binary logarithms of the factors
     (channels,) by tensor, between 0 and 1. Families next to an average have none: all its weights must stay equal.
     """
     result: dict[str, Float64Array] = {}
     for family in families:
-        if _beside_average(family, lowered.layers):
+        if _adjacent_to_average(family, lowered.layers):
             continue
         factors = _factors(family, histograms, scales, form)
         if factors is not None and factors.any():
@@ -49,7 +49,7 @@ def fill_channels(
     return result
 
 
-def _beside_average(family: Family, layers: Collection[Layer]) -> bool:
+def _adjacent_to_average(family: Family, layers: Collection[Layer]) -> bool:
     return any(
         layer.uniform_weights and (layer.output in family.tensors or set(layer.inputs) & family.tensors)
         for layer in layers
@@ -104,7 +104,7 @@ def best_ends(counts: ChannelCounts, mantissa_max: int) -> Float64Array:
     """For each channel the magnitude of the largest mantissa with the least squared error; 0 for channels of zeros.
 
     Values below half a step become zero, those between it and the end are rounded, those beyond it saturate; beyond the
-    calibration samples a channel's tail tells.
+    calibration samples a channel's tail predicts.
     """
     sums, tails = _Sums.of(counts), channel_tails(counts.peaks)
     all_values = tuple(item[:, -1] for item in sums.powers)

@@ -1,7 +1,7 @@
 """Results in several parts where that costs next to nothing: outputs, and what the last small layers give.
 
-Mantissas of 8 bits round the scores of a classifier to a few dozen steps, so the two largest often meet in one and the
-class with the smaller number wins, right or wrong. The layers before it are small too: parts have finer steps
+Mantissas of 8 bits round the scores of a classifier to a few dozen steps, so the two largest often coincide in one and
+the class with the smaller number wins, right or wrong. The layers before it are small too: parts have finer steps
 (numbers/parts.py) for a few cycles more.
 """
 
@@ -18,7 +18,7 @@ from bfpga.compiler.numbers.parts import CALIBRATED, refusal, tied, with_parts
 from bfpga.compiler.numbers.weight_formats import layers_cycles, product_cycles
 from bfpga.compiler.options import RESULT_PARTS, CompileOptions
 from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.schedule.fitting import misfits
+from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.contract.configuration import SystolicConfig
 
 #: Share of the network's cycles that parts may take together.
@@ -30,7 +30,7 @@ def with_cheap_parts(
 ) -> tuple[CompileOptions, list[str]]:
     """The options with result parts for tensors where these are cheap, and notes of it; the cheapest ones come first.
 
-    To be called where calibration tells the exponents. What the recipe says of a layer's parts stays.
+    To be called where calibration gives the exponents. What the recipe says of a layer's parts stays.
     """
     form = config.format
     narrow = form.mantissa_bits < WIDE_BITS and form.saturation != "wrap" and config.weight_formats == ("linear",)
@@ -43,11 +43,11 @@ def with_cheap_parts(
     for name in sorted(costs, key=lambda item: costs[item]):
         for parts in sorted(RESULT_PARTS[1:], reverse=True):
             cost = _cost(lowered, name, parts, config, found) if costs[name] <= left else np.inf
-            if cost <= left and _stay(lowered, _asked(found, name, parts), config):
+            if cost <= left and _stay(lowered, _wanted(found, name, parts), config):
                 left -= cost
-                found = _asked(found, name, parts)
+                found = _wanted(found, name, parts)
                 break
-    if found is options or misfits(with_parts(lowered, {}, found, calibrated=True), config):
+    if found is options or oversized_layers(with_parts(lowered, {}, found, calibrated=True), config):
         return options, []
     named = ", ".join(name for name in costs if found.layers.get(name) != options.layers.get(name))
     cost = 100 * (ALLOWED - left / whole)
@@ -60,7 +60,7 @@ def _stay(lowered: Lowered, options: CompileOptions, config: SystolicConfig) -> 
     return 4 * _weights(found.layers) <= 3 * config.weight_words * config.weights_per_word
 
 
-def _asked(options: CompileOptions, name: str, parts: int) -> CompileOptions:
+def _wanted(options: CompileOptions, name: str, parts: int) -> CompileOptions:
     layer = {**options.layers.get(name, {}), "result_parts": parts}
     return replace(options, layers={**options.layers, name: layer})
 
@@ -76,7 +76,7 @@ def _candidates(lowered: Lowered, graph: Graph, options: CompileOptions) -> list
             continue
         alone = len(family) == 1 and not any(name in layer.inputs for layer in lowered.layers)
         seen = not all(inner(other, lowered, graph.outputs) for other in family)
-        # Parts of larger tensors change how strips fit the memory, which their products do not tell.
+        # Parts of larger tensors change how strips fit the memory, which their products do not show.
         if not all(lowered.tensors[other].height * lowered.tensors[other].width == 1 for other in family):
             continue
         exact = any(other in graph.grids or other in lowered.exact for other in family)
@@ -100,8 +100,8 @@ def _cost(lowered: Lowered, name: str, parts: int, config: SystolicConfig, optio
     family = tied(lowered.layers)[name]
     layers = [layer for layer in lowered.layers if family & {layer.output, *layer.inputs}]
     part = replace(lowered, layers=layers)
-    before, after = (with_parts(part, {}, item, calibrated=True) for item in (options, _asked(options, name, parts)))
-    if misfits(after, config):
+    before, after = (with_parts(part, {}, item, calibrated=True) for item in (options, _wanted(options, name, parts)))
+    if oversized_layers(after, config):
         return np.inf
     resident = _weights(lowered.layers) + _weights(after.layers) <= config.weight_words * config.weights_per_word
     return _cycles(after, config, resident) - _cycles(before, config, resident)

@@ -1,8 +1,8 @@
-"""Channel shifts: each channel of a tensor may be stored times a power of two of its own.
+"""Channel shifts: each channel of a tensor may be scaled by a power of two of its own.
 
-A block has one exponent, so a channel of small values beside one of large values keeps few bits. Row exponents of the
+A block has one exponent, so a channel of small values next to one of large values keeps few bits. Row exponents of the
 weights are free to choose: the layer that gives a channel multiplies it by 2^k at no cost, and the layers that read it
-divide their weights for it by 2^k. ReLU and its leaky form, maxima, averages and additions let the factor pass.
+divide their weights for it by 2^k. ReLU and its leaky form, maxima, averages and additions pass the factor on.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Reader:
     """A matrix layer that reads a tensor.
 
     power: sum of its squared weights for each channel of the tensor; largest: (rows, inputs) largest weight over the
-    taps; channel: (rows, inputs) the channel they meet; taps: their number.
+    taps; channel: (rows, inputs) the channel they multiply; taps: their number.
     """
 
     power: Floats
@@ -106,12 +106,12 @@ class Reader:
 
     @property
     def free(self) -> bool:
-        """Whether the weights of one row meet one channel only: the row's exponent absorbs any shift."""
+        """Whether the weights of one row multiply one channel only: the row's exponent absorbs any shift."""
         return bool(self.channel.shape[1] == 1)
 
     @property
     def whole(self) -> bool:
-        """Whether every row meets all channels, in their order."""
+        """Whether every row multiplies all channels, in their order."""
         return self.channel.shape[1] == len(self.power)
 
 
@@ -147,7 +147,7 @@ def equalize(lowered: Lowered, ranges: ChannelRanges, form: BlockFormat) -> dict
 
 
 def scalable_families(lowered: Lowered) -> list[Family]:
-    """Tensors whose channels may be stored times powers of two, those that must share their shifts together."""
+    """Tensors whose channels may be scaled by powers of two, those that must share their shifts together."""
     return [family for family in _families(lowered) if family.scalable]
 
 
@@ -193,7 +193,7 @@ def _reader(layer: Layer, channels: int) -> Reader:
 
 
 def input_channels(layer: Layer) -> IndexArray:
-    """(output channels, inputs of a group): the input channel that each weight meets."""
+    """(output channels, inputs of a group): the input channel that each weight multiplies."""
     assert layer.weights is not None
     inputs = int(layer.weights.shape[3])
     group = np.arange(layer.channels) // (layer.channels // layer.groups)
@@ -204,7 +204,7 @@ def choose_shifts(ranges: ChannelRange, readers: list[Reader], form: BlockFormat
     """The shifts with the least expected squared error at the readers' outputs, relative to their size.
 
     Two errors work against each other: an amplified channel is rounded more finely, but its readers' weights become
-    smaller and are rounded more coarsely beside the others of their row. Tries several ranges, the largest channels of
+    smaller and are rounded more coarsely than the others of their row. Tries several ranges, the largest channels of
     which are then attenuated.
     """
     top = float(ranges.largest.max(initial=0.0))

@@ -62,7 +62,7 @@ class InputMoments:
     def moments(self, scales: Mapping[str, Vector]) -> dict[str, Moments]:
         """Moments by layer name, of the values as the array stores them.
 
-        scales: binary logarithms of what the channels of tensors are stored times, by name.
+        scales: binary logarithms of what the channels of tensors are scaled by, by name.
         """
         result = {}
         for layer in self._layers:
@@ -75,14 +75,14 @@ class InputMoments:
 
 
 def _factors(layer: Layer, scale: Vector) -> Matrix:
-    """(groups, terms): what each term of a row is stored times."""
+    """(groups, terms): what each term of a row is scaled by."""
     assert layer.weights is not None
     channels = np.exp2(scale).reshape(layer.groups, layer.weights.shape[3])
     return np.tile(channels, int(np.prod(layer.weights.shape[1:3])))
 
 
 def _shrunk(sums: Matrix, windows: int) -> Matrix:
-    """Mean moments (groups, terms, terms), moved towards their diagonal: few windows tell little of many pairs."""
+    """Mean moments (groups, terms, terms), moved towards their diagonal: few windows say little about many pairs."""
     terms = sums.shape[-1]
     kept = windows / (windows + terms)
     mean = sums / max(windows, 1)
@@ -99,7 +99,7 @@ class _Look:
     """What is looked at of a tensor: some windows of a layer, spread evenly over each sample.
 
     elements: (pixels, channels) of a sample that the windows reach, in no order; pixels: (windows, taps) rows of these,
-    the one behind the last for padding.
+    the one after the last for padding.
     """
 
     elements: IndexArray

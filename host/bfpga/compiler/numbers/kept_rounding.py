@@ -13,7 +13,7 @@ from bfpga.contract.program import ArrayNode
 def lost_rounding(
     graph: Graph, lowered: Lowered, nodes: Iterable[ArrayNode], exponents: Mapping[str, int]
 ) -> list[str]:
-    """A note for the values of few kinds that nobody rounds; none if all are kept.
+    """A note for the values of few kinds that no operation rounds; none if all are kept.
 
     nodes: of the array; exponents: static ones of tensors.
     """

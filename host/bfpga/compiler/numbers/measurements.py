@@ -1,4 +1,4 @@
-"""Everything that the compiler wants to know of the float network's values, from one pass over the samples."""
+"""Everything that the compiler needs of the float network's values, from one pass over the samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Measurements:
     products: list[Layer] = field(default_factory=list)
 
     def histograms_by_name(self, scales: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, Histogram]:
-        """Histograms of all tensors. scales: binary logarithms of what channels are stored times."""
+        """Histograms of all tensors. scales: binary logarithms of what channels are scaled by."""
         return {name: self.histograms.histogram(name, scales.get(name)) for name in self.histograms.names}
 
 

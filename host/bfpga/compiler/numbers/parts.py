@@ -1,12 +1,12 @@
 """Values in parts: several mantissas of the array hold one value of the network, so that their sum is finer.
 
-A result in n parts is computed n times, into channels beside each other, each time moved by another fraction of the
+A result in n parts is computed n times, into adjacent channels, each time moved by another fraction of the
 last place before it is rounded: the mean of the parts has steps n times as small. Layers that read it multiply each
-part by an n-th of the weight. The sums of these products are exact, so rows of weights are in parts too: what one of
-them is rounded by, the next makes good. Where a kernel has one row or one column, weights alone can be in two parts:
+part by an n-th of the weight. The sums of these products are exact, so rows of weights are in parts too: the next one
+compensates the rounding of the one before. Where a kernel has one row or one column, weights alone can be in two parts:
 the same tap is read twice.
 
-No kernel and no descriptor knows of it: parts are channels, biases and taps (docs/mixed-precision.md).
+No kernel and no descriptor depends on it: parts are channels, biases and taps (docs/mixed-precision.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CALIBRATED = ("auto", "static", "known_range", "worst_case", "lookup")
 def with_parts(lowered: Lowered, fixed: Mapping[str, str], options: CompileOptions, calibrated: bool) -> Lowered:
     """The network with results and weights in the parts that ``options`` ask for.
 
-    fixed: tensors that cannot be in parts, each with the reason. calibrated: whether samples tell the exponents.
+    fixed: tensors that cannot be in parts, each with the reason. calibrated: whether samples give the exponents.
     Results that additions or maxima tie to each other are in as many parts as the most that is asked for one of them.
     ConfigurationError for a layer that cannot have what is asked for, with the reason.
     """
@@ -81,7 +81,7 @@ def _computed_weights(layer: Layer | ArrayNode) -> bool:
 
 
 def terms_of_parts(layer: Layer) -> IntArray | None:
-    """(values, parts): the terms of a row of weights that meet parts of one value; None without parts."""
+    """(values, parts): the terms of a row of weights that multiply parts of one value; None without parts."""
     if layer.weights is None or layer.uniform_weights or (layer.input_parts == 1 and not layer.repeated):
         return None
     rows, columns, channels = layer.weights.shape[1:]

@@ -44,7 +44,7 @@ class PolicyChoice:
         """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them.
 
         grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
-        ranges serve where no samples tell more. parts: of tensors' values, where each is rounded
+        ranges serve where no samples give more. parts: of tensors' values, where each is rounded
         at a place of its own.
         """
         self.parts = parts or {}
@@ -175,19 +175,19 @@ class PolicyChoice:
         return rule
 
     def _known(self, name: str) -> bool:
-        """Whether samples or quantizers tell the range of a tensor."""
+        """Whether samples or quantizers give the range of a tensor."""
         return name in self.histograms or name in self.grids
 
     def _passes(self, layer: Layer) -> bool:
         """Whether maxima may keep the exponent of what they are taken from: no quantizer asks for another one."""
-        told = self._told(layer.output)
-        return told is None or told == self.exponents.get(layer.inputs[0], told)
+        fixed = self._grid_exponent(layer.output)
+        return fixed is None or fixed == self.exponents.get(layer.inputs[0], fixed)
 
     def _rounds(self, name: str) -> bool:
         """Whether a tensor has few values, which no exponent but its quantizer's leaves as they are."""
-        return name in self.grids and self.grids[name].rounds and self._told(name) is not None
+        return name in self.grids and self.grids[name].rounds and self._grid_exponent(name) is not None
 
-    def _told(self, name: str) -> int | None:
+    def _grid_exponent(self, name: str) -> int | None:
         """The exponent that a quantizer's step is, if the mantissas reach its range.
 
         Where they reach further and nothing else limits a value that may exceed its range, it is smaller: they saturate
@@ -203,21 +203,21 @@ class PolicyChoice:
         return int(np.clip(power, self.form.exponent_min, self.form.exponent_max))
 
     def _exceeds(self, name: str, largest: float) -> bool:
-        """Whether values may be larger than their quantizer's largest: samples tell; without any, inputs are not."""
+        """Whether values may be larger than their quantizer's largest: samples decide; without any, inputs are not."""
         if name in self.histograms:
             return self.histograms[name].largest > largest
         return name in self.made
 
     def _calibrated(self, layer: Layer, policy: str) -> int:
-        """The static exponent of a layer's result; ConfigurationError if nothing tells its range."""
+        """The static exponent of a layer's result; ConfigurationError if nothing gives its range."""
         if not self._known(layer.output):
             self._histogram(layer, policy)
         return self._best(layer.output)
 
     def _best(self, name: str) -> int:
-        told = self._told(name)
-        if told is not None:
-            return told
+        fixed = self._grid_exponent(name)
+        if fixed is not None:
+            return fixed
         if name not in self.histograms:
             return exponent_without_overflow(self.grids[name].largest, self.form)
         method = "max" if name in self.edges else self.options.exponents

@@ -64,8 +64,8 @@ def quantize_rows(
 
     lowest: exponents that rows must not go below (their bias would leave the accumulator). A row whose products could
     leave the accumulator gets a larger exponent: exactness of the sum goes before the weights' last bit (BFP R3).
-    moments: of the inputs; weights then make good each other's errors. biases: as for ``sum_limits``.
-    parts: (values, parts) terms that meet parts of one value: what one of them is rounded by, the next makes good.
+    moments: of the inputs; weights then compensate each other's errors. biases: as for ``sum_limits``.
+    parts: (values, parts) terms that multiply parts of one value: each compensates the rounding of the one before.
     """
     linear = weight_format == "linear"
     exponents = row_exponents(weights, config, method) if linear else shift_exponents(weights, config, weight_format)
@@ -97,7 +97,7 @@ def _rounded(scaled: FloatArray, config: SystolicConfig, weight_format: WeightFo
 
 
 def _in_parts(scaled: FloatArray, parts: IntArray, nearest: Callable[[FloatArray], IntArray]) -> IntArray:
-    """Integers for weights (rows, terms): the sum of those that meet parts of one value comes close to its sum."""
+    """Integers for weights (rows, terms): the sum of those that multiply parts of one value comes close to its sum."""
     result = np.zeros(scaled.shape, np.int64)
     wanted = np.cumsum(scaled[:, parts], axis=2)
     given = np.zeros(wanted.shape[:2], np.int64)

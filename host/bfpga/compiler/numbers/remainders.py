@@ -1,9 +1,9 @@
 """Remainders of images: what rounding takes from the network's input is kept in channels of its own.
 
 Values that come in 256 levels (pixels, features of 8 bits) lose a bit or more to mantissas of 8 bits with a sign, and
-no later layer can make that good. A second set of channels takes what rounding left, enlarged; the layers that read the
-image meet it with the same weights, made as much smaller. An image of few channels leaves lanes of its memory words
-empty, where this is free.
+no later layer can compensate that. A second set of channels takes what rounding left, enlarged; the layers that read
+the image multiply it by the same weights, made as much smaller. An image of few channels leaves lanes of its memory
+words empty, where this is free.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bfpga.compiler.numbers.weight_formats import layers_cycles
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 
-#: Remainders are stored times 2^BITS. More bits round them more finely, but leave their weights fewer: with 8 bits both
+#: Remainders are scaled by 2^BITS. More bits round them more finely, but leave their weights fewer: with 8 bits both
 #: errors are equal between 3 and 4.
 BITS = 4
 
@@ -27,7 +27,7 @@ BITS = 4
 def with_remainders(
     lowered: Lowered, inputs: Iterable[str], config: SystolicConfig, options: CompileOptions
 ) -> Lowered:
-    """The network with channels for remainders of its ``inputs``: where they cost no clock, or as options ask.
+    """The network with channels for remainders of its ``inputs``: where they cost no cycle, or as options request.
 
     Inputs that the network itself quantizes in steps of an exponent have none.
     Arrays with shift units do without: their few values of a weight leave too little for those of remainders.

@@ -1,4 +1,4 @@
-"""What layers read on calibration samples, as mantissas: clocks of arrays that skip zeros follow from theirs."""
+"""What layers read on calibration samples, as mantissas: cycles of arrays that skip zeros follow from theirs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SampledInputs:
     ) -> dict[str, IntArray]:
         """Mantissas (samples, height, width, channels) by tensor; the values are given up for them.
 
-        scales: binary logarithms of what channels are stored times; exponents: static ones, other tensors take that of
+        scales: binary logarithms of what channels are scaled by; exponents: static ones, other tensors take that of
         each sample's maximum.
         """
         result = {}

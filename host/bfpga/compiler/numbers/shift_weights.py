@@ -1,7 +1,7 @@
 """Weights of shift units: rows of integers that are powers of two or sums of two, each row with its exponent.
 
-The nearest integer and the scale of a row are those of ``formats.logarithmic_encoder``. Where samples tell how the
-inputs of a layer go together, the error of one weight is made good by the weights after it: then not the weights come
+The nearest integer and the scale of a row are those of ``formats.logarithmic_encoder``. Where samples show how the
+inputs of a layer go together, the error of one weight is compensated by the weights after it: then not the weights come
 closest to the float ones, but the sums they give. That serves linear weights too.
 """
 
@@ -17,9 +17,9 @@ from bfpga.formats.logarithmic_encoder import Grid, encode, grid
 
 #: Part of the inputs' mean power that is added to the power of each: inputs that the samples never showed.
 DAMPING = 0.01
-#: Terms that are rounded before their errors reach all terms behind them, as one matrix product.
+#: Terms that are rounded before their errors reach all later terms, as one matrix product.
 _TERMS = 32
-#: Rows are scaled so that the encoder's limits on scales (SM 2.1) are never met.
+#: Rows are scaled so that the encoder's limits on scales (SM 2.1) are never reached.
 _LARGEST_BITS = 8
 
 
@@ -49,11 +49,11 @@ def nearest(choice: Grid, y: FloatArray) -> IntArray:
 
 
 def shift_exponents(weights: FloatArray, config: SystolicConfig, weight_format: WeightFormat) -> IntArray:
-    """For each row (rows, terms) the exponent, among 16, at which the integers meet its weights best (SM 2.5)."""
+    """For each row (rows, terms) the exponent, among 16, at which the integers fit its weights best (SM 2.5)."""
     assert config.shift is not None
     bound = config.largest_weight(weight_format)
     largest = np.abs(weights).max(axis=1, initial=0.0)
-    # Row maxima lie in [1/2, 1) times 2**(bits of the bound - 8), so that the best scale is about 2**8.
+    # Row maxima are in [1/2, 1) times 2**(bits of the bound - 8), so that the best scale is about 2**8.
     normal = np.frexp(np.where(largest > 0, largest, 1.0))[1].astype(np.int64) - bound.bit_length() + _LARGEST_BITS
     scaled = np.ldexp(weights, -normal[:, None])
     encoded = encode(scaled, config.shift, SHIFT_MODES[weight_format], per_channel=True, largest=bound)
@@ -105,7 +105,7 @@ def shift_integers(
 def compensated_integers(
     scaled: FloatArray, config: SystolicConfig, weight_format: WeightFormat, moments: Moments
 ) -> IntArray:
-    """Integers of any format, linear ones too, for weights (rows, terms) that make good each other's errors.
+    """Integers of any format, linear ones too, for weights (rows, terms) that compensate each other's errors.
 
     Zeros stay zeros where these take no time.
     """
@@ -136,11 +136,11 @@ def compensated(choice: Grid, scaled: FloatArray, moments: Moments, keeps_zeros:
 def _compensated_part(
     choice: Grid, left: FloatArray, upper: FloatArray, free: BoolArray
 ) -> tuple[IntArray, FloatArray]:
-    """The same for a few terms (groups, rows, terms): integers, and the errors that the terms behind make good.
+    """The same for a few terms (groups, rows, terms): integers, and the errors that later terms compensate.
 
     free: which integers may be others than zero.
     """
-    # Terms first: what is computed together then lies together.
+    # Terms first: what is computed together is then contiguous.
     left, factors = np.ascontiguousarray(left.transpose(2, 0, 1)), upper.transpose(1, 2, 0)[..., None]
     free = np.ascontiguousarray(free.transpose(2, 0, 1))
     integers, errors = np.empty(left.shape, np.int64), np.empty(left.shape)

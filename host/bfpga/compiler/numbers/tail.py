@@ -2,7 +2,7 @@
 
 The largest of n samples says little about the next thousand. The binary logarithms of the largest samples' maxima
 exceed a threshold by amounts that are close to exponentially distributed (Hill 1975), so a straight line through them
-tells which magnitude a given share of all samples exceeds. Few samples know the slope of that line badly: it is taken
+gives the magnitude that a given share of all samples exceeds. Few samples estimate its slope badly: it is taken
 steeper, by a part of its standard error.
 """
 
@@ -30,7 +30,7 @@ _STEPS = 64
 class Tail:
     """The distribution of samples' maxima: ``share`` of them exceed ``threshold``, log2 by ``scale`` in the mean.
 
-    largest: of the calibration samples. scale: 0 where they meet an upper end, or where nothing can be said.
+    largest: of the calibration samples. scale: 0 where they reach an upper end, or where nothing is known.
     """
 
     largest: float
@@ -120,7 +120,7 @@ def channel_tails(peaks: npt.ArrayLike) -> ChannelTails:
 def channel_reach(peaks: npt.ArrayLike, beyond: float) -> Floats:
     """For every channel the magnitude that a share ``beyond`` of all samples exceeds; peaks: (samples, channels).
 
-    Nothing is known of a channel that is zero in most samples: infinity. One that meets an upper end has that.
+    Nothing is known of a channel that is zero in most samples: infinity. One that reaches an upper end has that.
     """
     ordered = np.sort(np.asarray(peaks, np.float64), axis=0)[::-1]
     fitted = min(_fitted(len(ordered)), len(ordered) - 1)

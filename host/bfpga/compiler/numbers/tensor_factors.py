@@ -36,7 +36,7 @@ def fill_mantissas(
 ) -> dict[str, float]:
     """Choose a factor for every tensor that only layers give and read, and move it into their weights and biases.
 
-    outputs: of the network; scales: binary logarithms of what channels are stored times so far. Returns the factors by
+    outputs: of the network; scales: binary logarithms of what channels are scaled by so far. Returns the factors by
     tensor, 1 left out. Tensors that are added share theirs.
     """
     if not takes_factors(config):
@@ -63,7 +63,7 @@ def free_families(lowered: Lowered, outputs: Iterable[str], options: CompileOpti
 
 def _turn(family: Family, lowered: Lowered) -> int:
     """What averages give comes last, one after the other: their one weight must stay exact, whatever their input is
-    stored times.
+    scaled by.
     """
     averages = [k for k, layer in enumerate(lowered.layers) if layer.output in family.tensors and layer.uniform_weights]
     return 1 + max(averages, default=-1)
@@ -74,7 +74,7 @@ def _givers(family: Family, lowered: Lowered) -> list[Layer]:
 
 
 def _free(family: Family, lowered: Lowered, outputs: Iterable[str], options: CompileOptions) -> bool:
-    """Whether no one but layers sees a family's tensors, and its exponents follow from samples."""
+    """Whether only layers read a family's tensors, and its exponents follow from samples."""
     givers = _givers(family, lowered)
     made = {layer.output for layer in givers}
     return (

@@ -116,7 +116,7 @@ def _batches(
         results.update({name: part[name] for name in names if name in samples})
         yield results
         start += step
-        # The first sample tells how much memory one takes.
+        # The first sample shows how much memory one takes.
         if step == 1 and not any(value.type.tensor_type.shape.dim[0].dim_value for value in model.graph.input):
             step = max(1, CAPTURED_VALUES // max(1, sum(value.size for value in results.values())))
 
@@ -135,7 +135,7 @@ def stored(
 ) -> npt.NDArray[np.float32]:
     """A value in the order of the array's memory (samples, height, width, channels).
 
-    scale: the binary logarithm of what each channel is stored times.
+    scale: the binary logarithm of what each channel is scaled by.
     """
     result = value.reshape(len(value), -1)[:, tensor.layout]
     return result if scale is None else result * np.exp2(scale).astype(np.float32)

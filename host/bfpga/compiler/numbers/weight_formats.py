@@ -1,4 +1,4 @@
-"""Which format the weights of a layer get: by the error they take and by the clocks they cost (SM R33, R35, R37)."""
+"""Which format the weights of a layer get: by the error they take and by the cycles they cost (SM R33, R35, R37)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _decibel(signal: float, noise: float) -> float:
 
 
 def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFormat) -> int:
-    """Clocks of a layer's passes for one sample: kernel steps, or the drain that they hide behind."""
+    """Cycles of a layer's passes for one sample: kernel steps, or the drain if that is longer."""
     assert layer.weights is not None
     if config.skips_weights:
         return _skipping_cycles(layer, config)
@@ -104,7 +104,7 @@ def _skipping_cycles(layer: Layer, config: SystolicConfig) -> int:
 
 
 def layers_cycles(layers: Iterable[Layer], config: SystolicConfig) -> int:
-    """Clocks of all products with weights, for one sample and linear weights."""
+    """Cycles of all products with weights, for one sample and linear weights."""
     return sum(product_cycles(layer, config, "linear") for layer in layers if layer.weights is not None)
 
 

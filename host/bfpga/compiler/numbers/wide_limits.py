@@ -3,7 +3,7 @@
 A mantissa that is as wide as a quantizer's integers does both at the exponent of its step. A wider one does not reach
 its limit there; at the exponent where it does, it is finer than the step, and its largest value is rounded to a step
 beyond the limit. So the distance from the least value is clipped, by the layer itself where it has weights, and the
-next pass takes the distance back. Where the array cannot clip, a layer saturates, and a pass behind it rounds.
+next pass takes the distance back. Where the array cannot clip, a layer saturates, and a pass after it rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SATURATED, CLIPPED, FINER = "/saturated", "/clipped", "/finer"
 def with_limits(
     lowered: Lowered, grids: Grids, histograms: Mapping[str, Histogram], config: SystolicConfig
 ) -> tuple[Lowered, Grids]:
-    """The layers with passes behind each that a quantizer limits and nothing else does, and the grids of their values.
+    """The layers with passes after each that a quantizer limits and nothing else does, and the grids of their values.
 
     histograms: of samples by tensor; where they stay within the limits, no pass is needed.
     """
@@ -49,9 +49,9 @@ def with_limits(
         found[name] = replace(grid, saturates=False)
         if clips and not _can_clip(layer):
             found[name + SATURATED] = grid
-            layer = _pass_behind(layer, SATURATED, tensors)
+            layer = _following_pass(layer, SATURATED, tensors)
             layers.append(layer)
-        second = _pass_behind(layer, CLIPPED if clips else SATURATED, tensors)
+        second = _following_pass(layer, CLIPPED if clips else SATURATED, tensors)
         if clips:
             _clip(layer, grid)
             _weigh(second, grid.low)
@@ -63,7 +63,7 @@ def with_limits(
     return result, found
 
 
-def _pass_behind(layer: Layer, suffix: str, tensors: dict[str, ArrayTensor]) -> Layer:
+def _following_pass(layer: Layer, suffix: str, tensors: dict[str, ArrayTensor]) -> Layer:
     """A pass that writes what the layer did; the layer's own result has the suffix from now on."""
     name, tensor = layer.output, tensors[layer.output]
     layer.output = name + suffix
@@ -122,8 +122,8 @@ def _open(name: str, grids: Grids, histograms: Mapping[str, Histogram], form: Bl
     grid = grids.get(name)
     if grid is None or not grid.saturates:
         return False
-    told = name in histograms
-    exceeds = histograms[name].largest > grid.largest if told else grid.power is not None
+    sampled = name in histograms
+    exceeds = histograms[name].largest > grid.largest if sampled else grid.power is not None
     return exceeds and _resolves(grid, grid.largest + grid.step, form)
 
 

@@ -1,4 +1,4 @@
-"""Inputs and outputs of other types than float32: the border is float32, and a cast stands behind it."""
+"""Inputs and outputs of other types than float32: the border is float32, followed by a cast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 from bfpga.compiler.read.graphs import copied, graph_inputs, nested, rename, replace_nodes
 from bfpga.errors import ModelError
 
-#: Types that float32 stands for at the border.
+#: Types that float32 replaces at the border.
 INTEGERS = (
     TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
     TensorProto.UINT32, TensorProto.UINT64, TensorProto.BOOL,

@@ -21,7 +21,7 @@ def explicit_ceiling(model: ModelProto, shapes_of: Shapes) -> ModelProto:
     """The model without ``ceil_mode`` wherever padding at the end says the same; itself if it has none.
 
     Padding is never the maximum, nor part of an average that leaves it out; averages that count their padding keep the
-    attribute, since they do not count what lies beyond it. ModelError for such an average whose last window starts in
+    attribute, since they do not count what is beyond it. ModelError for such an average whose last window starts in
     its padding: its shape is the one that versions of ONNX disagree about.
     """
     if not any(map(_rounds_up, model.graph.node)):
@@ -29,7 +29,7 @@ def explicit_ceiling(model: ModelProto, shapes_of: Shapes) -> ModelProto:
     result = copied(model)
     waiting = [node for node in result.graph.node if _rounds_up(node)]
     for node in waiting:
-        # A pooling changes the shapes of those behind it.
+        # A pooling changes the shapes of those after it.
         shape = shapes_of(result).get(node.input[0])
         if shape is not None and len(shape) > 2:
             _make_explicit(node, shape[2:])
@@ -70,7 +70,7 @@ def _make_explicit(node: NodeProto, sizes: tuple[int, ...]) -> None:
 
 
 def starts_in_padding(size: int, reach: int, stride: int, begin: int, end: int) -> bool:
-    """Whether rounding up counts a window that starts behind the image.
+    """Whether rounding up counts a window that starts past the image.
 
     size: of the image's axis; reach: elements from the first to the last tap of a window; begin, end: stated padding.
     """
@@ -78,6 +78,6 @@ def starts_in_padding(size: int, reach: int, stride: int, begin: int, end: int) 
 
 
 def end_padding(size: int, reach: int, stride: int, begin: int, end: int) -> int:
-    """Padding behind an axis with which rounding down gives the windows of rounding up; as `starts_in_padding`."""
+    """Padding after an axis with which rounding down gives the windows of rounding up; as `starts_in_padding`."""
     last = -(-(size + begin + end - reach) // stride) - starts_in_padding(size, reach, stride, begin, end)
     return max(0, last * stride + reach - size - begin)

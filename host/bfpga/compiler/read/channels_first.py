@@ -1,7 +1,7 @@
-"""Networks with channels last (Keras, TFLite): transpositions move behind the operators that need none.
+"""Networks with channels last (Keras, TFLite): transpositions move past the operators that need none.
 
 Exporters put a Transpose on either side of each convolution, and biases, activations, sums and means between them work
-on channels last. Here a Transpose moves down past such operators until it meets its inverse and both vanish, or an
+on channels last. Here a Transpose moves down past such operators until it reaches its inverse and both vanish, or an
 operator that does need it. What is left between two convolutions is then written as in a network with channels first.
 """
 
@@ -35,7 +35,7 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Turned:
-    """A value that stands for a Transpose of ``name`` with ``axes``."""
+    """A value that replaces a Transpose of ``name`` with ``axes``."""
 
     name: str
     axes: Axes
@@ -103,7 +103,7 @@ class _Pass:
         self.nodes.append(node)
 
     def _turn(self, value: str) -> None:
-        """Let the Transpose that a value waits for take place."""
+        """Emit the Transpose that a value waits for."""
         if value in self.turned and value not in self.made:
             self.made.add(value)
             waiting = self.turned[value]

@@ -15,7 +15,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helpe
 from bfpga.compiler.read.graphs import subgraphs
 from bfpga.errors import ModelError
 
-#: Operators that a mask passes, and those behind which nothing of it is infinite.
+#: Operators that a mask passes, and those after which nothing of it is infinite.
 PASSED = frozenset({
     "Add", "Cast", "Concat", "Constant", "ConstantOfShape", "Expand", "Gather", "Identity", "Reshape", "Slice",
     "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",

@@ -71,7 +71,7 @@ def nested(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def rename(names: MutableSequence[str], old: str, new: str) -> None:
-    """Replace a name wherever it stands."""
+    """Replace a name everywhere."""
     for index, name in enumerate(names):
         if name == old:
             names[index] = new

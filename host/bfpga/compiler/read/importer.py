@@ -53,7 +53,7 @@ from bfpga.formats.files import first_line, printable
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", *qonnx.DOMAINS, qonnx.CHANNELS_LAST)
 #: Elements of the largest value of one sample: a gibibyte of float32.
 LARGEST_VALUE = 1 << 28
-#: Two batch sizes that tell the batch axis from every other axis.
+#: Two batch sizes that distinguish the batch axis from every other axis.
 BATCH_PROBES = (2, 3)
 
 
@@ -156,8 +156,8 @@ def simplified_graph(
 ) -> Graph:  # fmt: skip
     """The simplified graph of a checked model, which stays as it is.
 
-    path: for messages. side_by_side: samples that travel together (vectors only). separate_averages: large ones go in
-    two steps. late_averages: behind the layer that reads one. grids: of the model's values. Raises ModelError for
+    path: for messages. side_by_side: samples that are processed together (vectors only). separate_averages: large ones
+    go in two steps. late_averages: after the layer that reads one. grids: of the model's values. Raises ModelError for
     shapes that do not fit together, and for what cannot be side by side.
     """
     grids = grids or {}
@@ -249,7 +249,7 @@ def _check_header(model: ModelProto, path: str | Path) -> None:
 
 
 def _with_shaped_outputs(model: ModelProto) -> ModelProto:
-    """The model, or a copy where outputs of unknown shape have one: the checker wants some, nobody reads it."""
+    """The model, or a copy where outputs of unknown shape have one: the checker requires one, nothing reads it."""
     if all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         return model
     result = copied(model)
@@ -298,7 +298,7 @@ def with_batch(model: ModelProto, batch: int | None = None) -> ModelProto:
 
 
 def batches_of(model: ModelProto) -> tuple[int, int]:
-    """Two batch sizes that tell the batch from other axes; twice the same where the model has no other."""
+    """Two batch sizes that distinguish the batch from other axes; twice the same where the model has no other."""
     stated = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
     return (stated, stated) if stated else BATCH_PROBES
 
@@ -350,7 +350,7 @@ def rebuilt(graph: Graph, model: ModelProto) -> Graph:
 
 
 def _check_operator(graph: Graph, operator: Operator, path: str) -> None:
-    """What the inference of shapes lets pass: results without elements, operands of wrong shapes and types."""
+    """What the inference of shapes accepts: results without elements, operands of wrong shapes and types."""
     for name in operator.outputs:
         if 0 in graph.shapes.get(name, ()):
             shape = graph.shapes[name]

@@ -24,7 +24,7 @@ VIEWS = ("Flatten", "Reshape", "Squeeze")
 
 @dataclass(frozen=True)
 class _Found:
-    """An average, what is behind it up to the layer, and the layer with its bias. weights: (outputs, inputs)."""
+    """An average, what follows up to the layer, and the layer with its bias. weights: (outputs, inputs)."""
 
     average: NodeProto
     between: tuple[NodeProto, ...]
@@ -46,18 +46,18 @@ class LateAverages:
                 self.readers.setdefault(name, []).append(node)
 
     def changed(self) -> ModelProto:
-        """The model with averages behind the layers that read them; itself if there are none."""
+        """The model with averages after the layers that read them; itself if there are none."""
         found = [item for node in self.model.graph.node if (item := self._found(node)) is not None]
         if not found:
             return self.model
         result = copied(self.model)
         gone = {node.output[0] for item in found for node in (item.average, *item.between, *item.layer)}
-        behind = {item.layer[-1].output[0]: item for item in found}
+        moved = {item.layer[-1].output[0]: item for item in found}
         nodes: list[NodeProto] = []
         for node in self.model.graph.node:
             name = node.output[0] if node.output else ""
-            if name in behind:
-                nodes += self._steps(result, behind[name])
+            if name in moved:
+                nodes += self._steps(result, moved[name])
             elif name not in gone:
                 nodes.append(node)
         replace_nodes(result, nodes)

@@ -28,7 +28,7 @@ def read_model(path: Path) -> ModelProto:
 
 
 def external_files(path: Path) -> list[Path]:
-    """The files beside a model that hold its weights; ModelError for what is no ONNX file."""
+    """The files next to a model that hold its weights; ModelError for what is no ONNX file."""
     locations = {
         item.value for tensor in tensors(_parsed(path)) for item in tensor.external_data if item.key == "location"
     }
@@ -93,7 +93,7 @@ def _load_external(model: ModelProto, path: Path) -> None:
 
 
 def _check_external(tensor: TensorProto, path: Path) -> int:
-    """Bytes of external weights; ModelError unless they lie in a regular file of the model's folder, all of them."""
+    """Bytes of external weights; ModelError unless they are in a regular file of the model's folder, all of them."""
     entries = {item.key: item.value for item in tensor.external_data}
     location = entries.get("location", "")
     folder = path.parent.resolve()

@@ -1,4 +1,4 @@
-"""An ONNX file as a command uses it: read, checked and simplified once, whoever asks for it."""
+"""An ONNX file as a command uses it: read, checked and simplified once."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Network:
         }
 
     def graph(self, side_by_side: int = 1, separate_averages: bool = False, late_averages: bool = False) -> Graph:
-        """The simplified graph; ``side_by_side``: samples that travel together (vectors only).
+        """The simplified graph; ``side_by_side``: samples that are processed together (vectors only).
 
-        separate_averages: large ones go in two steps. late_averages: behind the layer that reads one, unless the
+        separate_averages: large ones go in two steps. late_averages: after the layer that reads one, unless the
         network says how its values are rounded. Raises ModelError for shapes that do not fit together, and for what
         cannot be side by side.
         """
@@ -65,8 +65,8 @@ def read_network(
 ) -> Network:
     """The network of a file, or the one given. shapes: of inputs, batch first, where the file leaves sizes open.
 
-    outputs: those that are wanted; None for all that are numbers, but for labels beside scores. Errors are those of
-    ``checked_model``.
+    outputs: those that are wanted; None for all that are numbers, but for labels that accompany scores. Errors are
+    those of ``checked_model``.
     """
     if isinstance(network, Network):
         return network

@@ -15,7 +15,7 @@ USUAL = (224, 32, 28, 64, 96, 128, 160, 192, 256, 299, 320, 416, 512, 640, 16, 8
 
 
 def check_shape(model: ModelProto, value: ValueInfoProto, path: str | Path) -> None:
-    """ModelError for an input that has no batch and 1 to 4 axes of known sizes besides."""
+    """ModelError for an input that has no batch and 1 to 4 further axes of known sizes."""
     tensor = value.type.tensor_type
     dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
     if not tensor.HasField("shape") or not 2 <= len(dims) <= 5:
@@ -64,7 +64,7 @@ def _fits(model: ModelProto) -> bool:
 
 
 def _operands_fit(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> bool:
-    """Whether both sides of a product or a convolution meet, as far as they are known; inference asks few."""
+    """Whether both sides of a product or a convolution fit, as far as they are known; inference checks few."""
     if node.op_type not in ("Gemm", "MatMul", "Conv") or not all(name in shapes for name in node.input[:2]):
         return True
     left, right = shapes[node.input[0]], shapes[node.input[1]]

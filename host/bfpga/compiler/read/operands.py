@@ -1,4 +1,4 @@
-"""Operands that an operator cannot have, where ONNX's inference of shapes lets them pass."""
+"""Operands that an operator cannot have, where ONNX's inference of shapes accepts them."""
 
 from __future__ import annotations
 

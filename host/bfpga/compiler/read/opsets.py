@@ -1,4 +1,4 @@
-"""Any opset as one that the compiler knows, by ONNX's own version converter."""
+"""Any opset as one that the compiler supports, by ONNX's own version converter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bfpga.compiler.read.graphs import copied
 from bfpga.errors import ModelError
 from bfpga.formats.files import first_line
 
-#: Opsets whose operators the compiler knows; files of these stay as they are.
+#: Opsets whose operators the compiler supports; files of these stay as they are.
 OPSETS = (11, 21)
 #: The format of files of the newest of them. Exporters write that of their onnx, which ONNX Runtime may refuse unread.
 NEWEST_FORMAT = 10
@@ -35,13 +35,13 @@ def check_opset(model: ModelProto, path: str | Path) -> None:
     if not 1 <= opset <= newest:
         install = f"install onnx {NEWEST_ONNX}, or " if newest < opset <= NEWEST_OPSET else ""
         raise ModelError(
-            f"{path}: opset {opset} is unknown to the installed onnx {onnx.__version__}, which knows 1 to {newest}: "
+            f"{path}: opset {opset} is unknown to the installed onnx {onnx.__version__}, which supports 1 to {newest}: "
             f"{install}export the network with an opset from {OPSETS[0]} to {OPSETS[1]}"
         )
 
 
 def supported_opset(model: ModelProto, path: str | Path) -> ModelProto:
-    """The model, whose format becomes one that every ONNX Runtime knows, in an opset that the compiler knows.
+    """The model, whose format becomes one that every ONNX Runtime supports, in an opset that the compiler supports.
 
     ModelError for old operators that the converter cannot convert. New operators without an older form stay, in their
     own opset: the host computes them.

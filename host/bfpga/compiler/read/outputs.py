@@ -1,4 +1,4 @@
-"""Outputs that are no numbers, and labels that a classifier gives beside its scores; outputs that the user chooses."""
+"""Outputs that are no numbers, and labels that a classifier gives with its scores; outputs that the user chooses."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bfpga.compiler.read.graphs import copied, replace_outputs
 from bfpga.compiler.read.simplify import without_unused
 from bfpga.errors import ModelError
 
-#: The domain of scikit-learn's operators, those of it that look up a label, and what may stand behind these.
+#: The domain of scikit-learn's operators, those of it that look up a label, and what may follow these.
 LEARNED = "ai.onnx.ml"
 LOOKUPS = frozenset({"ArrayFeatureExtractor", "LabelEncoder"})
 MOVES = frozenset({"Cast", "Identity", "Reshape", "Squeeze"})
 
 
 def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Path) -> tuple[ModelProto, list[str]]:
-    """The model with the outputs ``names`` only, and notes; None: all but text and labels beside scores.
+    """The model with the outputs ``names`` only, and notes; None: all but text and labels that accompany scores.
 
     A ZipMap becomes the scores that it pairs with labels. ModelError for an output that there is not, and for text.
     """
@@ -64,7 +64,7 @@ def _labels(model: ModelProto) -> dict[str, str]:
 
 
 def _without_map(model: ModelProto, node: NodeProto) -> None:
-    """Let the output of a ZipMap be its input; changes the model."""
+    """Replace the output of a ZipMap by its input; changes the model."""
     model.graph.node.remove(node)
     model.graph.node.append(helper.make_node("Identity", [node.input[0]], [node.output[0]], name=node.name))
     scores = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)

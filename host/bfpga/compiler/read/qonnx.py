@@ -29,7 +29,7 @@ ROUNDINGS: dict[str, tuple[str, ...]] = {
     "ROUND": ("Round",), "HALF_EVEN": ("Round",), "CEIL": ("Ceil",), "FLOOR": ("Floor",),
     "DOWN": ("Floor", "sign"), "UP": ("Ceil", "sign"), "HALF_UP": ("+Floor", "sign"), "HALF_DOWN": ("-Ceil", "sign"),
 }  # fmt: skip
-#: Widest integers of a quantizer: of biases, whose steps float32 does not tell apart any more.
+#: Widest integers of a quantizer: of biases, whose steps float32 no longer resolves.
 MOST_BITS = 64
 
 Constants = Mapping[str, npt.NDArray[np.generic]]
@@ -139,7 +139,7 @@ def limited_integers(model: ModelProto, constants: Constants, path: str | Path) 
 def _written_out(
     node: NodeProto, quantizer: Quantizer, model: ModelProto, weights: npt.NDArray[np.generic] | None
 ) -> list[NodeProto]:
-    """weights: what it quantizes, where that is a constant; of whatever type (bytes stand in for integers)."""
+    """weights: what it quantizes, where that is a constant; of whatever type (bytes represent integers)."""
     nodes: list[NodeProto] = []
     base = node.output[0]
 

@@ -1,7 +1,7 @@
 """What QONNX files leave out or write in their own way before their quantizers are looked at.
 
 Exporters and transformations of QONNX use its domains without importing them. Its operators for channels last are those
-of ONNX with the channels of input, weights and result behind the pixels.
+of ONNX with the channels of input, weights and result after the pixels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def with_imports(model: ModelProto) -> ModelProto:
 
 
 def in_standard_layout(model: ModelProto, path: str | Path) -> ModelProto:
-    """The model whose operators of channels last stand between Transposes; itself if it has none.
+    """The model whose operators of channels last are between Transposes; itself if it has none.
 
     ModelError for other operators of that domain, and for those whose attributes do not say how many axes they have.
     """

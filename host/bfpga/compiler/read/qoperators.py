@@ -84,7 +84,7 @@ class _Call:
 def values_of(
     integers: npt.NDArray[np.float64], scale: npt.NDArray[np.float64], zero_point: npt.NDArray[np.float64], axis: int
 ) -> npt.NDArray[np.float64]:
-    """The values that integers stand for. scale, zero_point: one number, or one for each index of ``axis``."""
+    """The values that integers represent. scale, zero_point: one number, or one for each index of ``axis``."""
     shape = [1] * integers.ndim
     if max(scale.size, zero_point.size) > 1:
         shape[axis] = -1

@@ -26,7 +26,7 @@ OPERATORS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Con
 
 @dataclass(frozen=True)
 class FloatNetworkForm:
-    """A network in float, and what it stands for.
+    """A network in float, and the quantized one.
 
     reference: the network that its results are judged by: quantized as in the file, borders in float32. grids: of the
     values that were quantized, by name. notes: about what was left out, and what of the quantizers is not kept.
@@ -85,7 +85,7 @@ def without_domains(model: ModelProto, domains: Iterable[str]) -> ModelProto:
 
 
 def _with_values(model: ModelProto, outputs: dict[str, Meaning]) -> ModelProto:
-    """The quantized network whose outputs of integers are given as what these stand for."""
+    """The quantized network whose outputs of integers are given as the values of these."""
     if not outputs:
         return model
     result = copied(model)
@@ -105,7 +105,7 @@ def _with_values(model: ModelProto, outputs: dict[str, Meaning]) -> ModelProto:
 
 
 def spread(grids: dict[str, Grid], model: ModelProto) -> dict[str, Grid]:
-    """Grids of more values: behind and before operators that only move values, and of what is concatenated."""
+    """Grids of more values: after and before operators that only move values, and of what is concatenated."""
     result = dict(grids)
     for node in model.graph.node:
         if node.op_type in SAME_VALUES and node.input[0] in result:

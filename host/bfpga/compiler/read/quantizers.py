@@ -1,6 +1,6 @@
-"""A quantized network as the float network that it stands for, and what its quantizers say of its values.
+"""A quantized network as the float network that it represents, and the grids of its quantizers.
 
-Weights become the values that their integers stand for. A quantizer of activations limits its values, and these limits
+Weights become the values that their integers represent. A quantizer of activations limits its values, and these limits
 stay in the network where they change anything (a quantizer from zero on is also a ReLU). Its step is not part of a
 float network: it is noted as the ``Grid`` of the value, from which the compiler takes exponents. Quantizers of a few
 bits, which networks are trained with, are kept exactly: their values are scaled so that the step is a power of two,
@@ -27,7 +27,7 @@ from bfpga.compiler.read.qonnx import Quantizer, is_quantizer, quantizer_of
 from bfpga.compiler.read.qoperators import values_of
 
 Number = npt.NDArray[np.float64]
-#: Operators that move values, or take the largest of some: they do the same to integers and to what these stand for.
+#: Operators that move values, or take the largest of some: they do the same to integers and to their values.
 MOVING = frozenset({
     "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Split",
     "Squeeze", "Tile", "Transpose", "Unsqueeze",
@@ -38,7 +38,7 @@ AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
 RANGES = {"Relu": (0.0, np.inf), "Softmax": (0.0, 1.0), "Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0)}
 #: What rounding down or up adds to a value that is then rounded to the nearest, in steps; ties are no matter of it.
 SHIFTS = {"FLOOR": -0.5 + 2.0**-10, "CEIL": 0.5 - 2.0**-10}
-#: The same of values from zero on, which modes that tell the signs apart leave.
+#: The same of values from zero on, which modes that distinguish the signs leave.
 POSITIVE_SHIFTS = {"DOWN": SHIFTS["FLOOR"], "UP": SHIFTS["CEIL"], "HALF_UP": 2.0**-10, "HALF_DOWN": -(2.0**-10)}
 #: Least and largest integer by the name of their type.
 LIMITS = {
@@ -50,7 +50,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Meaning:
-    """What integers stand for: (integer - zero_point) * scale is the value ``name``, limited to ``low`` to ``high``.
+    """What integers represent: (integer - zero_point) * scale is the value ``name``, limited to ``low`` to ``high``.
 
     limits: of the integers, None where the value needs none (any more).
     """
@@ -87,7 +87,7 @@ class FloatForm:
                 self.readers.setdefault(name, []).append(node)
 
     def run(self) -> ModelProto:
-        """The float network; operators that nobody needs any more are still in it."""
+        """The float network; unused operators are still in it."""
         rules: dict[str, Callable[[NodeProto], bool]] = {
             "Add": self._add, "Cast": self._cast, "Clip": self._clip, "Concat": self._concat,
             "ConvInteger": self._product, "DequantizeLinear": self._dequantize, "DynamicQuantizeLinear": self._dynamic,
@@ -136,8 +136,8 @@ class FloatForm:
             return value
         return self._emit("Add", [value, self._constant(number, base)], base)
 
-    def _stands_for(self, old: str, new: str) -> bool:
-        """Let everybody who reads ``old`` read ``new``."""
+    def _alias(self, old: str, new: str) -> bool:
+        """Make all readers of ``old`` read ``new``."""
         if old in self.outputs:
             self._emit("Identity", [new], old, output=old)
         else:
@@ -183,7 +183,7 @@ class FloatForm:
         return value
 
     def _read_from_zero(self, quantized: str) -> bool:
-        """Whether all who read a quantizer's result take negative values as zero."""
+        """Whether all readers of a quantizer's result take negative values as zero."""
         readers = self.readers.get(quantized, [])
         if not readers or quantized in self.outputs:
             return False
@@ -196,7 +196,7 @@ class FloatForm:
     def _few(self, value: str, meaning: Meaning, base: str, shift: float) -> str:
         """A value as a quantizer of few values leaves it: limited from zero on, and there rounded by its exponent.
 
-        Nobody else's value is rounded: the Clip is an operator of its own even where it changes nothing.
+        No other reader's value is rounded: the Clip is an operator of its own even where it changes nothing.
         """
         assert meaning.limits is not None
         low, high = meaning.limits
@@ -230,7 +230,7 @@ class FloatForm:
         return self.few[key]
 
     def _is_one_of(self, value: str, numbers: tuple[Any, ...]) -> bool:
-        """Whether the same quantizer stands before a value already; only moved since then."""
+        """Whether the same quantizer is before a value already; only moved since then."""
         while value not in self.kinds and value in self.givers and self.givers[value].op_type in MOVING:
             value = self.givers[value].input[0]
         return self.kinds.get(value) == numbers
@@ -283,7 +283,7 @@ class FloatForm:
             kind = self.constants[node.input[2]].dtype.name
         if scale is not None and zero_point is not None and kind in LIMITS:
             self.meanings[node.output[0]] = Meaning(node.input[0], scale, zero_point, LIMITS[kind])
-        return False  # who reads integers in an unknown way still needs them
+        return False  # an unknown reader of integers still needs them
 
     def _zero_point(self, node: NodeProto, index: int) -> Number | None:
         """An input that may be left out; None for one that is computed."""
@@ -295,15 +295,15 @@ class FloatForm:
             return False
         meaning, base = self.meanings[node.input[0]], node.output[0]
         if meaning.same_numbers(scale, zero_point):
-            return self._stands_for(base, self._value(node.input[0]).name)
+            return self._alias(base, self._value(node.input[0]).name)
         if max(item.size for item in (scale, zero_point, meaning.scale, meaning.zero_point)) > 1:
             return False
         value = self._value(node.input[0]).name
         value = self._plus(value, (meaning.zero_point - zero_point) * meaning.scale, base)
-        return self._stands_for(base, self._times(value, scale / meaning.scale, base))
+        return self._alias(base, self._times(value, scale / meaning.scale, base))
 
     def _cast(self, node: NodeProto) -> bool:
-        """Casts behind the border make integers of float inputs; casts of integers to floats end them."""
+        """Casts after the border make integers of float inputs; casts of integers to floats end them."""
         target, source = attributes_of(node)["to"], node.input[0]
         if source in self.inputs and target != TensorProto.FLOAT:
             self.meanings[node.output[0]] = Meaning(source, np.ones(()), np.zeros(()))
@@ -317,7 +317,7 @@ class FloatForm:
             return False
         meaning = self._value(source)
         value = self._times(meaning.name, 1 / meaning.scale, node.output[0])
-        return self._stands_for(node.output[0], self._plus(value, meaning.zero_point, node.output[0]))
+        return self._alias(node.output[0], self._plus(value, meaning.zero_point, node.output[0]))
 
     def _clip(self, node: NodeProto) -> bool:
         """Limits of integers narrow those of their quantizer (Brevitas writes few bits so)."""
@@ -335,11 +335,11 @@ class FloatForm:
         return False
 
     def _relu(self, node: NodeProto) -> bool:
-        """Behind a quantizer that took it up it changes nothing."""
+        """After a quantizer that absorbed it it changes nothing."""
         limited = self.givers.get(node.input[0])
         if limited is None or limited.op_type != "Clip" or self._range(node.input[0])[0] < 0:
             return False
-        return self._stands_for(node.output[0], node.input[0])
+        return self._alias(node.output[0], node.input[0])
 
     def _move(self, node: NodeProto) -> bool:
         if node.input[0] not in self.meanings or self.meanings[node.input[0]].scale.size > 1:
@@ -349,7 +349,7 @@ class FloatForm:
         return False
 
     def _moved(self, node: NodeProto, inputs: list[str], meaning: Meaning) -> None:
-        """The operator on values beside that on integers."""
+        """The operator on values in parallel with that on integers."""
         copy = NodeProto()
         copy.CopyFrom(node)
         del copy.input[:], copy.output[:]
@@ -407,7 +407,7 @@ class FloatForm:
         return True
 
     def _product(self, node: NodeProto) -> bool:
-        """ConvInteger and MatMulInteger: sums of products of integers, as those of the values behind them."""
+        """ConvInteger and MatMulInteger: sums of products of integers, as those of the values that they represent."""
         operands = self._operand(node, 0), self._operand(node, 1)
         if operands[0] is None or operands[1] is None:
             return False
@@ -436,7 +436,7 @@ class FloatForm:
     def _qonnx(self, node: NodeProto) -> bool:
         quantizer, base = quantizer_of(node, self.constants, self.path), node.output[0]
         if quantizer.kind == "bipolar":
-            return self._stands_for(base, self._sign(node.input[0], quantizer, base))
+            return self._alias(base, self._sign(node.input[0], quantizer, base))
         value, scale, zero_point = node.input[0], quantizer.scale, quantizer.zero_point
         if quantizer.kind == "truncated":
             value = self._times(value, 1 / quantizer.divided, base)
@@ -456,7 +456,7 @@ class FloatForm:
         bounded = few or np.isfinite(quantizer.low)
         numbers = np.asarray(scale, np.float64), np.asarray(zero_point, np.float64)
         meaning = Meaning(value, *numbers, limits if bounded else None)
-        return self._stands_for(base, self._limited(value, meaning, base, shift))
+        return self._alias(base, self._limited(value, meaning, base, shift))
 
     def _sign(self, value: str, quantizer: Quantizer, base: str) -> str:
         """The sign times the scale: one bit, by rounding a value of [0, 1] to an integer."""
@@ -472,7 +472,7 @@ class FloatForm:
         return value
 
     def _give_integer_outputs(self) -> None:
-        """An output of integers is given as what they stand for."""
+        """An output of integers is given as their values."""
         for output in self.model.graph.output:
             if output.name in self.meanings:
                 meaning = self._value(output.name)

@@ -28,7 +28,7 @@ KEEPING = SAME - {"Pad", "Resize", "Conv", "ConvTranspose"} | {"Flatten", "Resha
 CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv")
 #: Which input holds the weights of a convolution, where it is not the second.
 WEIGHTS = {"QLinearConv": 3}
-#: Axes of what recurrent operators have beside their input.
+#: Axes of what recurrent operators have in addition to their input.
 RECURRENT = {"weights": (1, 3), "recurrence weights": (2, 3), "biases": (3, 2)}
 #: Elements of the largest constant whose values are looked at.
 MOST = 64

@@ -1,4 +1,4 @@
-"""Scaler, scikit-learn's operator of its own, as a difference and a product: the layer behind takes both up."""
+"""Scaler, scikit-learn's operator of its own, as a difference and a product: both are fused into the next layer."""
 
 from __future__ import annotations
 

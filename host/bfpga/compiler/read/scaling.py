@@ -28,7 +28,7 @@ FULL = 127.0
 
 
 class _Scaling:
-    """The operators, who gives and who reads each value, and the constants."""
+    """The operators, the source and the readers of each value, and the constants."""
 
     def __init__(self, model: ModelProto) -> None:
         self.model = model

@@ -1,7 +1,7 @@
 """Averages over many pixels as averages over columns, then over rows: the array has a column for each of the latter.
 
 A window of 25 x 5 pixels keeps one column of the array at work for 125 taps; five columns with 25 taps each and one
-with five take a quarter of the clocks. The mean is the same; the means between are rounded like any other activation.
+with five take a quarter of the cycles. The mean is the same; the means between are rounded like any other activation.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A fully connected layer has one output pixel, so a single sample keeps one column busy. The network is rewritten for
 samples as rows of a matrix; weights are read once for all of them. Exponents must be static: one that is found from the
-data would be shared by samples that happen to travel together.
+data would be shared by samples that happen to be processed together.
 """
 
 from __future__ import annotations

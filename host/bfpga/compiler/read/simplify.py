@@ -57,7 +57,7 @@ def simplify(model: ModelProto, batch: int, kept: Collection[str] = ()) -> Model
     """The model with constants folded and idle operators removed, but none that gives a value of ``kept``.
 
     onnxslim does it; its result is used only if ONNX Runtime computes the same outputs with it, otherwise constants are
-    folded here operator by operator. It is not asked where it finds nothing: that takes longer than all else here.
+    folded here operator by operator. It is not run where it finds nothing: that takes longer than all else here.
     """
     folded = fold_constants(model)  # first, within its limits: onnxslim has none
     if _is_plain(model):
@@ -79,7 +79,7 @@ def _gives(model: ModelProto, names: Collection[str]) -> bool:
 
 
 def _is_plain(model: ModelProto) -> bool:
-    """Whether a model computes everything once, by operators that stay, with shapes that nobody computes.
+    """Whether a model computes everything once, by operators that stay, with shapes that are not computed.
 
     Numbers for each channel, such as normalizations with constants, go into the layers before them later on.
     """
@@ -120,7 +120,7 @@ def _same_outputs(first: ModelProto, second: ModelProto, batch: int) -> bool:
 
 
 def fold_constants(model: ModelProto) -> ModelProto:
-    """The model without operators of constant inputs and without operators that nobody uses."""
+    """The model without operators of constant inputs and without unused operators."""
     result = ModelProto()
     result.CopyFrom(model)
     constants = {item.name: numpy_helper.to_array(item) for item in result.graph.initializer}
@@ -150,7 +150,7 @@ def without_unused(model: ModelProto) -> ModelProto:
 def _evaluate(
     node: onnx.NodeProto, constants: dict[str, npt.NDArray[Any]], model: ModelProto
 ) -> dict[str, npt.NDArray[Any]] | None:
-    """Outputs of one operator, by the reference evaluator or ONNX Runtime; None where neither knows the operator."""
+    """Outputs of one operator, by the reference evaluator or ONNX Runtime; None where neither has the operator."""
     if any(item.type == onnx.AttributeProto.GRAPH for item in node.attribute):
         return None
     feed = {name: constants[name] for name in node.input if name}
@@ -206,7 +206,7 @@ def _by_runtime(model: ModelProto, feed: dict[str, npt.NDArray[Any]]) -> list[An
 
 
 def _dequantized(model: ModelProto, feed: dict[str, npt.NDArray[Any]]) -> list[Any]:
-    """Weights of types that neither knows: of four bits, with scales for blocks."""
+    """Weights of types that neither has: of four bits, with scales for blocks."""
     (node,) = model.graph.node
     if node.op_type != "DequantizeLinear":
         raise NotImplementedError(node.op_type)
@@ -280,7 +280,7 @@ def rewrite_reshapes(model: ModelProto, batches: tuple[int, int], fixed: int = 0
 
 
 def run_shapes(model: ModelProto, names: list[str], batches: tuple[int, int]) -> dict[str, tuple[int, ...]]:
-    """Shapes without the batch of those outputs whose first axis is the batch when the network runs: behind a Loop."""
+    """Shapes without the batch of those outputs whose first axis is the batch when the network runs: after a Loop."""
     if not names:
         return {}
     try:
@@ -295,13 +295,13 @@ def run_shapes(model: ModelProto, names: list[str], batches: tuple[int, int]) ->
 
 
 def _allow_no_zero(node: onnx.NodeProto) -> None:
-    """Let a 0 in the target of a Reshape mean the size of the input."""
+    """Make a 0 in the target of a Reshape mean the size of the input."""
     for attribute in [item for item in node.attribute if item.name == "allowzero"]:
         node.attribute.remove(attribute)
 
 
 def _free_targets(model: ModelProto, fixed: int) -> None:
-    """Let constant targets that begin with the exported batch size begin with 0, and a batch of 1 stay in front."""
+    """Make constant targets that begin with the exported batch size begin with 0, and a batch of 1 stay in front."""
     for node in model.graph.node if fixed == 1 else []:
         for attribute in node.attribute:
             if node.op_type == "Flatten" and attribute.name == "axis" and attribute.i == 0:

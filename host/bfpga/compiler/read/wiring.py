@@ -24,7 +24,7 @@ def check_wiring(model: ModelProto, path: object) -> None:
 
 
 def _check_graph(graph: GraphProto, around: list[set[str]], path: object) -> None:
-    """around: the values that are there already, of each graph that this one lies in."""
+    """around: the values that are there already, of each graph around this one."""
     values = [*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
     known = {"", *(value.name for value in values)}
     scopes = [*around, known]
@@ -45,7 +45,7 @@ def _reason(name: str, graph: GraphProto) -> str:
             "and check it with onnx.checker"
         )
     return (
-        f"{printable(name)!r}, which operator {_named(giver)} gives only afterwards: operators must stand in the order "
+        f"{printable(name)!r}, which operator {_named(giver)} gives only afterwards: operators must be in the order "
         "in which they run, without a cycle"
     )
 

@@ -1,6 +1,6 @@
 """The order of branches: a layer that needs nothing of the one before it fills the wait for that one's results.
 
-Two layers that read the same tensor may be computed in any order. If the one behind them needs only one of the two, as
+Two layers that read the same tensor may be computed in any order. If the one after them needs only one of the two, as
 in a residual block whose shortcut is a convolution, that one comes first: its results reach memory during the other.
 Operations stay as they are, so no value changes; two layers change places only if neither uses what the other writes.
 """
@@ -14,7 +14,7 @@ from bfpga.contract.descriptor import Operation, Policy
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.array.order import Range, any_meet, parameter_range, weight_range
+from bfpga.engines.array.order import Range, any_overlap, parameter_range, weight_range
 
 Block = list[KernelOperation]
 
@@ -54,7 +54,7 @@ def _needs(block: Block, following: Block) -> bool:
         return False
     if last.memory is None or first.memory is None:
         return True
-    return any_meet(last.memory.writes, first.memory.reads)
+    return any_overlap(last.memory.writes, first.memory.reads)
 
 
 def _independent(first: Block, second: Block) -> bool:
@@ -79,7 +79,7 @@ def _conflict(one: KernelOperation, other: KernelOperation) -> bool:
     slots = [_slots(item) for item in (one, other)]
     if one.descriptor.output_slot in slots[1] or other.descriptor.output_slot in slots[0]:
         return True
-    return any_meet(one.memory.writes, (*other.memory.reads, *other.memory.writes)) or any_meet(
+    return any_overlap(one.memory.writes, (*other.memory.reads, *other.memory.writes)) or any_overlap(
         other.memory.writes, one.memory.reads
     )
 
@@ -99,7 +99,7 @@ def _weights_stay(block: Block, other: Block) -> bool:
         elif item.descriptor.operation == Operation.GEMM:
             for kind, words in _ranges([item]):
                 if not _inside(words, [known for of, known in own if of == kind]) and any(
-                    of == kind and any_meet([words], [known]) for of, known in filled
+                    of == kind and any_overlap([words], [known]) for of, known in filled
                 ):
                     return False
     return True

@@ -1,4 +1,4 @@
-"""Which layers are computed depth first: those whose chain saves most clocks against one layer after the other."""
+"""Which layers are computed depth first: those whose chain saves most cycles against one layer after the other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """A chain and how it lies in memory; flushed: it begins a new start. starts: operations of each, the last one open.
+    """A chain and its place in memory; flushed: it begins a new start. starts: operations of each, the last one open.
     """
 
     chain: Chain
@@ -89,7 +89,7 @@ def _choices(done: Schedule, nodes: Sequence[ArrayNode]) -> Iterator[Choice]:
 
 
 def _clocks_apart(done: Schedule, nodes: Sequence[ArrayNode], lengths: Collection[int]) -> dict[int, int]:
-    """Clocks of so many first layers, one after the other, by their number."""
+    """Cycles of so many first layers, one after the other, by their number."""
     trial, ended, clocks, result = done.trial(), 0, 0, {}
     for count, node in enumerate(nodes[: max(lengths)], 1):
         trial.layer(node.unscheduled())
@@ -105,7 +105,7 @@ def _clocks(done: Schedule, starts: Sequence[list[KernelOperation]]) -> int:
 
 
 def _least_clocks(done: Schedule, starts: Sequence[list[KernelOperation]]) -> int:
-    """Clocks that starts take at least: what overlaps is the work of different engines."""
+    """Cycles that starts take at least: what overlaps is the work of different engines."""
     orders = starts
     if done.shared is not None:  # pieces that stay are brought once
         orders = [usual_way(operations, done.config, done.shared) for operations in starts]

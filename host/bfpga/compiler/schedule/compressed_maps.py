@@ -24,7 +24,7 @@ def measured_shares(
 ) -> dict[str, float]:
     """Beats of tensors without their zeros, by those with them, on samples; nothing for a kernel that cannot.
 
-    inputs: mantissas (samples, height, width, channels) by tensor name, columns beside each other.
+    inputs: mantissas (samples, height, width, channels) by tensor name, columns adjacent.
     """
     if not config.compressed_maps:
         return {}

@@ -1,6 +1,6 @@
 """Consecutive layers computed depth first: strip by strip of the last one's result, with the rows that it needs.
 
-What lies between the layers stays in activation memory, a few rows at a time, and no row is computed twice. Where the
+What is between the layers stays in activation memory, a few rows at a time, and no row is computed twice. Where the
 windows of two strips share a row, the strip that comes next begins with it and is laid out the other way round: its
 rows follow each other towards lower addresses, over those that are not needed any more.
 """
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from bfpga.compiler.schedule.groups import group_clocks, told
+from bfpga.compiler.schedule.groups import group_clocks, unmeasured
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
@@ -30,7 +30,7 @@ TRIED_HEIGHTS = 4
 
 @dataclass(frozen=True)
 class Chain:
-    """Layers that may be computed depth first. between: tensors that nobody else reads; outside: inputs from before."""
+    """Layers that may be computed depth first. between: tensors that only they read; outside: inputs from before."""
 
     nodes: Sequence[ArrayNode]
     between: tuple[str, ...]
@@ -55,7 +55,7 @@ def chains(
     of which a part exists already.
     """
     for length in range(2, min(len(nodes), LONGEST) + 1):
-        if not all(told(node) for node in nodes[:length]):
+        if not all(unmeasured(node) for node in nodes[:length]):
             return
         chain = _chain(nodes[:length])
         made = Counter(node.output for node in chain.nodes)
@@ -137,7 +137,7 @@ def _new_rows(spec: TensorSpec, needed: tuple[int, int] | None, done: dict[str, 
 
 @dataclass
 class Layout:
-    """Where the tensors of a chain lie, strip by strip."""
+    """Places of the tensors of a chain, strip by strip."""
 
     rows: list[dict[str, Rows]]
     strips: list[dict[str, Region]]
@@ -197,7 +197,7 @@ class DepthFirst:
         return min(found, key=self._computing, default=None)
 
     def _computing(self, layout: Layout) -> int:
-        """Clocks of the passes of all strips."""
+        """Cycles of the passes of all strips."""
         total = 0
         for node in self.chain.nodes:
             width, columns = node.window.output_width, working_columns(node, self.config)
@@ -209,7 +209,7 @@ class DepthFirst:
     # Places
 
     def _words_at_first(self, placed: Mapping[str, Region], whole: bool, count: int, rows: int) -> int:
-        """Words of the first of strips of ``rows`` rows, all that it takes beside what is placed."""
+        """Words of the first of strips of ``rows`` rows, all that it takes in addition to what is placed."""
         last, total = self.chain.last, 0
         for name, used in next(_strips(self.chain, self.tensors, Heights(rows, rows))).items():
             if name in self.chain.between:
@@ -335,7 +335,7 @@ class DepthFirst:
         return result
 
     def _weights_together(self) -> bool:
-        """Whether all weights that the chain loads lie beside each other, so that they are loaded once."""
+        """Whether all weights that the chain loads fit in memory together, so that they are loaded once."""
         words: list[tuple[int, int]] = []
         rows: list[tuple[int, int]] = []
         for node in self.chain.nodes:

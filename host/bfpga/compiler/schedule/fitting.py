@@ -21,7 +21,7 @@ NO_STEPS = (
 )
 
 
-def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
+def oversized_layers(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
     """Operators whose layers need more memory than one output row's strip leaves, each with the reason."""
     result = {}
     for layer in lowered.layers:

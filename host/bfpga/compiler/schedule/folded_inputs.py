@@ -1,7 +1,7 @@
-"""Columns of input images folded into channels: a word of memory then holds what several taps of a kernel row meet.
+"""Columns of input images folded into channels: a word of memory then holds what several taps of a kernel row read.
 
-An image of one to three channels fills a part of the lanes of its words, and each tap of the first layer takes a clock
-for it. The host has to arrange the image anyway; when it puts the columns that an output pixel meets side by side,
+An image of one to three channels fills a part of the lanes of its words, and each tap of the first layer takes a cycle
+for it. The host has to arrange the image anyway; when it puts the columns that an output pixel reads side by side,
 their taps share a word. Nothing but the order of exact sums changes, so no value does.
 """
 
@@ -25,7 +25,7 @@ from bfpga.program.cycles import CycleCount
 def fold_inputs(
     nodes: Sequence[Node], tensors: dict[str, TensorSpec], inputs: Iterable[str], config: SystolicConfig
 ) -> None:
-    """Fold the columns of the network's ``inputs`` where the layers that read them take fewer clocks then.
+    """Fold the columns of the network's ``inputs`` where the layers that read them take fewer cycles then.
 
     Changes the nodes' windows and weights and the tensors' shapes.
     """

@@ -17,7 +17,7 @@ from bfpga.engines.skip_array.windows import piece_window
 
 
 def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: int = 1, writes: int = 1) -> int:
-    """Clocks of a group of output pixels; channels: of the input; reads, writes: slots of a step and of a word."""
+    """Cycles of a group of output pixels; channels: of the input; reads, writes: slots of a step and of a word."""
     if config.skips_weights and node.kind == "gemm":
         return sum(_skipping_clocks(config, node, run, reads, writes) for run in channel_runs(node, config))
     size = block_rows(node, config)
@@ -32,14 +32,14 @@ def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: 
 
 
 def _skipping_clocks(config: SystolicConfig, node: ArrayNode, run: tuple[int, int], reads: int, writes: int) -> int:
-    """Clocks of a group of output pixels that a skip array takes to read a run of output channels, or to write it."""
+    """Cycles of a group of output pixels that a skip array takes to read a run of output channels, or to write it."""
     shape = SkipShape.of(config)
     window = piece_window(np.asarray(node.weights), node.groups, *run, shape)
     loaded = -(-window.steps * window.blocks * shape.step_clocks(reads, window.apart) // shape.halves)
     return max(loaded, -(-(run[1] - run[0]) // config.lanes) * max(config.lanes, writes))
 
 
-def told(node: ArrayNode) -> bool:
+def unmeasured(node: ArrayNode) -> bool:
     """Whether the parts of a layer may be computed at any time: nothing of its exponent is measured."""
     static = node.policy.inherit or node.policy.policy == Policy.STATIC
     return static and not node.window.spread

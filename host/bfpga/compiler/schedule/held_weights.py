@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.order import any_meet, parameter_range, weight_range
+from bfpga.engines.array.order import any_overlap, parameter_range, weight_range
 
 #: GEMMs before one whose pieces do not give way to its own, so that these come while those are multiplied: what is
 #: mostly the best first.
@@ -32,7 +32,7 @@ class SharedMemory:
     rows: int
 
     @staticmethod
-    def behind(config: SystolicConfig, word: int, row: int) -> SharedMemory:
+    def after(config: SystolicConfig, word: int, row: int) -> SharedMemory:
         """What weights that stay leave: all from ``word`` and ``row`` on."""
         return SharedMemory(word, row, config.weight_words, config.parameter_rows)
 
@@ -94,7 +94,7 @@ def _within(part: tuple[int, int], whole: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True)
 class _Held:
-    """A piece in memory: its first word and row, those behind its last ones, and which use of all was its last."""
+    """A piece in memory: its first word and row, those after its last ones, and which use of all was its last."""
 
     words: tuple[int, int]
     rows: tuple[int, int]
@@ -134,7 +134,7 @@ class _Places:
         return result
 
     def _moved(self, operation: KernelOperation, use: _Use) -> KernelOperation:
-        """An operation that fills or reads a piece where it lies now."""
+        """An operation that fills or reads a piece at its present place."""
         descriptor, before, held = operation.descriptor, use.brings.descriptor, self.held[use.piece]
         word = descriptor.weight_base - before.weight_base + held.words[0]
         row = descriptor.parameter_base - before.parameter_base + held.rows[0]
@@ -148,7 +148,7 @@ class _Places:
         if words is None or rows is None:
             return False
         for piece, held in list(self.held.items()):
-            if any_meet([held.words], [words]) or any_meet([held.rows], [rows]):
+            if any_overlap([held.words], [words]) or any_overlap([held.rows], [rows]):
                 del self.held[piece]
         self.held[self.uses[number].piece] = _Held(words, rows, number)
         return True
@@ -169,7 +169,7 @@ class _Places:
         best, chosen = (-1, -1, -1), None
         for begin in sorted(begin for begin in begins if first <= begin <= end - size):
             run = begin, begin + size
-            met = [held for held, other in zip(self._all(), taken, strict=True) if any_meet([other], [run])]
+            met = [held for held, other in zip(self._all(), taken, strict=True) if any_overlap([other], [run])]
             needed = min((self._needed(held, number) for held in met), default=_NEVER)
             idle = number - max((held.used for held in met), default=-1)
             value = needed, idle, -begin

@@ -1,4 +1,4 @@
-"""Products of two activations: the second operand travels as weights, one kernel start for each matrix."""
+"""Products of two activations: the second operand is sent as weights, one kernel start for each matrix."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Product:
         raise ModelError(f"{self.node.name}: one row of its operands does not fit the activation memory")
 
     def operations(self) -> list[KernelOperation]:
-        """Measure first where the policy asks for it, then compute."""
+        """Measure first where the policy requires it, then compute."""
         result: list[KernelOperation] = []
         policy = self.node.policy
         if len(self.tiles) == 1:

@@ -43,7 +43,7 @@ def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
 def product_base(inner: int, config: SystolicConfig) -> int:
     """The same for sums of ``inner`` products of activations, from the sum of the operands' exponents.
 
-    The second operand's exponent is that of the rows: who packs its mantissas adds it to the field.
+    The second operand's exponent is that of the rows: packing its mantissas adds it to the field.
     """
     largest = inner * config.format.mantissa_max * (config.format.mantissa_max + 1)
     return largest.bit_length() + 1 - config.position_bins

@@ -1,14 +1,20 @@
 """One array node -> its kernel operations: what is measured before it, what of that is kept, what is computed.
 
-Where its operands and results lie, and in which strips, the schedule has decided.
+The schedule has decided on the places of its operands and results, and on the strips.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bfpga.compiler.schedule.kept_sums import RESERVED, KeepBuffer, KeptByHost, KeptInMemory, KeptSums
 from bfpga.compiler.schedule.measuring import KEEPING, keeps, node_samples, other_parts, sampled_parts
+from bfpga.compiler.schedule.spilled_accumulators import (
+    RESERVED,
+    KeepBuffer,
+    SpilledAccumulators,
+    SpilledToHost,
+    SpilledToMemory,
+)
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Policy
@@ -73,7 +79,7 @@ class NodeOperations:
         strips: list[Strip],
         memory: ActivationMemory | None = None,
     ) -> None:
-        """memory: what is in use beside the strips; needed by layers that may keep their accumulators there."""
+        """memory: what is in use in addition to the strips; needed by layers that may keep their accumulators there."""
         self.config, self.node, self.spec, self.plan, self.strips = config, node, spec, plan, strips
         #: Weights that one operation brings for all strips and passes.
         self.loaded = plan.mode != "resident" and len(plan.tiles) == 1
@@ -91,14 +97,14 @@ class NodeOperations:
             occupied.regions += [*strip.inputs, strip.output, *strip.loads]
         return occupied
 
-    def _begin(self, place: KeptSums) -> None:
+    def _begin(self, place: SpilledAccumulators) -> None:
         self.operations: list[KernelOperation] = []
         self.place, self.cut = place, 0
         self.node.tiles.clear()
 
     @property
     def kept(self) -> dict[str, TensorSpec]:
-        return self.place.tensors if isinstance(self.place, KeptByHost) else {}
+        return self.place.tensors if isinstance(self.place, SpilledToHost) else {}
 
     def scheduled(self) -> list[KernelOperation]:
         """The operations in order; fills the node's tiles, its sample and its flow.
@@ -158,17 +164,17 @@ class NodeOperations:
                 continue
         self._measured_in(last)
 
-    def _places(self) -> list[KeptSums]:
+    def _places(self) -> list[SpilledAccumulators]:
         """Places for accumulators in the order in which they are tried."""
         config, node = self.config, self.node
-        places: list[KeptSums] = [KeepBuffer(config, node)]
+        places: list[SpilledAccumulators] = [KeepBuffer(config, node)]
         if node.policy.flow in KEEPING and keeps(node) and config.wide_memory and self.memory is not None:
-            places.append(KeptInMemory(config, node, self.memory))
+            places.append(SpilledToMemory(config, node, self.memory))
             if self.by_host:
-                places.append(KeptByHost(config, node, self.memory, self.plan.mode == "stream"))
+                places.append(SpilledToHost(config, node, self.memory, self.plan.mode == "stream"))
         return places
 
-    def _measured_in(self, place: KeptSums) -> None:
+    def _measured_in(self, place: SpilledAccumulators) -> None:
         self._begin(place)
         self._weights()
         sample = self.node.policy.sample = self._fastest_sample()
@@ -182,7 +188,7 @@ class NodeOperations:
         return choices[0] if len(choices) == 1 else min(choices, key=self._measuring_clocks)
 
     def _measuring_clocks(self, sample: Sample) -> int:
-        """Clocks of the operations that measure a sample."""
+        """Cycles of the operations that measure a sample."""
         places = [
             self._placement(strip, tile, part, flags)
             for strip in self.strips
@@ -211,7 +217,7 @@ class NodeOperations:
         return min(tried, key=lambda flow: tried[flow])
 
     def _trial(self) -> int:
-        """Clocks of a layer with the operation that precedes it."""
+        """Cycles of a layer with the operation that precedes it."""
         self._measured()
         return sum(occupied_clocks(self.config, operation) for operation in self.operations)
 

@@ -1,6 +1,6 @@
 """The order of a start's operations: weights are loaded while layers before theirs compute.
 
-Commands reach the engines in the order of the program, and one that has to wait stops those behind it. So WEIGHTS move
+Commands reach the engines in the order of the program, and one that has to wait blocks those after it. So WEIGHTS move
 forward, at most to where the memory that they fill is free, and only as far as the one before them is through by then.
 Branches are put into the order that waits less (``branches.py``).
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from bfpga.compiler.schedule.branches import branches_first
 from bfpga.compiler.schedule.held_weights import SharedMemory, held_weights
-from bfpga.compiler.schedule.loads_beside import loads_beside
+from bfpga.compiler.schedule.prefetched_loads import prefetched_loads
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
@@ -40,7 +40,7 @@ def overlapped(
 
 
 def _branches(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
-    """The operations with branches in the order that takes fewer clocks."""
+    """The operations with branches in the order that takes fewer cycles."""
     found = branches_first(operations)
     if all(one is other for one, other in zip(operations, found, strict=True)):
         return operations
@@ -49,7 +49,7 @@ def _branches(operations: list[KernelOperation], config: SystolicConfig) -> list
 
 
 def start_clocks(config: SystolicConfig, operations: list[KernelOperation], shared: SharedMemory | None = None) -> int:
-    """Clocks of one start, with all that overlaps. shared: as for ``overlapped``."""
+    """Cycles of one start, with all that overlaps. shared: as for ``overlapped``."""
     return schedule(config, usual_way(operations, config, shared)).clocks if operations else 0
 
 
@@ -59,18 +59,18 @@ def usual_way(
     """The operations of a start with WEIGHTS moved forward; shared: in the one of ``ways`` that is mostly the best."""
     if shared is None:
         return forward(operations, config)
-    beside = loads_beside(operations, config)
-    return forward(next(held_weights(beside, shared), beside), config)
+    prefetched = prefetched_loads(operations, config)
+    return forward(next(held_weights(prefetched, shared), prefetched), config)
 
 
 def ways(
     operations: list[KernelOperation], config: SystolicConfig, shared: SharedMemory | None
 ) -> Iterator[list[KernelOperation]]:
-    """The operations with WEIGHTS moved forward; shared: and with pieces of weights that stay, LOADs beside others."""
+    """The operations with WEIGHTS moved forward; shared: and with pieces of weights that stay, LOADs prefetched."""
     yield forward(operations, config)
     if shared is None:
         return
-    for order in (operations, loads_beside(operations, config)):
+    for order in (operations, prefetched_loads(operations, config)):
         yield forward(order, config)
         for held in held_weights(order, shared):
             yield forward(held, config)
@@ -92,10 +92,10 @@ class _Forward:
 
     def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig) -> None:
         self.operations, self.config = operations, config
-        #: Places behind computing operations, and the clocks up to there; place 0: before all operations.
+        #: Places after computing operations, and the cycles up to there; place 0: before all operations.
         self.places, self.clocks = [0], [0]
-        #: Place behind each GEMM; what no GEMM has read is free from the begin on.
-        self.behind_reads = [0]
+        #: Place after each GEMM; what no GEMM has read is free from the begin on.
+        self.after_gemm = [0]
         for index, operation in enumerate(operations):
             if operation.descriptor.operation not in ARRAY_OPERATIONS:
                 continue
@@ -104,7 +104,7 @@ class _Forward:
                 self.clocks[-1] + occupied_cycles(config, operation.descriptor) + RESULT_LATENCY
             )
             if operation.descriptor.operation == Operation.GEMM:
-                self.behind_reads.append(len(self.places) - 1)
+                self.after_gemm.append(len(self.places) - 1)
 
     def order(self) -> list[KernelOperation]:
         """The operations; nothing but WEIGHTS has moved, and these are in their order still."""
@@ -114,11 +114,11 @@ class _Forward:
         for index, operation in enumerate(self.operations):
             if not _fills(operation):
                 continue
-            last = max(number for number, behind in enumerate(self.places) if behind <= index)
-            earliest = max(place, self.behind_reads[needs[index][READS]])
-            # Behind the operation during which the fill before it ends: the commands of others never wait for it.
+            last = max(number for number, position in enumerate(self.places) if position <= index)
+            earliest = max(place, self.after_gemm[needs[index][READS]])
+            # After the operation during which the fill before it ends: no other command waits for it.
             place = next((n for n in range(earliest, last) if self.clocks[n] >= free), max(earliest, last))
-            begin = max(free, self.clocks[max(place - 1, 0)], self.clocks[self.behind_reads[needs[index][READS]]])
+            begin = max(free, self.clocks[max(place - 1, 0)], self.clocks[self.after_gemm[needs[index][READS]]])
             free = begin + operation_cycles(self.config, operation.descriptor)
             inserted.setdefault(self.places[place] if place < last else index, []).append(operation)
         return self._merged(inserted)
@@ -136,7 +136,7 @@ def ahead(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
     """Before which operation of a sample the loads that the next one begins with are sent: ``LaunchStep.ahead``.
 
     They are sent in the place that makes a start of several samples shortest, before the sample's last store, and where
-    nothing behind them uses what they overwrite.
+    nothing after them uses what they overwrite.
     """
     computing = [index for index, item in enumerate(operations) if item.descriptor.operation in ARRAY_OPERATIONS]
     stores = [index for index, item in enumerate(operations) if item.descriptor.operation == Operation.STORE]
@@ -151,7 +151,7 @@ def ahead(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
 
 
 def first_place(operations: Sequence[KernelOperation], computing: int) -> int:
-    """The place behind the last operation that uses words or exponent registers of the loads before ``computing``."""
+    """The place after the last operation that uses words or exponent registers of the loads before ``computing``."""
     loads = [item for item in operations[:computing] if item.descriptor.operation == Operation.LOAD]
     slots = {item.descriptor.output_slot for item in loads}
     written = [words for item in loads if item.memory is not None for words in item.memory.writes]

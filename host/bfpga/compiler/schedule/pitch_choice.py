@@ -53,7 +53,7 @@ class PitchChoice:
         return min(range(width, width + self.config.banks), key=lambda pitch: (clocks(pitch), pitch))
 
     def _clocks(self, node: ArrayNode, read_pitch: int | None, write_pitch: int | None) -> int:
-        """Clocks a node needs if only one side has the given pitch and the other loses nothing."""
+        """Cycles a node needs if only one side has the given pitch and the other loses nothing."""
         config, window = self.config, node.window
         columns, banks = working_columns(node, config), config.banks
         pixels = window.output_height * window.output_width

@@ -1,4 +1,4 @@
-"""Which weights stay on a skip array: the plan with which the starts take fewest clocks."""
+"""Which weights stay on a skip array: the plan with which the starts take fewest cycles."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
-from bfpga.compiler.schedule.kept_sums import least_words, reserved_region
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
+from bfpga.compiler.schedule.spilled_accumulators import least_words, reserved_region
 from bfpga.compiler.schedule.strips import LayerStrips
 from bfpga.compiler.schedule.weight_plan import NodeWeights, shared_memory
 from bfpga.contract.configuration import SystolicConfig
@@ -122,7 +122,7 @@ class Scheduler:
     # Placement of whole tensors
 
     def layer(self, node: ArrayNode) -> None:
-        """Compute a layer by itself, as a whole or in strips; what it keeps finds room beside its operands."""
+        """Compute a layer by itself, as a whole or in strips; what it keeps finds room next to its operands."""
         words = least_words(self.config, node, self.plans[node.name].mode == "stream")
         if words and not self.trial()._scheduled(node):
             self._flush()
@@ -237,7 +237,7 @@ class Scheduler:
         return not self._fits(self.nodes[index]) or any(map(self._tight, self.nodes[index : index + LONGEST]))
 
     def _fits(self, node: ArrayNode) -> bool:
-        """Whether the operands of a node fit beside what is in memory."""
+        """Whether the operands of a node fit next to what is in memory."""
         new = self._place(dict.fromkeys([*node.inputs, node.output]))
         for region in new or ():
             self.memory.release(region)
@@ -314,7 +314,7 @@ class Scheduler:
         return None
 
     def _after(self, node: ArrayNode, passing: bool = False) -> None:
-        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place.
+        """Count the node as done: results that leave are stored, tensors that are not read any more are freed.
 
         passing: the result is used up already.
         """

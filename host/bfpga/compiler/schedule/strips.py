@@ -1,4 +1,4 @@
-"""One layer in strips of output rows: where the rows lie that pass through memory."""
+"""One layer in strips of output rows: places of the rows that pass through memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LayerStrips:
         return min((choice for choice in (strips, pairs) if choice), key=lambda choice: self._clocks(node, choice))
 
     def _largest_strips(self, node: ArrayNode, output: Region | None, count: int) -> list[Strip] | None:
-        """The largest even strips of which ``count`` fit beside each other."""
+        """The largest even strips of which ``count`` fit together."""
         height, tried = node.window.output_height, 0
         for parts in range(count, height + 1):
             rows = -(-height // parts)
@@ -73,7 +73,7 @@ class LayerStrips:
         return sets
 
     def _clocks(self, node: ArrayNode, strips: list[Strip]) -> int:
-        """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
+        """Cycles of a node in strips, with all that overlaps; the node stays as it is."""
         trial = node.unscheduled()
         spec = self.tensors[node.inputs[0]]
         operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips, self.memory).scheduled()

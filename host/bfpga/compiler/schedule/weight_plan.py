@@ -30,13 +30,13 @@ from bfpga.errors import ModelError
 
 Mode = Literal["resident", "load", "stream"]
 
-#: Pieces of weights beside each other: one that is read, and what is loaded meanwhile.
-PIECES_BESIDE = 4
+#: Pieces of weights buffered together: one that is read, and what is loaded meanwhile.
+BUFFERED_TILES = 4
 
 
 @dataclass
 class WeightTile:
-    """Output channels [m0, m1) whose weights lie together: one descriptor computes them."""
+    """Output channels [m0, m1) whose weights are contiguous: one descriptor computes them."""
 
     m0: int
     m1: int
@@ -130,7 +130,7 @@ def factor_reserve(nodes: list[ArrayNode], config: SystolicConfig) -> tuple[int,
 class _Shared:
     """What residents leave of the memories, from ``word`` and ``row`` on: layers use it in turn.
 
-    A kernel fills one part of it while the array reads another: tiles lie one behind the other, and begin anew at the
+    A kernel fills one part of it while the array reads another: tiles follow each other, and begin anew at the
     end of the memory.
     """
 
@@ -214,15 +214,15 @@ def _loaded_pieces(
 ) -> list[tuple[int, int]] | None:
     """Channels of the pieces that are loaded, as few as possible; None if not even one row block fits.
 
-    A piece is loaded beside the one that is read: pieces are small enough for that, unless they would bring the
-    same bytes several times.
+    A piece is loaded in parallel with the one that is read: pieces are small enough for that, unless they would bring
+    the same bytes several times.
     """
     pieces = _fitting(node, plan, config, shared.words, shared.rows)
     if pieces is None or node.factors:
         return pieces
     if len(pieces) == len(plan.tiles) and not _used_once(node, config):
         return pieces
-    for share in (PIECES_BESIDE, 2) if shared.kind.small else ():
+    for share in (BUFFERED_TILES, 2) if shared.kind.small else ():
         small = _fitting(node, plan, config, shared.words // share, shared.rows // share)
         if small is not None:
             even = _even(node, plan, config, small)
@@ -333,7 +333,7 @@ def shared_memory(plans: Mapping[str, NodeWeights], config: SystolicConfig) -> S
     tiles = [tile for plan in plans.values() if plan.mode == "resident" for tile in plan.tiles]
     word = max((tile.weight_base + tile.words for tile in tiles), default=0)
     row = max((tile.parameter_base + tile.rows for tile in tiles), default=0)
-    return SharedMemory.behind(config, word, row)
+    return SharedMemory.after(config, word, row)
 
 
 def setup_launch(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: SystolicConfig) -> LaunchStep:

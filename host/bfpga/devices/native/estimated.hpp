@@ -25,7 +25,7 @@ struct Halves {
     s32 distance() const { return std::abs(high) + std::abs(low); }
 };
 
-/// Weights in steps of four activations, of ``width`` slots from ``slot`` on, behind those of other slots.
+/// Weights in steps of four activations, of ``width`` slots from ``slot`` on, after those of other slots.
 void Prepared::pack_estimated(int slot, int width) {
     std::vector<s32> distances(width, 0), sums(width, 0), pieces;
     int steps = 0;

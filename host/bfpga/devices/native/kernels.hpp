@@ -52,7 +52,7 @@ struct Sink {
 
 // Dense products
 
-/// Magnitudes of ``count`` activations, ``distance`` behind them.
+/// Magnitudes of ``count`` activations, ``distance`` after them.
 static void save_magnitudes(Element* x, size_t count, size_t distance) {
 #if defined(BFPGA_AVX2)
     for (size_t i = 0; i < count; i += V * G)
@@ -62,7 +62,7 @@ static void save_magnitudes(Element* x, size_t count, size_t distance) {
 #endif
 }
 
-/// Where the groups of a column block lie. chains: as in ``Prepared``. magnitudes: how far behind the activations their
+/// Places of the groups of a column block. chains: as in ``Prepared``. magnitudes: how far after the activations their
 /// magnitudes lie.
 struct Steps {
     const s32* places;
@@ -443,7 +443,7 @@ INLINE vi lanes(int left) {
     return mask;
 }
 
-/// Largest values of windows; outside the image lies the smallest mantissa of two's complement.
+/// Largest values of windows; outside the image is the smallest mantissa of two's complement.
 static void maxima(const Prepared& p, const Tensor& image, const Element* in, s32 lowest, const Sink& sink) {
     alignas(64) s32 result[ROW * V];
     const Layer& l = p.l;

@@ -42,7 +42,7 @@ struct Workspace {
     std::vector<std::vector<s32>> exponents;
     /// Tensors without negative mantissas in the samples at hand.
     std::vector<u8> positive;
-    /// How far behind the activations of a tensor their magnitudes lie; 0 where nobody reads them.
+    /// How far after the activations of a tensor their magnitudes are; 0 where they are not read.
     std::vector<size_t> magnitudes;
     std::vector<std::map<s32, std::unique_ptr<Aligned>>> aligned;
     std::vector<KeptShifts<s32>> shifts32;
@@ -145,7 +145,7 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
             continue;
         p.fused = true;
         p.shifts.make(p.aligned->exponents.data(), l.policy == STATIC ? l.exponent : e_acc, p.slots, g.format);
-        // A bias behind the function has to wait for it.
+        // A bias after the function has to wait for it.
         const bool waits = l.function_first && l.function != NONE;
         p.initial.reset(p.slots);
         for (int i = 0; i < p.slots; i++)

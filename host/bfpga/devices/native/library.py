@@ -1,6 +1,6 @@
 """The compiled layers: which instruction sets this machine has, and the library of one, built once and kept.
 
-One C++ source serves all sets. A library lies in the cache under the digest of the sources, the flags and the
+One C++ source serves all sets. A library is in the cache under the digest of the sources, the flags and the
 compiler, so another machine with the same home directory builds its own.
 """
 
@@ -105,7 +105,7 @@ def instruction_set(element_bits: int, wanted: str | None = None) -> Instruction
 def build(item: InstructionSet) -> Path:
     """The library of an instruction set, compiled unless the cache has it. ToolError without a compiler.
 
-    $BFPGA_CXXFLAGS stands behind the flags of this module.
+    $BFPGA_CXXFLAGS follows the flags of this module.
     """
     arguments = [*FLAGS, *item.flags, *shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))]
     content = hashlib.sha256()

@@ -147,11 +147,11 @@ def stretches(program: Program, wanted: str | None, reasons: dict[str, str]) -> 
             reasons[node.name] = reason
     while True:
         found = [Stretch(indices, item) for indices in _runs(program, native)]
-        torn = _torn(program, found)
-        if not torn:
+        split = _split(program, found)
+        if not split:
             return found
-        native -= torn
-        reasons.update((program.nodes[index].name, "a part of a tensor that numpy completes") for index in torn)
+        native -= split
+        reasons.update((program.nodes[index].name, "a part of a tensor that numpy completes") for index in split)
 
 
 def _runs(program: Program, native: set[int]) -> Iterator[list[int]]:
@@ -176,18 +176,18 @@ def _runs(program: Program, native: set[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _torn(program: Program, found: Sequence[Stretch]) -> set[int]:
+def _split(program: Program, found: Sequence[Stretch]) -> set[int]:
     """Native layers whose tensor has parts that other runs or the engines compute."""
     place = {index: number for number, stretch in enumerate(found) for index in stretch.indices}
     parts: dict[str, list[int]] = {}
     for index, node in enumerate(program.nodes):
         if isinstance(node, ArrayNode):
             parts.setdefault(node.output, []).append(index)
-    torn: set[int] = set()
+    split: set[int] = set()
     for indices in parts.values():
         if len({place.get(index, -1) for index in indices}) > 1:
-            torn.update(index for index in indices if index in place)
-    return torn
+            split.update(index for index in indices if index in place)
+    return split
 
 
 def memory_strides(spec: TensorSpec, axes: Sequence[int], shape: Sequence[int]) -> tuple[int, int, int] | None:

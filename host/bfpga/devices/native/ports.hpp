@@ -9,7 +9,7 @@ namespace bfpga_native {
 
 enum Entry { ENTERED = 0, NOT_FINITE = 1, BEYOND_FLOAT = 2 };
 
-/// What floats are beside their values: as their bits, the largest magnitude of each lane and all signs.
+/// What floats have in addition to their values: as their bits, the largest magnitude of each lane and all signs.
 struct Seen {
     vi most = {}, signs = {};
     void take(vi bits) { most = largest(most, bits & 0x7fffffff), signs |= bits; }
@@ -62,12 +62,12 @@ static Entry sample_exponent(const Format& f, const Port& port, const float* x, 
     return scale < SMALLEST_SCALE || scale > LARGEST_SCALE ? BEYOND_FLOAT : ENTERED;
 }
 
-/// How far ahead floats are asked for: they come from memory, and the next samples lie behind these.
+/// How far ahead floats are prefetched: they come from memory, and the next samples follow these.
 constexpr int AHEAD = 2048;
 
 /// Rounded half to even and saturated; ``count`` neighbours in memory.
 static void encode(const float* x, Element* to, int count, float scale, float low, float high, Seen& all_seen) {
-    const float rounder = 12582912.f;  // 1.5 * 2**23: no fraction bits are left behind it
+    const float rounder = 12582912.f;  // 1.5 * 2**23: no fraction bits remain after it
     Seen seen = all_seen;
     int i = 0;
     for (; i + V <= count; i += V) {

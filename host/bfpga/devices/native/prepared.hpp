@@ -165,7 +165,7 @@ Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
     }
 }
 
-/// Where an output pixel lies: layers may write theirs between those of others.
+/// The place of an output pixel: layers may write theirs between those of others.
 int Prepared::place(int y, int x) const {
     const int row = l.first_y + y * l.spread_y, column = l.first_x + x;
     return out.first + row * out.row + column * out.pitch + l.channel_offset;
@@ -226,7 +226,7 @@ void Prepared::bounds(const Segment& g) {
     wide = top > SMALL;
 }
 
-/// The weight of a slot for an element of a group of activations; zero beside the kernel.
+/// The weight of a slot for an element of a group of activations; zero outside the kernel.
 s32 Prepared::group_weight(int slot, int group, int element) const {
     const bool joined = l.dilation_x == 1 && groups == 1;
     const int r = group / run_groups, at = group % run_groups * G + element, m = channel[slot];

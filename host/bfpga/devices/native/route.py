@@ -70,7 +70,7 @@ class Plan:
 
 
 def _callbacks(layers: Sequence[ArrayNode], registers: PolicyRegisters) -> tuple[Any, Any]:
-    """The policy registers as the C++ side asks them."""
+    """The policy registers as the C++ side reads them."""
 
     def choose(layer: int, lead: int, nonzero: int, exponent: Any) -> int:
         policy = layers[layer].policy
@@ -96,17 +96,17 @@ def _set_tensor(port: PortRecord, mantissa: npt.NDArray[Any], exponent: npt.NDAr
 
 
 class _Edge:
-    """A tensor at the edge of a run: its layout, and who wants it outside."""
+    """A tensor at the edge of a run: its layout, and its readers outside."""
 
     def __init__(self, spec: TensorSpec, known: int | None, number: int) -> None:
         self.spec = spec
         self.known = known
         self.number = number
         self.shape = onnx_shape(spec)
-        # Remainders and parts of the values lie in channels of their own, folded columns too: numpy puts them there.
+        # Remainders and parts of the values are in channels of their own, folded columns too: numpy puts them there.
         plain = not spec.remainder and spec.folded is None and spec.parts == 1
         self.strides = memory_strides(spec, memory_axes(spec), self.shape) if plain else None
-        #: What channels are stored times. Values that enter with such factors are left to numpy.
+        #: What channels are scaled by. Values that enter with such factors are left to numpy.
         self.factors = np.exp2(np.asarray(spec.channel_shift, np.float32)) if spec.channel_shift else None
         self.size = spec.height * spec.width * spec.channels
         self.on_host = self.on_array = self.enters = False

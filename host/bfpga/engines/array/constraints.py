@@ -13,7 +13,7 @@ from bfpga.engines.interface.finding import Finding
 from bfpga.engines.skip_array.tile_words import EntryShape
 from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 
-#: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
+#: Additions the low field of a packed product survives: lanes of one cycle add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
 #: Widest factors of two products that share a DSP block.
 SKIP_MANTISSA_BITS = 8
@@ -25,9 +25,9 @@ LEAST_QUEUE = 4
 SKIP_HALVES = 2
 #: Fewest and most units of a cluster (SC 2.2), fewest kernels in flight, most rows and columns of a kernel.
 LEAST_UNITS, MOST_UNITS, LEAST_KERNELS, MOST_KERNEL = 2, 32, 4, 5
-#: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
+#: Fewest and most bins of a collector; fewer than a mantissa's bits would show little.
 POSITION_BINS = (8, 64)
-#: Widest values of maps that travel compressed, and fewest and most of them in a beat.
+#: Widest values of maps that cross the streams compressed, and fewest and most of them in a beat.
 MOST_MAP_BITS, MAP_VALUES = 16, (4, 8)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
 WIDE_WORDS = 64
@@ -63,7 +63,7 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.skip_groups and not config.dense_beside:
         return
     if config.multiplier == "shift" and config.shift_columns:
-        yield Finding("shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are")
+        yield Finding("shift_columns", "complement columns of DSP blocks; with `multiplier: shift` all columns shift")
     if config.multiplier != "dsp_packed":
         return
     terms = PACKED_TERMS[config.dsp]
@@ -82,7 +82,7 @@ def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
         text = f"has mantissas of {config.format.mantissa_bits} bits; a skip array takes {SKIP_MANTISSA_BITS} at most"
         yield Finding("format", f"{text}: two products share a DSP block")
     if config.skip_halves != SKIP_HALVES:
-        text = f"is an array of {config.skip_halves} groups of columns; the reader of operands knows {SKIP_HALVES}"
+        text = f"is an array of {config.skip_halves} groups of columns; the reader of operands takes {SKIP_HALVES}"
         yield Finding("kind", text)
     if config.wide_memory:
         yield Finding("wide_memory", "is true; a skip array keeps accumulators in the keep buffer only")
@@ -94,7 +94,7 @@ def entry_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.columns % 2:
         yield Finding("columns", f"is {config.columns}; must be even for a skip array: two columns share a DSP block")
     if config.rows >= config.skip_chunk:
-        text = f"is {config.rows}; must be less than chunk = {config.skip_chunk}: an entry tells a channel as a place"
+        text = f"is {config.rows}; must be less than chunk = {config.skip_chunk}: an entry gives a channel as a place"
         yield Finding("rows", text)
 
 
@@ -257,11 +257,11 @@ def count_findings(config: SystolicConfig) -> Iterator[Finding]:
     if count > MOST_REGISTERS:
         yield Finding("count_registers", f"is {count}; must be at most {MOST_REGISTERS}")
     if config.stream_bits < choices.first + choices.bits:
-        yield Finding("stream_bits", f"is {config.stream_bits}; must be 64 or more to tell what count registers tell")
+        yield Finding("stream_bits", f"is {config.stream_bits}; must be 64 or more to hold what count registers report")
 
 
 def map_findings(config: SystolicConfig) -> Iterator[Finding]:
-    """Maps that travel compressed: a beat holds the masks of a chunk and tells how many beats follow."""
+    """Maps that cross the streams compressed: a beat holds the masks of a chunk and the number of beats that follow."""
     if not config.compressed_maps:
         return
     if config.map_value_bits > MOST_MAP_BITS:

@@ -42,18 +42,18 @@ from bfpga.engines.array.resources import (
     tiles,
     weight_memory,
 )
-from bfpga.engines.interface.beside_kernel import BESIDE
 from bfpga.engines.interface.fifos import stream_cells
 from bfpga.engines.interface.resource_units import ArrayResources, Resources, address_bits, lut_memory_tables
+from bfpga.engines.interface.shell import SHELL
 from bfpga.engines.output.resources import keep_buffer
 from bfpga.engines.skip_array.resources import skip_logic, skip_memories
 from bfpga.engines.skip_array.unit_resources import cells_logic, cluster_resources
 
 #: What of a configuration the terms are made of.
 Numbers = Mapping[str, int]
-#: Parts beside the IPs.
-STREAMS, BESIDE_KERNEL = "FIFOs between the IPs", "interconnect, DMAs, clock counter (assumed)"
-#: DSP blocks beside those of the products: one counts what the statistics saw.
+#: Parts outside the IPs.
+STREAMS, SHELL_PART = "FIFOs between the IPs", "interconnect, DMAs, clock counter (assumed)"
+#: DSP blocks in addition to those of the products: one counts what the statistics saw.
 OTHER_DSP = 1
 #: Processes of compressed maps, counted at 8 values of a byte in a beat: look-up tables and flip-flops.
 MAP_CELLS = {
@@ -78,7 +78,7 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
     ),
     "weights": (_one, lambda n: n["weight_word_bits"]),
     # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles. Sums of products
-    # that Yosys adds up beside the blocks: of a block for each product those behind the second one.
+    # that Yosys adds up outside the blocks: of a block for each product those after the second one.
     "array": (
         _one,
         lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
@@ -109,7 +109,7 @@ class Fit:
 
 
 def estimate_resources(config: SystolicConfig) -> ArrayResources:
-    """Resources of every IP, of the streams between them and of what stands beside the kernel."""
+    """Resources of every IP, of the streams between them and of the shell around the kernel."""
     cells = logic(numbers(config))
     if config.has_cluster:
         cells[ARRAY] = cells_logic(config)
@@ -125,7 +125,7 @@ def estimate_resources(config: SystolicConfig) -> ArrayResources:
         parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
     lut, stored, ff, halves = stream_cells(config)
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
-    parts[BESIDE_KERNEL] = BESIDE
+    parts[SHELL_PART] = SHELL
     return ArrayResources(parts)
 
 

@@ -1,4 +1,4 @@
-"""Clocks of the array's operations, as the kernel's own loops spend them (docs/systolic-array.md, section 6)."""
+"""Cycles of the array's operations, as the kernel's own loops spend them (docs/systolic-array.md, section 6)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def kernel_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks one pass takes to leave through the output stage, which is the least a pass may take."""
+    """Cycles one pass takes to leave through the output stage, which is the least a pass may take."""
     words = config.block_rows(weight_format(descriptor)) // config.lanes
     if takes_single_words(descriptor):
         words = 1
@@ -107,7 +107,7 @@ def takes_accumulators(descriptor: Descriptor) -> bool:
 
 
 def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """What the field ``steps`` of a descriptor must hold: clocks of one pass. Waits for its weights are none."""
+    """What the field ``steps`` of a descriptor must hold: cycles of one pass. Waits for its weights are none."""
     return max(kernel_steps(config, descriptor) * descriptor.read_slots, drain_cycles(config, descriptor))
 
 
@@ -130,7 +130,7 @@ def tensor_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """The work of one operation: the clocks it takes where it never waits (docs/kernel.md). BFP 6, R71.
+    """The work of one operation: the cycles it takes where it never waits (docs/kernel.md). BFP 6, R71.
 
     ValueError for operations that no kernel has.
     """
@@ -147,7 +147,7 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks of one operation by itself: those of its work, unless it is of a skip array.
+    """Cycles of one operation by itself: those of its work, unless it is of a skip array.
 
     Its work is what it reads; how long its passes take, entries or activations decide: ``steps`` says it.
     """
@@ -161,7 +161,7 @@ def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def first_window(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which the first chunk of a GEMM of a skip array is written, before its first pass."""
+    """Cycles in which the first chunk of a GEMM of a skip array is written, before its first pass."""
     single = column_groups(config, descriptor) == 1
     apart = bool(descriptor.flags & _LANES_APART)
     return descriptor.chunk_steps * SkipShape.of(config).step_clocks(1, apart, single)
@@ -199,5 +199,5 @@ def computing_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     if on_skip_array(config, descriptor):
         steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
     group = row_blocks(config, descriptor) * steps
-    # The next group's pixels are found one a clock meanwhile.
+    # The next group's pixels are found one a cycle meanwhile.
     return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))

@@ -27,13 +27,13 @@ from bfpga.engines.array.streams import (
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, lanes_apart
 from bfpga.engines.skip_array.activations import order_is_seen
-from bfpga.engines.skip_array.dealing import even_runs
+from bfpga.engines.skip_array.assignment import even_runs
 from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.kernel_parts import KernelParts, kernel_parts
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.engines.skip_array.unit_clocks import cluster_clocks
-from bfpga.engines.skip_array.unit_maps import allowed_moves, joined_pieces, map_part, work_difference
+from bfpga.engines.skip_array.unit_maps import allowed_moves, imbalance_tolerance, joined_pieces, map_part
 from bfpga.errors import ProgramError
 
 
@@ -296,7 +296,7 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     result.most_moves = allowed_moves(part.rows, part.columns, node, config)
     if result.most_moves:
         channels = result.channel_words * config.lanes
-        result.work_difference = work_difference(part.rows, part.columns, channels, config, joined)
+        result.work_difference = imbalance_tolerance(part.rows, part.columns, channels, config, joined)
 
 
 def _read_parts(config: SystolicConfig, place: Placement, result: Descriptor) -> KernelParts:
@@ -313,7 +313,7 @@ def _read_parts(config: SystolicConfig, place: Placement, result: Descriptor) ->
 
 
 def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
-    """The taps of SUM are its operands: the second lies a fixed distance from the first."""
+    """The taps of SUM are its operands: the second is a fixed distance from the first."""
     result.dilation_y = result.dilation_x = 0
     result.kernel_height, result.kernel_width = 1, len(place.inputs)
     first, last = place.inputs[0], place.inputs[-1]
@@ -356,7 +356,7 @@ def _accumulators(config: SystolicConfig, place: Placement, region: Region, resu
 
 
 def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
-    """Clocks of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
+    """Cycles of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
     pixels, width = result.output_pixels, result.output_width
     columns, output_pitch = active_columns(config, result), place.output.pitch * place.tile.step
     if place.kept is not None and place.flags & Flag.KEEP:
@@ -403,12 +403,12 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     if piece.window.apart:
         result.flags |= int(Flag.LANES_APART)
     halves = 1 if single else config.skip_halves
-    # The walk places a pixel a clock.
+    # The walk places a pixel a cycle.
     result.steps = max(clocks.total, halves * drain_cycles(config, result), halves * active_columns(config, result))
 
 
 def set_chunks(config: SystolicConfig, node: ArrayNode, result: Descriptor) -> None:
-    """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
+    """Chunks of a GEMM on a skip array of activations; ``steps``: cycles of a pass with the zeros of its input."""
     apart = lanes_apart(config, node.window.output_height * node.window.output_width)
     result.flags = result.flags & ~int(Flag.LANES_APART) | (int(Flag.LANES_APART) if apart else 0)
     channels = channels_at_step(node, result.channel_words, config)

@@ -1,7 +1,7 @@
 """What crosses the streams of a kernel with compressed maps: frames towards it, packed tensors from it.
 
-Everything else knows plain streams, and so do the checksums: what is sent is compressed behind them, what comes back
-expanded in front. Which tensors are, their descriptors say (flag COMPRESSED).
+All other code, checksums included, handles plain streams: what is sent is compressed after it, what comes back is
+expanded before it. The flag COMPRESSED of a descriptor marks the tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bfpga.engines.skip_array.records import record_bytes
 from bfpga.errors import DataError
 from bfpga.formats.map_beats import MapForm, Octets, pack_map, unpack_map
 
-#: Of the first word of a frame: whether it travels compressed, whether it is the last one of its start.
+#: Of the first word of a frame: whether it is compressed, whether it is the last one of its start.
 FRAME_PACKED, FRAME_LAST = 1 << 30, 1 << 31
 _WORD_BYTES = 4
 
@@ -29,14 +29,14 @@ def map_form(config: SystolicConfig) -> MapForm:
     return MapForm(config.stream_bits, config.map_value_bits)
 
 
-def travels_compressed(descriptor: Descriptor) -> bool:
+def sent_compressed(descriptor: Descriptor) -> bool:
     """Whether a LOAD or a STORE moves its tensor without zeros."""
     return bool(descriptor.flags & Flag.COMPRESSED)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Bytes [start, end) of a plain stream; packed: they are a tensor that travels compressed."""
+    """Bytes [start, end) of a plain stream; packed: they are a compressed tensor."""
 
     start: int
     end: int
@@ -120,7 +120,7 @@ class MapStreams:
         return b"".join(part.tobytes() for part in found)
 
     def _frames(self, data: Octets, descriptors: int) -> Iterator[_Part]:
-        """The parts of an input stream; what lies between two compressed tensors is one of them."""
+        """The parts of an input stream; what is between two compressed tensors is one of them."""
         begin = end = 0
         for descriptor, place in self._walk(data, descriptors):
             end = place
@@ -128,7 +128,7 @@ class MapStreams:
                 continue
             tensor = place + self.form.octets
             end = tensor + tensor_beats(self.config, descriptor) * self.form.octets
-            if travels_compressed(descriptor) and tensor < end:
+            if sent_compressed(descriptor) and tensor < end:
                 yield _Part(begin, tensor, False)
                 yield _Part(tensor, end, True)
                 begin = end
@@ -139,15 +139,15 @@ class MapStreams:
 
     def _stored(self, data: Octets, descriptors: int) -> Iterator[tuple[int, bool, int]]:
         """Plain beats of each tensor that is stored, without its header; whether it is packed; bytes of records of maps
-        behind it, which never are."""
+        after it, which never are."""
         for descriptor, _ in self._walk(data, descriptors):
             if descriptor.operation == Operation.STORE:
                 beats = tensor_beats(self.config, descriptor)
                 records = record_bytes(descriptor.told_words, self.config)
-                yield beats, travels_compressed(descriptor) and beats > 0, records
+                yield beats, sent_compressed(descriptor) and beats > 0, records
 
     def _walk(self, data: Octets, descriptors: int) -> Iterator[tuple[Descriptor, int]]:
-        """Descriptors of a plain input stream, each with the byte behind it."""
+        """Descriptors of a plain input stream, each with the byte after it."""
         octets, place = self.form.octets, 0
         length = -(-DESCRIPTOR_WORDS * _WORD_BYTES // octets) * octets
         for number in range(descriptors):

@@ -17,18 +17,18 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation, word_of
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.skip_array.records import told_words
+from bfpga.engines.skip_array.records import record_sizes
 from bfpga.formats.arrays import IntArray
 
-#: Fields that tell the order, in the order of the counts here.
+#: Fields that hold the order, in the order of the counts here.
 COUNTS = ("after_loads", "after_results", "after_stores", "after_fills", "after_reads")
 #: Their places in a descriptor, and the kind of operation that each counts.
 COUNT_WORDS = [FIELDS.index(name) for name in COUNTS]
 COUNT_BITS = 16
-#: A count lies at most this far behind the operations before it, so that the comparison of counts that wrap around is
+#: A count trails the operations before it by at most this many, so that the comparison of counts that wrap around is
 #: right. So many operations of a kind are never on their way at once: nothing waits for it.
 RECENT = 1 << 14
-_TOLD = word_of("told_words")
+_RECORD_WORDS = word_of("told_words")
 
 #: Flags as numbers: the compiler asks for them ten thousand times, and enumerations are slow.
 _KEPT, _STREAM, _NO_WEIGHTS = int(Flag.KEPT), int(Flag.STREAM_WEIGHTS), int(Flag.STREAM_WEIGHTS | Flag.KEPT)
@@ -37,7 +37,7 @@ LOADS, RESULTS, STORES, FILLS, READS = range(len(COUNTS))
 Range = tuple[int, int]
 
 
-def any_meet(some: Iterable[Range], others: Sequence[Range]) -> bool:
+def any_overlap(some: Iterable[Range], others: Sequence[Range]) -> bool:
     """Whether a range of words of one set has a word of a range of the other."""
     return any(first < other_end and other < end for first, end in some for other, other_end in others)
 
@@ -115,8 +115,8 @@ class _Start:
             self._fill(descriptor, result)
         elif descriptor.operation in ARRAY_OPERATIONS:
             result[LOADS] = max(self._loaded.last(use.reads), self._loaded.last(use.writes))
-            # Results are written in order, and behind all that operations before it read: only what it reads matters.
-            # Behind kept sums nothing is read: `weights` sends their parameters before the weights of what follows, and
+            # Results are written in order, and after all reads of operations before it: only what it reads matters.
+            # After kept sums nothing is read: `weights` sends their parameters before the weights of what follows, and
             # for these the array would wait with sums that the output stage needs before it takes the parameters.
             result[RESULTS] = max(self._written.last(use.reads), self._kept)
             result[STORES] = self._stored.last(use.writes)
@@ -146,7 +146,7 @@ class _Start:
         number = self._next(READS)
         self._fetched.use(words, number)
         self._fetched_rows.use(rows, number)
-        if streams:  # what follows on the weight stream belongs to operations behind this one
+        if streams:  # what follows on the weight stream belongs to operations after this one
             self._streamed = number
 
 
@@ -154,47 +154,47 @@ class _Start:
 class SampleRow:
     """The operations of a start of many samples as equal rows, as they follow each other on the input stream.
 
-    order: operations of a row by their index in the program; those in ``behind`` are of the sample before. So the loads
-    that a sample begins with are sent, and done, while the sample before is computed. The first row lacks those in
-    ``behind``, and a row of these alone ends the start.
+    order: operations of a row by their index in the program; those in ``previous`` belong to the previous sample. So
+    the first loads of a sample are sent, and done, while the previous sample is computed. The first row lacks those in
+    ``previous``, and a row of these alone ends the start.
     """
 
     order: list[int]
-    behind: slice = field(default_factory=lambda: slice(0, 0))
+    previous: slice = field(default_factory=lambda: slice(0, 0))
 
     @staticmethod
     def of(operations: Sequence[KernelOperation], ahead: int = 0) -> SampleRow:
-        """ahead: the operation of a sample before which the next sample's first loads are sent; 0: behind all."""
+        """ahead: the operation of a sample before which the next sample's first loads are sent; 0: after all."""
         if ahead == 0:
             return SampleRow(list(range(len(operations))))
         kinds = [operation.descriptor.operation for operation in operations]
         computing = next(index for index, kind in enumerate(kinds) if kind in ARRAY_OPERATIONS)
         head = [index for index in range(computing) if kinds[index] == Operation.LOAD]
         rest = [index for index in range(len(operations)) if index not in head]
-        behind = [index for index in rest if index >= ahead]
-        order = [*head, *behind, *(index for index in rest if index < ahead)]
-        return SampleRow(order, slice(len(head), len(head) + len(behind)))
+        previous = [index for index in rest if index >= ahead]
+        order = [*head, *previous, *(index for index in rest if index < ahead)]
+        return SampleRow(order, slice(len(head), len(head) + len(previous)))
 
     @property
-    def rows_beside(self) -> int:
+    def extra_rows(self) -> int:
         """Rows beyond one a sample."""
-        return int(self.behind.stop > self.behind.start)
+        return int(self.previous.stop > self.previous.start)
 
     def walk(self, samples: int) -> Iterator[tuple[int, int]]:
         """(row, place in it) of every operation of a start, in order."""
         places = range(len(self.order))
-        behind = places[self.behind]
-        for row in range(samples + self.rows_beside):
+        previous = places[self.previous]
+        for row in range(samples + self.extra_rows):
             if row == samples:
-                yield from ((row, place) for place in behind)
+                yield from ((row, place) for place in previous)
             else:
-                yield from ((row, place) for place in places if row > 0 or place not in behind)
+                yield from ((row, place) for place in places if row > 0 or place not in previous)
 
     def sent(self, samples: int) -> Iterator[tuple[int, int]]:
         """(operation by its index in the program, sample) of every operation of a start, in order."""
-        behind = range(len(self.order))[self.behind]
+        previous = range(len(self.order))[self.previous]
         for row, place in self.walk(samples):
-            yield self.order[place], row - 1 if place in behind else row
+            yield self.order[place], row - 1 if place in previous else row
 
 
 def in_stream(operations: Sequence[KernelOperation], samples: int, ahead: int = 0) -> list[KernelOperation]:
@@ -209,13 +209,13 @@ def start_counts(
     """(rows, operations, counts): what every operation of a start of ``samples`` samples waits for, not wrapped.
 
     row: the order of operations, that of the program by default, and one row a sample. Every row holds the same
-    operations, and what one waits for lies in its own row or in the one before; so rows but the first and the last are
+    operations, and what one waits for is in its own row or in the one before; so rows but the first and the last are
     each a whole sample later than the one before.
     """
     row = row or SampleRow.of(operations)
-    analysed = min(samples, 2 + 2 * row.rows_beside)
+    analysed = min(samples, 2 + 2 * row.extra_rows)
     start = _Start(config)
-    shape = (analysed + row.rows_beside, len(row.order), len(COUNTS))
+    shape = (analysed + row.extra_rows, len(row.order), len(COUNTS))
     needed, before = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for number, place in row.walk(analysed):
         before[number, place] = start.done
@@ -228,8 +228,8 @@ def start_counts(
 
 
 def _repeated(counts: IntArray, more: int, period: IntArray, row: SampleRow) -> IntArray:
-    """Counts of ``more`` samples put in behind the last whole row; 0 stays 0, which waits for nothing."""
-    last = len(counts) - 1 - row.rows_beside
+    """Counts of ``more`` samples inserted after the last whole row; 0 stays 0, which waits for nothing."""
+    last = len(counts) - 1 - row.extra_rows
     later = np.arange(1, more + 1)[:, None, None] * period
     whole = np.where(counts[last] > 0, counts[last] + later, 0)
     end = counts[last + 1 :]
@@ -243,17 +243,17 @@ def wrapped(counts: IntArray) -> IntArray:
 
 
 def descriptor_words(
-    operations: Sequence[KernelOperation], config: SystolicConfig, told: Sequence[int] | None = None
+    operations: Sequence[KernelOperation], config: SystolicConfig, sizes: Sequence[int] | None = None
 ) -> IntArray:
-    """(operations, DESCRIPTOR_WORDS) words of the descriptors of one start, with what each waits for and tells.
+    """(operations, DESCRIPTOR_WORDS) words of the descriptors of one start, with what each waits for and emits.
 
-    told: of every operation, where it is not that of ``told_words``.
+    sizes: of every operation, where it is not that of ``record_sizes``.
     """
     words = np.zeros((len(operations), DESCRIPTOR_WORDS), np.int32)
-    told = told_words(operations, config) if told is None else told
-    for row, operation, records in zip(words, operations, told, strict=True):
+    sizes = record_sizes(operations, config) if sizes is None else sizes
+    for row, operation, records in zip(words, operations, sizes, strict=True):
         row[:] = operation.descriptor.to_words()
-        row[_TOLD] = records
+        row[_RECORD_WORDS] = records
     if operations:
         words[:, COUNT_WORDS] = wrapped(start_counts(operations, config)[0])
     return words

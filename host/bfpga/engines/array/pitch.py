@@ -1,4 +1,4 @@
-"""Row pitches: how far apart rows of pixels lie, so that all columns read and write different banks."""
+"""Row pitches: how far apart rows of pixels are, so that all columns read and write different banks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bfpga.contract.configuration import SystolicConfig
 def conflict_free(
     columns: int, banks: int, width: int, pixels: int, stride_x: int, stride_y: int, pitch: int
 ) -> bool:
-    """Whether the columns of every group of output pixels meet different banks.
+    """Whether the columns of every group of output pixels use different banks.
 
     width: output pixels in a row; pixels: output pixels in all; pitch: of the tensor that is read (or written, with
     strides of 1). A kernel tap moves all columns alike and changes nothing.

@@ -11,7 +11,7 @@ from bfpga.contract.program import MemoryUse
 
 @dataclass
 class Region:
-    """Rows [y0, y1) of a tensor in memory: pixel 0 of row y0 is ``origin`` pixels behind bank 0 at word ``base``.
+    """Rows [y0, y1) of a tensor in memory: pixel 0 of row y0 is ``origin`` pixels after bank 0 at word ``base``.
 
     A negative pitch: the rows follow each other towards lower addresses.
     """
@@ -29,17 +29,17 @@ class Region:
     origin: int = 0
 
     def pixel(self, row: int) -> int:
-        """Where the first pixel of a row of the tensor lies, in pixels from bank 0 at ``base``."""
+        """Place of the first pixel of a row of the tensor, in pixels from bank 0 at ``base``."""
         return self.origin + (row - self.y0) * self.pitch
 
     def words_of(self, config: SystolicConfig, y0: int, y1: int, read: bool) -> tuple[int, int]:
-        """Words [first, last) in every bank that rows [y0, y1) use; read: with those behind the last pixel's."""
+        """Words [first, last) in every bank that rows [y0, y1) use; read: with those after the last pixel's."""
         if read and (y0, y1) == (self.y0, self.y1):
             return self.base, self.base + self.words
         first, last = sorted((self.pixel(y0), self.pixel(y1 - 1)))
-        behind = words_behind(config, self.channels) if read else 0
+        trailing = trailing_words(config, self.channels) if read else 0
         words = (last + self.width - 1) // config.banks + 1
-        return self.base + first // config.banks * self.pixel_words, self.base + words * self.pixel_words + behind
+        return self.base + first // config.banks * self.pixel_words, self.base + words * self.pixel_words + trailing
 
 
 def pixel_words(config: SystolicConfig, channels: int) -> int:
@@ -49,14 +49,14 @@ def pixel_words(config: SystolicConfig, channels: int) -> int:
 def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, channels: int) -> int:
     """Words a region takes in every bank.
 
-    Whole row blocks are read, so a pixel's last block may reach beyond its last word: the region ends behind it.
+    Whole row blocks are read, so a pixel's last block may reach beyond its last word: the region ends after it.
     """
     pixels = (rows - 1) * pitch + width
-    return -(-pixels // config.banks) * pixel_words(config, channels) + words_behind(config, channels)
+    return -(-pixels // config.banks) * pixel_words(config, channels) + trailing_words(config, channels)
 
 
-def words_behind(config: SystolicConfig, channels: int) -> int:
-    """Words that the last row block of a pixel may read behind the pixel; blocks of a skip array are parts of it."""
+def trailing_words(config: SystolicConfig, channels: int) -> int:
+    """Words that the last row block of a pixel may read past the pixel; blocks of a skip array are parts of it."""
     if config.skips_weights:
         return 0
     largest = config.accumulator_rows
@@ -86,7 +86,7 @@ class ActivationMemory:
     ) -> Region | None:
         """A region for rows [y0, y1) of a tensor; None if no gap is large enough or no exponent register is free.
 
-        at_end: words and register as far behind as possible, away from what is placed first.
+        at_end: words and register as far back as possible, away from what is placed first.
         """
         words = region_words(self.config, rows[1] - rows[0], pitch, width, channels)
         base, slot = self.first_word(words, at_end), self.free_slot(at_end)

@@ -28,7 +28,7 @@ from bfpga.engines.interface.resource_units import (
 DOT_TILES = "dot tiles"
 #: Bits of a row exponent on the weight stream.
 ROW_EXPONENT_BITS = 16
-#: A LUT counts as used when its flip-flops are: registers of pipelined operands beside each DSP block.
+#: A LUT counts as used when its flip-flops are: registers of pipelined operands at each DSP block.
 FF_PER_DSP = 35
 
 
@@ -100,7 +100,7 @@ def activation_memories(config: SystolicConfig) -> Resources:
 
 
 def weight_memory(config: SystolicConfig) -> Resources:
-    """One wide word of rows x lanes mantissas a clock."""
+    """One wide word of rows x lanes mantissas a cycle."""
     words, bits = config.weight_words, config.weight_word_bits
     if "weights" in config.ultra_ram:
         return Resources(uram=ultra_blocks(words, bits), ff=2 * bits)

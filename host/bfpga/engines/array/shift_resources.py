@@ -51,7 +51,7 @@ def dual_product_lut(fmt: ShiftFormat, kept_bits: int = WIDEST) -> float:
 
 
 def lanes_sum_lut(lanes: int, product_bits: int) -> float:
-    """The sum of the products of one clock, with their signs: adders in pairs."""
+    """The sum of the products of one cycle, with their signs: adders in pairs."""
     inverters = product_bits * (lanes // 2)
     pairs = lanes // 2 * (product_bits + 1)
     return inverters + pairs + (lanes // 4) * (product_bits + 2)
@@ -81,7 +81,7 @@ def shift_tile_lut(fmt: ShiftFormat, lanes: int, accumulator_bits: int, both_mod
 
 
 def decoder_lut(fmt: ShiftFormat, mantissa_bits: int) -> float:
-    """A two-hot word as the integer it stands for, or a mantissa as it is."""
+    """A two-hot word as the integer it represents, or a mantissa as it is."""
     return DECODER_SHARE[fmt.exp_width] * mantissa_bits + (1.5 * fmt.d if fmt.exp_width == 2 else 0)
 
 

@@ -27,11 +27,11 @@ from bfpga.contract.streams import (
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.engines.array.order import descriptor_words
-from bfpga.engines.array.regions import pixel_words, words_behind
+from bfpga.engines.array.regions import pixel_words, trailing_words
 from bfpga.engines.array.tap_reuse import tap_words
 from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights
 from bfpga.engines.skip_array.pieces import piece_of
-from bfpga.engines.skip_array.records import record_bytes, record_words, tells, told_words, unpacked_records
+from bfpga.engines.skip_array.records import emits_record, record_bytes, record_sizes, record_words, unpacked_records
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.tile_words import EntryShape, TileWords, known_words, tile_words
 from bfpga.engines.skip_array.windows import piece_window
@@ -57,7 +57,7 @@ def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
 
 
 def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
-    """Output channels whose parameter rows lie together: those of a pass.
+    """Output channels whose parameter rows are contiguous: those of a pass.
 
     A pass of a skip array has whole words of channels, as many as there are.
     """
@@ -104,7 +104,7 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     """Channel words that output channels [m0, m1) of a `gemm` node read.
 
     Without groups every block reads all channels; with groups a block reads the channels of its rows' groups. Raises
-    ProgramError if the blocks are not one fixed step apart, or the last one reads words behind the input's region: the
+    ProgramError if the blocks are not one fixed step apart, or the last one reads words past the input's region: the
     tile then has to be cut into single blocks.
     """
     if node.weights is None:
@@ -124,8 +124,8 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     if any(start != starts[0] + b * step for b, start in enumerate(starts)):
         raise ProgramError(f"layer {node.name}: the row blocks of channels {m0}..{m1} read uneven groups of channels")
     words, channels = max(end - start for start, end in zip(starts, ends, strict=True)), node.groups * inputs
-    if starts[-1] + words > pixel_words(config, channels) + words_behind(config, channels):
-        raise ProgramError(f"layer {node.name}: the last row block of channels {m0}..{m1} reads words behind its input")
+    if starts[-1] + words > pixel_words(config, channels) + trailing_words(config, channels):
+        raise ProgramError(f"layer {node.name}: the last row block of channels {m0}..{m1} reads words past its input")
     return InputWindow(starts[0], step, words)
 
 
@@ -311,7 +311,7 @@ def transfer_of(operation: KernelOperation) -> Transfer:
 class StoredRows:
     """Rows [y0, y1) of a tensor as a STORE sent them; mantissa: (rows, width, channels padded to whole words).
 
-    choices: what count registers told, a bit each (contract/predicates.py). records: of maps before it, (maps, words).
+    choices: reports of count registers, a bit each (contract/predicates.py). records: of maps before it, (maps, words).
     """
 
     transfer: Transfer
@@ -321,22 +321,22 @@ class StoredRows:
     records: Int64Array | None = None
 
 
-def stored_bytes(operation: KernelOperation, config: SystolicConfig, told: int = 0) -> int:
+def stored_bytes(operation: KernelOperation, config: SystolicConfig, words: int = 0) -> int:
     """Bytes that a STORE sends: one header beat, its elements in whole beats, and so many words of records."""
-    return config.stream_bits // 8 * (1 + tensor_beats(config, operation.descriptor)) + record_bytes(told, config)
+    return config.stream_bits // 8 * (1 + tensor_beats(config, operation.descriptor)) + record_bytes(words, config)
 
 
 def output_bytes(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
     """Length of the output stream of one kernel start."""
-    return sum(stored_bytes(operation, config, told) for operation, told in stores(operations, config))
+    return sum(stored_bytes(operation, config, words) for operation, words in stores(operations, config))
 
 
 def stores(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[tuple[KernelOperation, int]]:
-    """The operations that send a tensor to the host, in order, each with the words of records behind it."""
-    told = told_words(operations, config)
+    """The operations that send a tensor to the host, in order, each with the words of records after it."""
+    sizes = record_sizes(operations, config)
     return [
         (operation, words)
-        for operation, words in zip(operations, told, strict=True)
+        for operation, words in zip(operations, sizes, strict=True)
         if operation.descriptor.operation == Operation.STORE
     ]
 
@@ -349,38 +349,38 @@ def decode_output(
     if len(packet) != expected:
         raise DataError(f"the kernel sent {len(packet)} bytes; its stores send {expected}")
     view, result, beat = memoryview(packet), [], config.stream_bits // 8
-    for operation, told in stores(operations, config):
+    for operation, words in stores(operations, config):
         size = stored_bytes(operation, config)
         head = np.frombuffer(view[:beat], np.uint8)[None]
         exponent = int(TENSOR_HEADER["exponent"].unpacked(head)[0])
         rows = _decode_rows(operation, config, view[beat:size])
-        end = size + record_bytes(told, config)
-        choices, records = int(told_choices(head, config)[0]), _records(view[size:end], told, config)
+        end = size + record_bytes(words, config)
+        choices, records = int(reported_choices(head, config)[0]), _records(view[size:end], words, config)
         result.append(StoredRows(transfer_of(operation), exponent, rows, choices, records))
         view = view[end:]
     return result
 
 
-def told_records(
+def reported_records(
     operations: Sequence[KernelOperation], config: SystolicConfig, stored: Iterable[StoredRows]
 ) -> tuple[tuple[str, Int64Array], ...]:
     """The records of a start's maps, each with the layer of its operation."""
     records = [record for part in stored if part.records is not None for record in part.records]
-    told = told_words(operations, config)
-    layers = [item.layer for item, words in zip(operations, told, strict=True) if tells(item, words)]
+    sizes = record_sizes(operations, config)
+    layers = [item.layer for item, words in zip(operations, sizes, strict=True) if emits_record(item, words)]
     return tuple(zip(layers, records, strict=True))
 
 
 def _records(data: memoryview, words: int, config: SystolicConfig) -> Int64Array | None:
-    """Records of so many words; None of a kernel that tells none."""
+    """Records of so many words; None of a kernel that emits none."""
     if not record_words(config):
         return None
     records: Int64Array = unpacked_records(np.frombuffer(data, np.uint8)[None, : 4 * words], config)[0]
     return records
 
 
-def told_choices(heads: npt.NDArray[np.uint8], config: SystolicConfig) -> npt.NDArray[np.int64]:
-    """What count registers told in headers (count, bytes), a bit each; 0 of a kernel without them."""
+def reported_choices(heads: npt.NDArray[np.uint8], config: SystolicConfig) -> npt.NDArray[np.int64]:
+    """What count registers reported in headers (count, bytes), a bit each; 0 of a kernel without them."""
     if not config.count_registers:
         return np.zeros(len(heads), np.int64)
     field = TENSOR_HEADER["choices"]

@@ -1,9 +1,9 @@
-"""Depthwise layers whose columns take taps from their neighbours: a kernel row a step instead of a tap a step.
+"""Depthwise layers whose columns take taps from adjacent columns: a kernel row a step instead of a tap a step.
 
-Neighbouring columns hold neighbouring pixels, so the operands of the taps beside the middle one are there already. Row
-pair j of the array computes channel j of a word: lane j multiplies the column's own pixel, the two lanes behind it
+Adjacent columns hold adjacent pixels, so the operands of the taps next to the middle one are there already. Row
+pair j of the array computes channel j of a word: lane j multiplies the column's own pixel, the two lanes after it
 multiply the pixels to its left and right (docs/kernel.md). A group of pixels is a number of whole rows of the output,
-so all neighbours that lie in the image are in the group.
+so all adjacent pixels within the image are in the group.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, TensorSpec, Window
 from bfpga.formats.arrays import IntArray
 
-#: Of the taps of a kernel row, by how many lanes the one that multiplies it lies behind that of the middle tap.
-LANES_BEHIND = (1, 0, 2)
+#: Of the taps of a kernel row, by how many lanes the one that multiplies it follows that of the middle tap.
+LANE_OFFSETS = (1, 0, 2)
 
 
 def choose_tap_reuse(nodes: Iterable[ArrayNode], tensors: Mapping[str, TensorSpec], config: SystolicConfig) -> None:
@@ -29,19 +29,19 @@ def choose_tap_reuse(nodes: Iterable[ArrayNode], tensors: Mapping[str, TensorSpe
 
 
 def may_reuse(node: ArrayNode, spec: TensorSpec, config: SystolicConfig) -> bool:
-    """Whether the columns of an array with ``tap_reuse`` may compute a layer from their neighbours' operands.
+    """Whether the columns of an array with ``tap_reuse`` may compute a layer from the operands of adjacent columns.
 
     spec: the layer's input. The image must end with the rows of the output, where the window reads zeros. Sums that may
-    be kept lie there in the order of other passes.
+    be kept are stored in the order of other passes.
     """
     window = node.window
     if node.weights is None or node.uniform_weights or window.spread:
         return False
     alone = node.groups == node.channels and node.weights.shape[3] == 1
-    beside = (window.kernel_width, window.stride_x, window.dilation_x, window.pad_left) == (3, 1, 1, 1)
+    window_fits = (window.kernel_width, window.stride_x, window.dilation_x, window.pad_left) == (3, 1, 1, 1)
     rows = spec.width <= window.output_width <= config.columns
     kept = config.keeps and not node.policy.inherit and node.policy.policy != Policy.STATIC
-    return alone and beside and rows and not kept
+    return alone and window_fits and rows and not kept
 
 
 def read_window(node: ArrayNode) -> Window:
@@ -56,11 +56,11 @@ def tap_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> IntA
     assert node.weights is not None
     lanes, height = config.lanes, node.weights.shape[1]
     blocks = -(-(m1 - m0) // lanes)
-    taps = np.zeros((blocks * lanes, height, len(LANES_BEHIND)), np.int32)
+    taps = np.zeros((blocks * lanes, height, len(LANE_OFFSETS)), np.int32)
     taps[: m1 - m0] = np.asarray(node.weights)[m0:m1, :, :, 0]
-    of_word = taps.reshape(blocks, lanes, height, len(LANES_BEHIND))
+    of_word = taps.reshape(blocks, lanes, height, len(LANE_OFFSETS))
     words = np.zeros((blocks, height, config.rows, lanes), np.int32)
     for channel in range(lanes):
-        for tap, behind in enumerate(LANES_BEHIND):
-            words[:, :, 2 * channel, (channel + behind) % lanes] = of_word[:, channel, :, tap]
+        for tap, offset in enumerate(LANE_OFFSETS):
+            words[:, :, 2 * channel, (channel + offset) % lanes] = of_word[:, channel, :, tap]
     return words

@@ -27,7 +27,7 @@ def may_choose(config: SystolicConfig, descriptor: Descriptor) -> bool:
 
 
 def on_skip_array(config: SystolicConfig, node: ArrayNode, descriptor: Descriptor) -> Descriptor:
-    """A GEMM of the systolic array as the skip array beside it computes it."""
+    """A GEMM of the systolic array as the skip array in parallel with it computes it."""
     result = replace(descriptor, flags=descriptor.flags | _SKIP_ARRAY)
     set_chunks(config, node, result)
     return result

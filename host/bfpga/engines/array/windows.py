@@ -70,7 +70,7 @@ def taps(image: NumberArray, window: WindowShape) -> Iterator[NumberArray]:
 def patches(image: NumberArray, window: WindowShape) -> NumberArray:
     """(samples, output pixels, taps, channels) in one block of memory: a row of every window, tap by tap.
 
-    image: as ``padded`` gives it. No copy is made where the windows lie in memory like this already.
+    image: as ``padded`` gives it. No copy is made where memory has the windows like this already.
     """
     samples, channels = len(image), image.shape[3]
     pixels = window.output_height * window.output_width

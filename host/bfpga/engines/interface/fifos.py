@@ -21,7 +21,7 @@ def stream_cells(config: SystolicConfig) -> Cells:
 
 
 def fifo_cells(stream: ProcessStream) -> Cells:
-    """A FIFO: its memory, a register behind that, two pointers and a count of the words.
+    """A FIFO: its memory, an output register, two pointers and a count of the words.
 
     A pointer takes a table a bit, the count two (up or down), and full and empty are compared with it.
     """

@@ -1,1 +1,1 @@
-"""The output stage behind every engine: functions, exponents, what collects positions."""
+"""The output stage after every engine: functions, exponents, the collector of positions."""

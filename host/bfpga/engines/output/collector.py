@@ -80,7 +80,7 @@ def rule_exponent(seen: Collected, rule: int, rate: int, margin: int, mantissa_b
 
 
 def _rate_reach(seen: Collected, rate: int) -> Int64Array:
-    """Smallest position that no more than one of 2**rate values lies above."""
+    """Smallest position that no more than one of 2**rate values exceeds."""
     last = seen.bins.shape[1] - 1
     above = seen.bins[:, ::-1].cumsum(axis=1)[:, ::-1] - seen.bins
     smallest = np.argmax(above << rate <= seen.values.reshape(-1, 1), axis=1)

@@ -65,7 +65,7 @@ class PolicySlot:
     count: int = 0
     s1: int = 0
     s2: int = 0
-    #: Leads of ROLLING_MAX, oldest first; None stands for a block of zeros.
+    #: Leads of ROLLING_MAX, oldest first; None: a block of zeros.
     ring: deque[int | None] = field(default_factory=lambda: deque(maxlen=RING_LEADS))
 
     def clear_window(self) -> None:

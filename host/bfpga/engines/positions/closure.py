@@ -73,7 +73,7 @@ def batch_sample(sampling: Sampling, batch: int) -> Int64Array:
 
 
 def closed_slabs(layers: Sequence[AxisWindow], sample: SampleFraction) -> tuple[Int64Array, ...]:
-    """Outputs along the axis that the preceding side computes of every layer: its sample and the halo of those behind.
+    """Outputs along the axis that the preceding side computes of every layer: its sample and the halo of later layers.
 
     layers: in the order in which they run. FP R46, with the halo on.
     """

@@ -40,7 +40,7 @@ class StageTimes:
     def makespan(self) -> float:
         """Both sides at once, the preceding one as far ahead as it gets. FP R41.
 
-        The largest over k of what comes before and at layer k on the preceding, at and behind it on the main side.
+        The largest over k of what comes before and at layer k on the preceding, at and after it on the main side.
         """
         preceding, main = np.array(self.preceding), np.array(self.main)
         return (np.cumsum(preceding) + np.cumsum(main[::-1])[::-1]).max().item()  # type: ignore[no-any-return]

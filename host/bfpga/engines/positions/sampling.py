@@ -58,7 +58,7 @@ class SampleFraction:
     def offset(self, layer: int, size: int) -> int:
         """Where the first block of a layer begins: a block further each layer, inside an axis of ``size``. FP R30.
 
-        On an axis shorter than a period the block may lie beyond the end; it is then moved back, so that at least one
+        On an axis shorter than a period the block may reach past the end; it is then moved back, so that at least one
         output is sampled.
         """
         offset = layer * self.thickness % self.period

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bfpga.errors import ConfigurationError
 
 Flow = Literal["delayed", "two_pass", "two_pass_sampled", "keep", "keep_sampled", "static"]
-#: Every flow; the first five stand at their numbers in the specification.
+#: Every flow; the first five are at their numbers in the specification.
 FLOWS: tuple[Flow, ...] = get_args(Flow)
 #: A number, or an array of numbers for many layers at once.
 Time = float | npt.NDArray[np.float64]
@@ -64,7 +64,7 @@ class FlowTimes:
 
 @dataclass(frozen=True)
 class TimeModel:
-    """Where narrow and wide results travel (FP 6).
+    """Where narrow and wide results are moved (FP 6).
 
     wide_ratio: size of a wide result over that of a narrow one. duplex: reading and writing have channels of their own.
     on_chip: kept wide results never leave the chip. launch: what a further start by the host takes, if the host starts

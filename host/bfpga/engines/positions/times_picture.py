@@ -66,5 +66,5 @@ def _sweep(limits: list[float]) -> np.ndarray[Any, Any]:
 def _memory(model: TimeModel) -> str:
     parts = [f"wide results {model.wide_ratio:g} times as large"]
     parts += ["kept on chip"] if model.on_chip else []
-    parts += ["reading beside writing"] if model.duplex else []
+    parts += ["reading while writing"] if model.duplex else []
     return ", ".join([*parts, f"{model.launch:g} ms a launch"] if model.launch else parts)

@@ -1,1 +1,1 @@
-"""The skip array, which multiplies by stored non-zero weights: dealing, entries, sums, clocks."""
+"""The skip array, which multiplies by stored non-zero weights: assignment, entries, sums, cycles."""

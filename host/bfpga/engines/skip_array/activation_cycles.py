@@ -1,11 +1,11 @@
-"""Clocks of a skip array that skips activations: what its passes take, from the share of an input that is not zero.
+"""Cycles of a skip array that skips activations: what its passes take, from the share of an input that is not zero.
 
 A pass computes ``SkipShape.pixels`` output pixels for the channels of a block. The passes of a run take turns at the
 weights of a block's chunk, which are a UNIT: while they are used those of the next unit come, a wide word of ``rows``
-weights a clock. Each pass takes the longest of three: the feed, a word of channels for every column and half; the
-products, the activations of the fullest group that are not zero; the sums that leave, a row of each half a clock.
+weights a cycle. Each pass takes the longest of three: the feed, a word of channels for every column and half; the
+products, the activations of the fullest group that are not zero; the sums that leave, a row of each half a cycle.
 
-An operation of one pixel has a group for each lane of its words: a weight word comes in a clock then, and no group has
+An operation of one pixel has a group for each lane of its words: a weight word comes in a cycle then, and no group has
 more than one activation of a step.
 """
 
@@ -19,12 +19,12 @@ from bfpga.engines.skip_array.shape import SkipShape
 
 #: Segments that a pass comes in at a time: the queues have room for so many (skip/activation_words.hpp).
 SEGMENTS = 4
-#: Clocks from the write of a word of a memory to its first read.
+#: Cycles from the write of a word of a memory to its first read.
 GUARD = 8
-#: Clocks around the last sums of an operation: from the last product to the first row that is added, and until one that
+#: Cycles around the last sums of an operation: from the last product to the first row that is added, and until one that
 #: was added may be read.
 AROUND = 15
-#: Clocks of a group for a word of which it needs one lane: two words leave its queue in three (skip/sparse_group.hpp).
+#: Cycles of a group for a word of which it needs one lane: two words leave its queue in three (skip/sparse_group.hpp).
 ONE_LANE = 1.5
 _LANES_APART = int(Flag.LANES_APART)
 
@@ -35,7 +35,7 @@ def lanes_apart(config: SystolicConfig, pixels: int) -> bool:
 
 
 def half_clocks(config: SystolicConfig) -> int:
-    """Clocks in which the sums of a half are added up: a row each, and none of them again before it can be read."""
+    """Cycles in which the sums of a half are added up: a row each, and none of them again before it can be read."""
     return max(config.rows, GUARD)
 
 
@@ -48,9 +48,9 @@ def segment_steps(config: SystolicConfig) -> int:
 class SparseOperation:
     """A GEMM on an array that skips activations. groups: of pixels; steps: of the window of a block.
 
-    slots: clocks in which the words of a step reach all columns. channels: that a pixel has at a step, on average,
-    where none is zero. share: of these, as the slowest group meets them (``input_share``). apart: each lane of the only
-    pixel has a group, whose clocks of a step ``channels`` is.
+    slots: cycles in which the words of a step reach all columns. channels: that a pixel has at a step, on average,
+    where none is zero. share: of these, as the slowest group gets them (``input_share``). apart: each lane of the only
+    pixel has a group, whose cycles of a step ``channels`` is.
     """
 
     config: SystolicConfig
@@ -90,26 +90,26 @@ class SparseOperation:
         return -(-self.passes // self.config.skip_passes)
 
     def load(self, steps: int) -> int:
-        """Clocks in which the weights of a unit come."""
+        """Cycles in which the weights of a unit come."""
         return steps if self.apart else steps * self.config.lanes
 
     def feed(self, groups: int, steps: int) -> int:
-        """Clocks in which the words of a unit come for so many groups of pixels."""
+        """Cycles in which the words of a unit come for so many groups of pixels."""
         return groups * steps * self.slots
 
     def leave(self, groups: int) -> int:
-        """Clocks in which the sums of a unit leave."""
+        """Cycles in which the sums of a unit leave."""
         return groups * half_clocks(self.config)
 
     def unit(self, groups: int, steps: int) -> float:
-        """Clocks of a unit's passes over so many groups of pixels, once its weights are there."""
+        """Cycles of a unit's passes over so many groups of pixels, once its weights are there."""
         passes = -(-groups // self.config.skip_halves)
         products = passes * steps * self.channels * self.share
         return max(self.feed(groups, steps), products, self.leave(groups))
 
     @property
     def clocks(self) -> int:
-        """Clocks of all passes behind the first weights; others come while the unit before theirs is multiplied."""
+        """Cycles of all passes after the first weights; others come while the unit before theirs is multiplied."""
         most = self.config.skip_passes * self.config.skip_halves
         last = self.groups - (self.runs - 1) * most
         total = (self.runs - 1) * self._run(most) + self._run(last)
@@ -118,7 +118,7 @@ class SparseOperation:
         return round(total - max(end, self.load(chunks[0])) + end)
 
     def _run(self, groups: int) -> float:
-        """Clocks of a run, before another one."""
+        """Cycles of a run, before another one."""
         chunks = self.chunks
         following = [*chunks[1:], chunks[0]]
         units = zip(chunks, following, strict=True)
@@ -126,24 +126,24 @@ class SparseOperation:
 
     @property
     def pass_clocks(self) -> int:
-        """Clocks of one of all passes, for all blocks: field ``steps`` of a descriptor."""
+        """Cycles of one of all passes, for all blocks: field ``steps`` of a descriptor."""
         return -(-self.clocks // self.passes)
 
 
 def first_weights(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which the first weights of an operation come, while nothing of it is multiplied."""
+    """Cycles in which the first weights of an operation come, while nothing of it is multiplied."""
     return descriptor.chunk_steps * (1 if descriptor.flags & _LANES_APART else config.lanes) + GUARD
 
 
 def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks at the end of an operation in which none of its weights come any more."""
+    """Cycles at the end of an operation in which none of its weights come any more."""
     steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
     units = descriptor.blocks * -(-steps // max(1, descriptor.chunk_steps))
     return -(-_last_groups(config, descriptor) // config.skip_halves) * descriptor.steps // units
 
 
 def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks behind the last product in which sums leave: those of the last pass, added and then read."""
+    """Cycles after the last product in which sums leave: those of the last pass, added and then read."""
     halves = min(descriptor.groups, config.skip_halves)
     return halves * half_clocks(config) + AROUND
 

@@ -1,4 +1,4 @@
-"""Layers of a skip array that multiplies by activations: in which order their results leave, and who sees it.
+"""Layers of a skip array that multiplies by activations: the order in which their results leave, and its readers.
 
 Weights of a block of output channels stay for all passes of a run, so its sums leave for all of them before those of
 the next block: run, block, group of pixels, row. Of an operation of one block that is group and row, as everywhere.

@@ -1,4 +1,4 @@
-"""Clocks of the skip array: what a pass takes by itself, and what of it decides.
+"""Cycles of the skip array: what a pass takes by itself, and what of it decides.
 
 A pass computes ``SkipShape.pixels`` output pixels. While the groups multiply by the entries of a chunk, the window of
 the next one is written, and the sums of the chunk before leave: the longest of the three decides. A buffer is not
@@ -19,19 +19,19 @@ from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels
 from bfpga.formats.arrays import Int64Array
 
-#: Clocks of a buffer's turn in which nobody uses it: from its last word's write to the first read, which come from
+#: Cycles of a buffer's turn in which it is unused: from its last word's write to the first read, which come from
 #: distant stages of the loop, and from the last group's leaving to the first word of the next chunk.
 TURN = 14
-#: Clocks from the last sum of a chunk to the first one of the next, which no group finishes before all have ended it.
+#: Cycles from the last sum of a chunk to the first one of the next, which no group finishes before all have ended it.
 CLOSE = 5
-#: Clocks of an operation beside those of its passes and of the last sums: from the write of a window's last word to its
+#: Cycles of an operation in addition to its passes and the last sums: from the write of a window's last word to its
 #: first product, and from a chunk's last sum to the first one that leaves.
 AROUND = 23
 
 
 @dataclass(frozen=True)
 class PassClocks:
-    """Clocks of one pass by what they are spent on, of each chunk; as many as ``held`` have room at a time."""
+    """Cycles of one pass by what they are spent on, of each chunk; as many as ``held`` have room at a time."""
 
     load: Int64Array
     multiply: Int64Array
@@ -40,7 +40,7 @@ class PassClocks:
 
     @property
     def total(self) -> int:
-        """Clocks of the pass, among many."""
+        """Cycles of the pass, among many."""
         turns = -(-int((self.load + self.multiply + TURN).sum()) // self.held)
         return max(turns, int(np.maximum(np.maximum(self.load, self.multiply), self.drain).sum()))
 
@@ -49,7 +49,7 @@ def pass_clocks(
     chunks: ChunkKernels, words: EntryWords, shape: SkipShape, slots: int = 1, single: bool = False,
     slid: int | None = None,
 ) -> PassClocks:  # fmt: skip
-    """Clocks of a pass. slots: clocks in which the words of a step reach all columns of a half; single: of one half;
+    """Cycles of a pass. slots: cycles in which the words of a step reach all columns of a half; single: of one half;
     slid: steps that come of a window in one chunk, if the others are those of the pass before."""
     apart = chunks.lane is not None
     steps = chunks.steps if slid is None else np.array([slid])
@@ -97,15 +97,15 @@ class OperationEnd:
         return self.descriptor.groups % self.config.skip_halves == 1
 
     def _loaded(self, single: bool) -> int:
-        """Clocks in which the window of a pass is written."""
+        """Cycles in which the window of a pass is written."""
         descriptor = self.descriptor
         apart = bool(descriptor.flags & int(Flag.LANES_APART))
         clocks = self._shape.step_clocks(max(1, descriptor.read_slots), apart, single)
         return self._blocks * self._steps * clocks
 
     def _added(self, halves: int) -> int:
-        """Clocks from the begin of the last chunk's products to its last sum: those of the last round of kernels
-        come behind the products, or all that wait."""
+        """Cycles from the begin of the last chunk's products to its last sum: those of the last round of kernels
+        come after the products, or all that wait."""
         kernels = max(1, -(-self._rows // self._blocks))
         rounds = -(-kernels // self.config.skip_groups)
         products = self.descriptor.entry_words // self._chunks
@@ -114,7 +114,7 @@ class OperationEnd:
 
     @property
     def read_before(self) -> int:
-        """Clocks before the end of all passes in which nothing is read any more; 0 where products or sums decide."""
+        """Cycles before the end of all passes in which nothing is read any more; 0 where products or sums decide."""
         several, clocks = self._passes > 1, self.descriptor.steps
         if clocks > self._loaded(self._single and not several):
             return 0
@@ -124,10 +124,10 @@ class OperationEnd:
 
     @property
     def last_sums(self) -> int:
-        """Clocks from where all passes and the first window have ended to the last sum that leaves.
+        """Cycles from where all passes and the first window have ended to the last sum that leaves.
 
-        ``steps`` is what a pass among many takes. Behind the last of them nothing comes: its last chunk is multiplied,
-        its sums are added, and the rows of the pass leave behind those of the pass before.
+        ``steps`` is what a pass among many takes. Nothing follows the last of them: its last chunk is multiplied,
+        its sums are added, and the rows of the pass leave after those of the pass before.
         """
         clocks, chunk = self.descriptor.steps, self.descriptor.steps // self._chunks
         halves = 1 if self._single else self.config.skip_halves

@@ -3,8 +3,8 @@
 An entry has a weight, the position of the wide word in its chunk that it multiplies, and two marks: whether it is the
 kernel's last one of the chunk, whose sums leave then, and the group's last one of the chunk. An entry of weight 0
 without a mark begins a kernel: its position is the output row of the sums, and one. A kernel without a weight in a
-chunk has one entry of weight 0 behind that; a group without a kernel one that ends the chunk alone. An entry of nothing
-but zero bits takes no clock: it fills the lists of the groups up to the same length, and stands where the order of the
+chunk has one entry of weight 0 after that; a group without a kernel one that ends the chunk alone. An entry of nothing
+but zero bits takes no cycle: it fills the lists of the groups up to the same length, and is where the order of the
 stored words would make groups wait for each other (``order``).
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.engines.skip_array.dealing import deal, deal_lanes
+from bfpga.engines.skip_array.assignment import assign, assign_lanes
 from bfpga.engines.skip_array.order import Turns, places
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels
@@ -33,7 +33,7 @@ class EntryWords:
 
 
 def entry_words(chunks: ChunkKernels, shape: SkipShape) -> EntryWords:
-    """Deal the kernels of every chunk and list their entries in words that no group waits for in vain."""
+    """Assign the kernels of every chunk and list their entries in words without a deadlock of groups."""
     turns, codes = _listed(chunks, shape)
     where = places(turns, shape.queue)
     words = np.zeros((max(int(place[-1]) + 1 for place in where), shape.groups), np.int32)
@@ -42,28 +42,28 @@ def entry_words(chunks: ChunkKernels, shape: SkipShape) -> EntryWords:
     return EntryWords(words, turns.counts.sum(axis=1).max(axis=1))
 
 
-def _dealt(chunks: ChunkKernels, groups: int, lanes: int) -> Int64Array:
+def _assigned(chunks: ChunkKernels, groups: int, lanes: int) -> Int64Array:
     """Kernels by chunk, round and group (chunks, rounds, groups), -1 where there is none."""
     lengths = 1 + np.maximum(np.count_nonzero(chunks.weights, axis=2), 1)
     counts = chunks.counts
     rounds = max(1, -(-int(counts.max()) // groups))
     loads = np.zeros(groups, np.int64)
-    dealt = np.full((len(counts), rounds, groups), -1, np.int64)
+    assigned = np.full((len(counts), rounds, groups), -1, np.int64)
     for chunk, count in enumerate(counts.tolist()):
         if chunks.lane is None:
-            found = deal(lengths[chunk, :count], groups, loads)
+            found = assign(lengths[chunk, :count], groups, loads)
         else:
-            found = deal_lanes(lengths[chunk, :count], chunks.lane[chunk, :count], loads.reshape(-1, lanes).T)
-        dealt[chunk, : len(found)] = found
-    return dealt
+            found = assign_lanes(lengths[chunk, :count], chunks.lane[chunk, :count], loads.reshape(-1, lanes).T)
+        assigned[chunk, : len(found)] = found
+    return assigned
 
 
 def _listed(chunks: ChunkKernels, shape: SkipShape) -> tuple[Turns, list[Int64Array]]:
     """How many entries each turn of a group has, and each group's entries as their bits."""
-    dealt = _dealt(chunks, shape.groups, shape.lanes).transpose(2, 0, 1)  # groups, chunks, rounds
-    there = dealt >= 0
-    chunk = np.arange(dealt.shape[1])[None, :, None]
-    weights = np.where(there[..., None], chunks.weights[chunk, dealt], 0)
+    assigned = _assigned(chunks, shape.groups, shape.lanes).transpose(2, 0, 1)  # groups, chunks, rounds
+    there = assigned >= 0
+    chunk = np.arange(assigned.shape[1])[None, :, None]
+    weights = np.where(there[..., None], chunks.weights[chunk, assigned], 0)
     listed = _with_marks(weights != 0, there)
     group, number, turn, place = np.nonzero(listed)
     counts = listed.sum(axis=3)
@@ -75,7 +75,7 @@ def _listed(chunks: ChunkKernels, shape: SkipShape) -> tuple[Turns, list[Int64Ar
     multiplies, begins = (place > 0) & (place <= positions), place == 0
     value[multiplies] = weights[group, number, turn, np.minimum(place, positions) - 1][multiplies]
     position[multiplies] = place[multiplies] - 1
-    position[begins] = (chunks.rows[number, dealt[group, number, turn]] + 1)[begins]
+    position[begins] = (chunks.rows[number, assigned[group, number, turn]] + 1)[begins]
     codes = value & ((1 << shape.weight_bits) - 1) | position << shape.weight_bits
     codes |= last.astype(np.int64) << shape.last_bit | ends.astype(np.int64) << (shape.last_bit + 1)
     lists = np.split(codes, np.cumsum(counts.reshape(shape.groups, -1).sum(axis=1))[:-1])
@@ -104,7 +104,7 @@ def _run_ends(counts: Int64Array) -> BoolArray:
 def pack_entries(words: IntArray, shape: SkipShape) -> bytes:
     """Entry words (words, groups) on the weight stream: weights and positions of all groups, then marks of all groups.
 
-    Group 0 has the lowest bits of each. So no weight lies across two beats. Every word has whole beats.
+    Group 0 has the lowest bits of each. So no weight straddles two beats. Every word has whole beats.
     """
     bits = (words[:, :, None] >> np.arange(shape.entry_bits) & 1).astype(np.uint8)
     marks = shape.groups * shape.field_bits

@@ -1,4 +1,4 @@
-"""What share of its products an array that skips activations makes of a layer's input, as its slowest group meets it.
+"""What share of its products an array that skips activations makes of a layer's input, as its slowest group gets it.
 
 Groups of a pass are pixels of a map, and those have more or fewer zeros. Words come in segments of some steps, for few
 of which the queues have room: so no group is further ahead of another one. Finished sums of a pass wait while their
@@ -22,9 +22,9 @@ from bfpga.formats.arrays import BoolArray, Int64Array
 Counts = npt.NDArray[np.int32]
 Clocks = npt.NDArray[np.float64]
 
-#: Clocks from the beat of a word to the first clock in which its group may have it.
+#: Cycles from the beat of a word to the first cycle in which its group may have it.
 ARRIVAL = 11
-#: Clocks from the end of a segment in the last group to the first beat of the segment that its credit is for.
+#: Cycles from the end of a segment in the last group to the first beat of the segment that its credit is for.
 CREDIT = 16
 #: Samples that are looked at, and blocks of a layer that reads other channels for each.
 MOST_SAMPLES, MOST_BLOCKS = 8, 4
@@ -32,7 +32,7 @@ MOST_SAMPLES, MOST_BLOCKS = 8, 4
 
 @dataclass(frozen=True)
 class Segment:
-    """Clocks of all groups for the words of a segment (passes, samples, groups), its steps, whether it ends a chunk.
+    """Cycles of all groups for the words of a segment (passes, samples, groups), its steps, whether it ends a chunk.
 
     halves: of a pass that have words.
     """
@@ -46,7 +46,7 @@ class Segment:
 def channels_at_step(node: ArrayNode, channel_words: int, config: SystolicConfig) -> float:
     """Channels of a pixel at a step of the window, on average, that may be other than zero.
 
-    channel_words: that a block reads at a tap. Of one pixel whose lanes have a group each, the clocks of a group.
+    channel_words: that a block reads at a tap. Of one pixel whose lanes have a group each, the cycles of a group.
     """
     assert node.weights is not None
     if lanes_apart(config, node.window.output_height * node.window.output_width):
@@ -56,7 +56,7 @@ def channels_at_step(node: ArrayNode, channel_words: int, config: SystolicConfig
 
 
 def input_share(node: ArrayNode, blocks: Sequence[Sequence[int]], used: BoolArray, config: SystolicConfig) -> float:
-    """Clocks of a layer's passes over its products with an input without a zero, a mean of samples.
+    """Cycles of a layer's passes over its products with an input without a zero, a mean of samples.
 
     blocks: words of channels that each block of output channels reads, one where all read the same. used: (samples,
     height, width, channels), where the mantissas of its input are not zero.
@@ -76,7 +76,7 @@ def window_segments(
 ) -> Iterator[Segment]:
     """The segments of a window in their order. used: as for ``input_share``; words: that a block reads at every tap.
 
-    Of one pixel whose lanes have a group each, its lanes stand for pixels.
+    Of one pixel whose lanes have a group each, its lanes count as pixels.
     """
     shape, lanes = SkipShape.of(config), config.lanes
     padded = np.pad(used, ((0, 0), (0, 0), (0, 0), (0, -used.shape[3] % lanes))).reshape(*used.shape[:3], -1, lanes)
@@ -96,7 +96,7 @@ def window_segments(
         found += own
         last = (step + 1) % chunk == 0 or step + 1 == steps
         if last or (step + 1) % chunk % segment_steps(config) == 0:
-            # A word of zeros with which a segment ends takes a clock.
+            # A word of zeros with which a segment ends takes a cycle.
             clocks = np.pad(of_word * found + (own == 0), ((0, 0), (0, passes * shape.pixels - pixels)))
             by_pass = clocks.reshape(len(used), passes, -1).transpose(1, 0, 2).astype(np.float64)
             yield Segment(by_pass, step + 1 - begin, last, halves)
@@ -121,13 +121,13 @@ def _steps(counts: Counts, window: Window, words: Sequence[int]) -> Iterator[Cou
 
 
 def _reached(outputs: int, stride: int, pad: int, dilation: int, taps: int, size: int) -> tuple[Int64Array, BoolArray]:
-    """Rows or columns of the input that each tap meets (taps, outputs), and which of them there are."""
+    """Rows or columns of the input that each tap reads (taps, outputs), and which of them there are."""
     found = np.arange(outputs) * stride - pad + np.arange(taps)[:, None] * dilation
     return np.clip(found, 0, size - 1), (found >= 0) & (found < size)
 
 
 def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
-    """Clocks of all passes at all chunks of a window, run by run, for each sample."""
+    """Cycles of all passes at all chunks of a window, run by run, for each sample."""
     passes, samples, groups = segments[0].clocks.shape
     halves, leaves = config.skip_halves, float(half_clocks(config))
     free: Clocks = np.zeros((samples, groups))
@@ -143,7 +143,7 @@ def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
             # The sums of the pass before have left, then those of a half when all of its groups have finished.
             free = np.maximum(free, np.repeat(left, groups // halves, axis=1))
             complete, before = free.reshape(samples, halves, -1).max(axis=2), left[:, segment.halves - 1]
-            before = before + float(halves - segment.halves)  # a half without pixels takes a clock
+            before = before + float(halves - segment.halves)  # a half without pixels takes a cycle
             for half in range(segment.halves):
                 before = np.maximum(before, complete[:, half]) + leaves
                 left[:, half] = before

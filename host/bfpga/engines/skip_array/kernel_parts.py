@@ -1,6 +1,6 @@
 """Kernels in parts: what is larger than the kernels of a cluster's units is computed as several that fit (SC R7).
 
-A part meets the map that begins as many lines behind as the part begins in its kernel. So an operation reads its map
+A part is multiplied with the map from the line on at which the part begins in its kernel. So an operation reads its map
 once for each part, shifted, as if a channel of the input were several: part for part all words of channels, in the rows
 of parts. Sums of all parts are of the same cells, so they add up where those of channels do, and no bit differs.
 Maps that are read in parts have the zeros around the input: their outputs are those of a kernel without padding.
@@ -22,7 +22,7 @@ MOST_WORDS = 1023
 
 
 class AxisParts(NamedTuple):
-    """Parts of a kernel along an axis: how many, the lines of each, and how far apart they lie in the input."""
+    """Parts of a kernel along an axis: how many, the lines of each, and how far apart they are in the input."""
 
     number: int
     size: int
@@ -41,7 +41,7 @@ class KernelParts(NamedTuple):
 
     @property
     def taps(self) -> int:
-        """Taps of all parts, with those behind the end of the kernel."""
+        """Taps of all parts, with those past the end of the kernel."""
         return self.number * self.down.size * self.across.size
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ def _axis_parts(kernel: int, dilation: int, config: SystolicConfig) -> AxisParts
 
 def part_weights(weights: IntArray, parts: KernelParts) -> IntArray:
     """Weights (kernels, rows, columns, channels) of kernels as those of their parts, whose channels follow each other:
-    (kernels, rows of a part, columns of a part, parts * channels). Taps behind the end of a kernel are zero."""
+    (kernels, rows of a part, columns of a part, parts * channels). Taps past the end of a kernel are zero."""
     if parts.number == 1:
         return weights
     (down, rows, _), (across, columns, _) = parts

@@ -1,13 +1,12 @@
-"""Where the entries of each group stand in the stored words, so that no group waits for what another one keeps away.
+"""The order of each group's entries in the stored words, so that no group waits for what another one blocks.
 
 All groups are fed from one list of words, a word when every group has room for its entry: a group that does not go on
 stops them all once its queue is full. A group that has finished a kernel goes on to the end of its next one, and waits
 there until the sums of the first have left; sums leave in rounds, group after group, and a chunk ends when all groups
 have ended it. So while the sums of one kernel are awaited, every other group takes its entries up to the last one of
-the kernel behind the one that leaves next; what it gets beyond that, until the awaited kernel is complete, must fit its
-queue. That is checked for every kernel of a pass; where it does not hold, entries of the group that waits stand in
-later words. A pass begins behind all words of the one before, and every list ends in it: passes need no look at each
-other.
+the kernel after the one that leaves next; what it gets beyond that, until the awaited kernel is complete, must fit its
+queue. That is checked for every kernel of a pass; where it does not hold, entries of the group that waits are in
+later words. A pass begins after all words of the one before, and every list ends in it: passes are independent.
 """
 
 from __future__ import annotations
@@ -54,22 +53,22 @@ def places(turns: Turns, queue: int) -> list[Int64Array]:
 
 def _waits(turns: Turns, lengths: Int64Array) -> _Waits:
     chunks, rounds, groups = turns.counts.shape
-    # Places of the marked entries, behind which a group may have to wait: the last one of every round.
+    # Places of the marked entries, after which a group may have to wait: the last one of every round.
     marks = np.cumsum(turns.counts.reshape(-1, groups), axis=0).reshape(turns.counts.shape) - 1
     most = np.maximum(turns.there.sum(axis=1), 1)  # rounds of each group in a chunk, (chunks, groups)
-    behind = np.empty_like(marks)  # the mark behind each one
-    behind[:, :-1] = marks[:, 1:]
+    next_mark = np.empty_like(marks)  # the mark after each one
+    next_mark[:, :-1] = marks[:, 1:]
     following = np.concatenate([marks[1:, 0], lengths[None]])
     chunk, group = np.indices(most.shape)
-    behind[chunk, most - 1, group] = following
+    next_mark[chunk, most - 1, group] = following
     # In a round the groups before the awaited one have sent that of this round; the others are about to.
     number = np.arange(rounds)[None, :, None]
-    same = np.take_along_axis(behind, np.minimum(number, most[:, None] - 1), axis=1)
-    next_ = np.take_along_axis(behind, np.minimum(number + 1, most[:, None] - 1), axis=1)
+    same = np.take_along_axis(next_mark, np.minimum(number, most[:, None] - 1), axis=1)
+    next_ = np.take_along_axis(next_mark, np.minimum(number + 1, most[:, None] - 1), axis=1)
     before = np.tri(groups, k=-1, dtype=np.bool_)  # awaited group, other group: the other one is before it
     taken = np.where(before, next_[:, :, None], same[:, :, None])
     # Then the chunk: all groups end it.
-    ended = behind[chunk, most - 1, group]
+    ended = next_mark[chunk, most - 1, group]
     last = marks[chunk, most - 1, group]
     taken = np.concatenate([taken, np.broadcast_to(ended[:, None, None], (chunks, 1, groups, groups))], axis=1)
     end = np.concatenate([marks, last[:, None]], axis=1)
@@ -85,7 +84,7 @@ def _blocks(waits: _Waits, lengths: Int64Array, queue: int) -> BoolArray:
 
 
 def _moved(waits: _Waits, lengths: Int64Array, queue: int) -> list[Int64Array]:
-    """Places where the entry behind a full queue stands behind what is awaited, event after event."""
+    """Places where the entry after a full queue follows what is awaited, event after event."""
     groups = len(lengths)
     shifts = np.zeros(groups, np.int64)
     steps: list[list[tuple[int, int]]] = [[(0, 0)] for _ in range(groups)]
@@ -99,7 +98,7 @@ def _moved(waits: _Waits, lengths: Int64Array, queue: int) -> list[Int64Array]:
     result = []
     for length, parts in zip(lengths.tolist(), steps, strict=True):
         place = np.arange(length)
-        for (first_, shift), (behind, _) in zip(parts, [*parts[1:], (length, 0)], strict=True):
-            place[first_:behind] += shift
+        for (first_, shift), (last_, _) in zip(parts, [*parts[1:], (length, 0)], strict=True):
+            place[first_:last_] += shift
         result.append(place)
     return result

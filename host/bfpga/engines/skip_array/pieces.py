@@ -1,4 +1,4 @@
-"""The pieces of a layer on a skip array: runs of output channels, each with its window, its entry words and its clocks.
+"""The pieces of a layer on a skip array: runs of output channels, each with its window, its entry words and its cycles.
 
 A piece is found again as long as the weights of its layer are there: plans and schedules ask for it many times.
 """
@@ -49,7 +49,7 @@ class Piece:
         return self.shape.held(self.chunk_steps, self.window.apart)
 
     def clocks(self, slots: int = 1, single: bool = False, slid: int | None = None) -> PassClocks:
-        """Clocks of a pass. slots: in which the words of a step reach all columns; single: of one half; slid: steps
+        """Cycles of a pass. slots: in which the words of a step reach all columns; single: of one half; slid: steps
         that a window has beyond that of the pass before, if that is all that comes."""
         return pass_clocks(self.chunks, self.entries, self.shape, slots, single, slid)
 

@@ -1,7 +1,7 @@
-"""Records of maps that a kernel with a sparse cluster tells: how each was cut, and what each unit was given of it.
+"""Records of maps that a kernel with a sparse cluster emits: how each was cut, and what each unit was given of it.
 
 A record is words of 32 bits (contract/streams.py ``MAP_RECORD``, bfpga/processes/cluster/map_record.hpp). Those of maps
-before a STORE follow its tensor, behind each other, in whole beats; a start tells those that a STORE of it brings.
+before a STORE follow its tensor, one after the other, in whole beats; a start emits those that its STOREs bring.
 """
 
 from __future__ import annotations
@@ -90,38 +90,38 @@ def packed_record(
     return [first, largest, smallest, *values]
 
 
-def told_words(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[int]:
-    """Of every operation of a start the words of records that it tells, or, of a STORE, that it brings.
+def record_sizes(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[int]:
+    """Of every operation of a start the words of records that it emits, or, of a STORE, that it brings.
 
-    Nothing is told of what no STORE follows, of more maps than there is room for between two of them, of operations
+    There is no record of maps that no STORE follows, of more maps than fit between two of them, of operations
     that may be skipped and of those that only measure.
     """
-    size, told = record_words(config), [0] * len(operations)
+    size, sizes = record_words(config), [0] * len(operations)
     waiting: list[int] = []
     for index, operation in enumerate(operations if size else ()):
         if operation.descriptor.operation == Operation.STORE:
             for item in waiting:
-                told[item] = size
-            told[index] = len(waiting) * size
+                sizes[item] = size
+            sizes[index] = len(waiting) * size
             waiting.clear()
-        elif _may_tell(operation) and (len(waiting) + 1) * size <= TOLD_WORDS:
+        elif _may_emit(operation) and (len(waiting) + 1) * size <= TOLD_WORDS:
             waiting.append(index)
-    return told
+    return sizes
 
 
-def tells(operation: KernelOperation, words: int) -> bool:
-    """Whether an operation with so many ``told_words`` tells of a map of its own."""
+def emits_record(operation: KernelOperation, words: int) -> bool:
+    """Whether an operation with so many ``record_sizes`` emits the record of a map of its own."""
     return words > 0 and operation.descriptor.operation != Operation.STORE
 
 
 def waits_for_store(operations: Sequence[KernelOperation], config: SystolicConfig) -> bool:
-    """Whether a start computes maps, and nobody asks for their records."""
+    """Whether a start computes maps, and no STORE brings their records."""
     if not record_words(config) or any(item.descriptor.operation == Operation.STORE for item in operations):
         return False
-    return any(map(_may_tell, operations))
+    return any(map(_may_emit, operations))
 
 
-def _may_tell(operation: KernelOperation) -> bool:
+def _may_emit(operation: KernelOperation) -> bool:
     descriptor = operation.descriptor
     return (
         descriptor.operation == Operation.GEMM

@@ -12,7 +12,7 @@ ROOM, MOST_CHUNKS = 2, 4
 
 @dataclass(frozen=True)
 class SkipShape:
-    """``groups`` groups of ``halves`` x ``columns`` packed lanes; each group multiplies by an entry of its own a clock.
+    """``groups`` groups of ``halves`` x ``columns`` packed lanes; each group multiplies by an entry of its own a cycle.
 
     A pass computes ``pixels`` output pixels. A step of a window brings a word of ``lanes`` channels of each of them:
     ``lanes`` wide words, each a channel of all pixels. Windows come in chunks of ``chunk_words`` wide words at most,
@@ -64,7 +64,7 @@ class SkipShape:
     @property
     def field_bits(self) -> int:
         """Bits that weight and position of an entry take on the weight stream: a power of two, so that none of them
-        lies across two beats."""
+        straddles two beats."""
         return 1 << (self.last_bit - 1).bit_length()
 
     @property
@@ -81,18 +81,18 @@ class SkipShape:
         return -(-steps // -(-steps // self.steps))
 
     def step_clocks(self, slots: int = 1, apart: bool = False, single: bool = False) -> int:
-        """Clocks in which a step of a pass is written, each half of which comes in so many slots.
+        """Cycles in which a step of a pass is written, each half of which comes in so many slots.
 
-        A wide word is written a clock, all of a step where lanes stand apart; the last word of a step comes with the
+        A wide word is written a cycle, all of a step where lanes are apart; the last word of a step comes with the
         last slot of its last half. single: the pass has one half.
         """
         coming = slots if single else self.halves * slots
         return coming if apart else max(self.lanes + slots - 1, coming)
 
     def held(self, chunk_steps: int, apart: bool = False, kept_steps: int = 0) -> int:
-        """Chunks of so many steps that the array holds at a time; apart: lanes stand apart.
+        """Chunks of so many steps that the array holds at a time; apart: lanes are apart.
 
-        kept_steps: of passes before, that stay beside them.
+        kept_steps: of passes before, that stay in addition.
         """
         words = 1 if apart else self.lanes
         return min(MOST_CHUNKS, (ROOM * self.chunk_words - kept_steps * words) // (chunk_steps * words))

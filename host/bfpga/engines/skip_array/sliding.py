@@ -15,7 +15,7 @@ from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import ArrayNode, Tile
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 
-#: Clocks between operations one of which waits until the array has left the windows of the other.
+#: Cycles between operations one of which waits until the array has left the windows of the other.
 START = 40
 
 
@@ -67,7 +67,7 @@ def _cuts(width: int, config: SystolicConfig) -> Iterator[list[int]]:
 
 
 def _strip_clocks(node: ArrayNode, rows: int, width: int, config: SystolicConfig, piece: Piece, whole: int) -> int:
-    """Clocks of a strip; whole: those of a pass that reads its window whole."""
+    """Cycles of a strip; whole: those of a pass that reads its window whole."""
     at_once = pass_rows(width, config)
     passes, fresh = -(-rows // at_once), at_once * node.window.stride_y
     if fresh >= node.window.kernel_height:

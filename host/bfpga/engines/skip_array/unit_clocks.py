@@ -1,7 +1,7 @@
-"""Clocks of a GEMM on a sparse cluster in the place of the array: what is fed, computed, and what leaves.
+"""Cycles of a GEMM on a sparse cluster in the place of the array: what is fed, computed, and what leaves.
 
 Block of kernels after block: its map is fed and computed at the same time, then the sums of the units leave. Those of
-the whole map lie in a memory then, from which outputs leave while the next block is computed.
+the whole map are in a memory then, from which outputs leave while the next block is computed.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from bfpga.engines.skip_array.unit_maps import Joined, Kernel, equal_piece, grid
 from bfpga.engines.skip_array.window_walk import walked_steps
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
-#: Clocks of a value of a channel without weights.
+#: Cycles of a value of a channel without weights.
 EMPTY_STEPS = 2
-#: Clocks from the last cell of a block to its last sum in the units' memories, and from these to the first output.
+#: Cycles from the last cell of a block to its last sum in the units' memories, and from these to the first output.
 BLOCK_LATENCY = 48
-#: Clocks from one grid that leaves to the next one.
+#: Cycles from one grid that leaves to the next one.
 LEAVING = 10
-#: Clocks from the last cell of a row that is counted to the next row.
+#: Cycles from the last cell of a row that is counted to the next row.
 ROW_PAUSE = 8
-#: Clocks from the last micro-tile of a word of channels to the first one of the next word.
+#: Cycles from the last micro-tile of a word of channels to the first one of the next word.
 GATHER_PAUSE = 10
-#: Clocks in which the first limits of pieces are weighed, about: a piece of a candidate each, twice.
+#: Cycles in which the first limits of pieces are weighed, about: a piece of a candidate each, twice.
 MOVE_CLOCKS = 200
 
 
 def steps_of_channels(weights: IntArray, config: SystolicConfig) -> Int64Array:
-    """Clocks of a value of each channel (channels,), or of a group of values.
+    """Cycles of a value of each channel (channels,), or of a group of values.
 
     weights: (kernels, rows, columns, channels). A list has the kernels in flight with a weight, but the first ones keep
-    their places: no sum is met again too early. A channel has one list, or one for each tap that has weights, or for
-    two of them. Rounds that wait because products meet are left out: one in a hundred, with 8 lanes up to ten. Units of
-    variant A take several clocks for a kernel.
+    their places: no sum is used again too early. A channel has one list, or one for each tap that has weights, or for
+    two of them. Rounds that wait because products collide are left out: one in a hundred, with 8 lanes up to ten. Units
+    of variant A take several cycles for a kernel.
     """
     if config.shifts_window:
         return walked_steps(_placed(weights != 0, config))[1]
@@ -52,7 +52,7 @@ def steps_of_channels(weights: IntArray, config: SystolicConfig) -> Int64Array:
 
 
 def row_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks of a weight on a tile: groups of rows of sums that the map has."""
+    """Cycles of a weight on a tile: groups of rows of sums that the map has."""
     rows = -(-(descriptor.input_height + config.cluster_kernel - 1) // config.cluster_kernel) * config.cluster_kernel
     return -(-rows // config.tile_parallel)
 
@@ -75,7 +75,7 @@ def _listed(weights: IntArray, config: SystolicConfig) -> BoolArray:
 
 
 def _placed(used: BoolArray, config: SystolicConfig) -> BoolArray:
-    """Kernels in the largest one, behind taps without a weight: (kernels, rows, columns, channels)."""
+    """Kernels in the largest one, after taps without a weight: (kernels, rows, columns, channels)."""
     kernels, rows, columns, channels = used.shape
     kernel = config.cluster_kernel
     placed = np.zeros((kernels, kernel, kernel, channels), np.bool_)
@@ -86,8 +86,8 @@ def _placed(used: BoolArray, config: SystolicConfig) -> BoolArray:
 def piece_groups(area: float, share: float, config: SystolicConfig) -> float:
     """Groups in which the values of a piece and channel are computed; share: of values that are not zero.
 
-    Units of variant E take each value by itself, others up to ``block_values`` of a micro-tile: values are taken to lie
-    anywhere in it.
+    Units of variant E take each value by itself, others up to ``block_values`` of a micro-tile: values are assumed to
+    be anywhere in it.
     """
     if not config.indexes_products:
         return area * share
@@ -98,7 +98,7 @@ def piece_groups(area: float, share: float, config: SystolicConfig) -> float:
 
 
 def gather_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which a unit of variants A to D gathers its micro-tiles, all words of channels of a block."""
+    """Cycles in which a unit of variants A to D gathers its micro-tiles, all words of channels of a block."""
     if not config.indexes_products:
         return 0
     rows, columns = descriptor.input_height, descriptor.input_width
@@ -109,7 +109,7 @@ def gather_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
-    """Clocks of a cell without zeros in each block of output channels [m0, m1)."""
+    """Cycles of a cell without zeros in each block of output channels [m0, m1)."""
     return [
         sum(int(steps_of_channels(kernels, config).sum()) for kernels in groups)
         for groups in _blocks(node, m0, m1, config)
@@ -142,7 +142,7 @@ def _blocks(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[l
 
 
 def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> int:
-    """Clocks in which the steps of a block are made: two weights of a tap a clock, beside the steps of the word before.
+    """Cycles in which the steps of a block are made: two weights of a tap a cycle, while the word before is stepped.
 
     steps: of all channels of the block together.
     """
@@ -152,16 +152,16 @@ def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> i
 
 
 def left_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which the outputs of a block leave: pixels of a group beside each other in a row, channel by channel.
+    """Cycles in which the outputs of a block leave: pixels of a group adjacent in a row, channel by channel.
 
-    As many leave at a time as lie in different columns of their blocks.
+    As many leave at a time as are in different columns of their blocks.
     """
-    beside = config.cluster_kernel if gcd(descriptor.stride_x, config.cluster_kernel) == 1 else 1
+    parallel = config.cluster_kernel if gcd(descriptor.stride_x, config.cluster_kernel) == 1 else 1
     pixels = descriptor.output_pixels
     groups = np.arange(0, pixels, descriptor.group_columns)
     ends = np.union1d(groups, np.arange(0, pixels + 1, descriptor.output_width))
     parts = np.diff(np.union1d(ends, [pixels]))
-    return int((-(-parts // beside)).sum()) * config.rows + LEAVING
+    return int((-(-parts // parallel)).sum()) * config.rows + LEAVING
 
 
 def joined_of(descriptor: Descriptor) -> Joined:
@@ -176,7 +176,7 @@ def unit_cells(rows: int, columns: int, kernel: Kernel, config: SystolicConfig, 
 
 
 def feed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which the map comes once, all words of channels of a block: a beat of cells, a cell a clock."""
+    """Cycles in which the map comes once, all words of channels of a block: a beat of cells, a cell a cycle."""
     beats = descriptor.map_groups * descriptor.read_slots
     return descriptor.channel_words * (max(beats, descriptor.map_cells) + 1) + 2
 
@@ -220,7 +220,7 @@ def cluster_clocks(
 def _unit_clocks(
     config: SystolicConfig, descriptor: Descriptor, steps: Sequence[int], share: float
 ) -> list[int]:
-    """Clocks in which the slowest unit computes each block, whose cells take ``steps``; share: of cells not zero."""
+    """Cycles in which the slowest unit computes each block, whose cells take ``steps``; share: of cells not zero."""
     kernel = descriptor.kernel_height, descriptor.kernel_width
     cells = unit_cells(descriptor.input_height, descriptor.input_width, kernel, config, joined_of(descriptor))
     groups = piece_groups(cells, share, config)

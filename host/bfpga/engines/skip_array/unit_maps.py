@@ -233,7 +233,7 @@ def allowed_moves(rows: int, columns: int, node: ArrayNode, config: SystolicConf
     return config.cluster_moves * moves
 
 
-def work_difference(rows: int, columns: int, channels: int, config: SystolicConfig, joined: Joined = APART) -> int:
+def imbalance_tolerance(rows: int, columns: int, channels: int, config: SystolicConfig, joined: Joined = APART) -> int:
     """The threshold of the work of two pieces, in counts: points are of the nominal area of a piece (SC 9, I2).
 
     channels: in whole words of them.
@@ -302,5 +302,5 @@ def refusal(window: Window, height: int, width: int, words: int, config: Systoli
 
 
 def _outside(pad: int, parts: AxisParts, stride: int, outputs: int, lines: int) -> bool:
-    """Whether the first or the last output along an axis lies beside a map without zeros around it."""
+    """Whether the first or the last output along an axis is outside a map without zeros around it."""
     return parts.number == 1 and (pad >= parts.size or (outputs - 1) * stride - pad >= lines)

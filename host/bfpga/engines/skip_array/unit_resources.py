@@ -32,7 +32,7 @@ GATHER_UNIT, GATHER_LANE = (1173, 377), (71, 41)
 #: Of a unit of variants C and D with its steps; of what adds its products, and more of that where D adds two of a cell.
 PACKED_UNIT, PACKED_LANE = (1019, 369), (78, 40)
 MERGE_UNIT, MERGE_LANE, PAIR_ADDERS = (420, 841), (250, 54), (310, 18)
-#: The makers of their steps; steps of a unit beyond which these lie in block memory.
+#: The makers of their steps; steps of a unit beyond which these are in block memory.
 TAP_STEPS_CELLS, PAIR_STEPS_CELLS, TABLE_WORDS = (3980, 2520), (3475, 1965), 1024
 #: Of each lane of a tile, and of each memory of its cells: of a bank of rows and a column.
 TILE_LANE, TILE_CELLS = (78, 30), (40, 10)
@@ -45,7 +45,7 @@ COLLECTOR_HALO, PARTITION_HALO = (192, 71), (265, 277)
 #: Of the others, and DSP blocks: of the squares of work, of a walk over cells.
 PARTITION_CELLS, STEP_MAKER_CELLS, GRID_SUMS_CELLS = (2190, 1620), (2215, 1386), (2260, 2223)
 PARTITION_DSP, FEEDER_DSP = 10, 2
-#: Tables and flip-flops of the process of the cells beside its registers for the words of a beat.
+#: Tables and flip-flops of the process of the cells without its registers for the words of a beat.
 FEEDER_CELLS = 500, 780
 #: Copies of the table of work, one for each corner of a rectangle, and bits of a sum of it.
 WORK_COPIES, WORK_BITS = 4, 24
@@ -106,7 +106,7 @@ def _unit(cells: int, sums: int, each: tuple[int, int]) -> Resources:
 
 
 def _indexed_unit(config: SystolicConfig, sums: int) -> Resources:
-    """A unit of variant B, C or D; its steps lie in block memory where they are many. Sums of C and D are elsewhere."""
+    """A unit of variant B, C or D; its steps are in block memory where they are many. Sums of C and D are elsewhere."""
     lanes = config.cluster_products
     steps = 1 << (config.step_lists * max(config.rows, config.step_distance) - 1).bit_length()
     words = 2 * config.lanes * steps

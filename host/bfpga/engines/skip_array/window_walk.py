@@ -1,7 +1,7 @@
-"""How units of variant A go through the weights of a kernel: in serpentine order, a tap a clock (SC R84).
+"""How units of variant A go through the weights of a kernel: in serpentine order, a tap a cycle (SC R84).
 
 A walk begins at the first tap with a weight and ends at the last tap of all. Taps without a weight between these take
-their clock, since the window of sums passes them; the window leaves in four clocks, which a walk has at least.
+their cycle, since the window of sums passes them; the window leaves in four cycles, which a walk has at least.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def serpentine(rows: int, columns: int) -> Int64Array:
 
 
 def walk_clocks(used: BoolArray) -> Int64Array:
-    """Clocks of each kernel (...); used: which taps of the unit's largest kernel have a weight (..., rows, columns)."""
+    """Cycles of each kernel (...); used: which taps of the unit's largest kernel have a weight (..., rows, columns)."""
     rows, columns = used.shape[-2:]
     walked = used.reshape(*used.shape[:-2], -1)[..., serpentine(rows, columns)]
-    behind = np.where(walked.any(axis=-1), rows * columns - walked.argmax(axis=-1), 0)
-    return np.maximum(behind, WINDOW_CLOCKS).astype(np.int64)
+    remaining = np.where(walked.any(axis=-1), rows * columns - walked.argmax(axis=-1), 0)
+    return np.maximum(remaining, WINDOW_CLOCKS).astype(np.int64)
 
 
 def walked_steps(used: BoolArray) -> tuple[Int64Array, Int64Array]:
-    """Steps of each channel's list, and their clocks (channels,); used: (kernels, rows, columns, channels).
+    """Steps of each channel's list, and their cycles (channels,); used: (kernels, rows, columns, channels).
 
     Kernel 0 has the first place and a list two at least: where these have no weight is a pause.
     """

@@ -1,4 +1,4 @@
-"""The windows that the kernels of a piece of a layer read, as the skip array meets them, and their weights by chunks.
+"""The windows that the kernels of a piece of a layer read, as the skip array reads them, and their weights by chunks.
 
 A piece is a run of output channels that one operation computes. A step of its window is one word of channels at a tap.
 Kernels of a layer without groups all read one window, which is cut into chunks: every kernel has a part in each of
@@ -6,8 +6,8 @@ them. Those of a grouped layer read parts of it, so that the window is cut into 
 by itself with its own kernels. Where a chunk does not hold the channels of one group, or the last word of channels is
 not full, all of them are one window.
 
-Where every kernel reads one channel, its group needs one lane of each word of channels. Lanes stand apart then: a step
-takes one place of a chunk, at which each group finds the channel of its lane, and is written in one clock.
+Where every kernel reads one channel, its group needs one lane of each word of channels. Lanes are apart then: a step
+takes one place of a chunk, at which each group finds the channel of its lane, and is written in one cycle.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from bfpga.formats.arrays import Int64Array, IntArray
 class PieceWindow:
     """``blocks`` windows of ``channel_words`` words at each of ``taps`` taps.
 
-    first_word: of a pixel, that the first block reads; each block begins ``channel_words`` words behind the one before.
-    apart: lanes stand apart.
+    first_word: of a pixel, that the first block reads; each block begins ``channel_words`` words after the one before.
+    apart: lanes are apart.
     """
 
     first_word: int
@@ -45,9 +45,9 @@ class PieceWindow:
 class ChunkKernels:
     """The kernels of every chunk of a pass.
 
-    rows: (chunks, kernels) the output row of each, those that are not there behind the others as -1. weights: (chunks,
+    rows: (chunks, kernels) the output row of each, absent ones after the others as -1. weights: (chunks,
     kernels, positions). steps: (chunks,) of the window. lane: (chunks, kernels) of the channel that each reads, where
-    lanes stand apart.
+    lanes are apart.
     """
 
     rows: Int64Array
@@ -130,7 +130,7 @@ def chunk_kernels(
 def _lanes_apart(
     weights: IntArray, rows: Int64Array, block: Int64Array, place: Int64Array, window: PieceWindow, shape: SkipShape
 ) -> ChunkKernels:
-    """Every block as a chunk; a channel's taps stand ``channel_words`` places apart, the same for all lanes of a word.
+    """Every block as a chunk; a channel's taps are ``channel_words`` places apart, the same for all lanes of a word.
 
     block, place: of every kernel, with those that fill the last word; rows: (blocks, kernels).
     """

@@ -129,7 +129,7 @@ def _bars(entries: Sequence[Entry], title: str, amounts: Sequence[float], colour
         {"name": item.name, "amount": amount} for item, amount in zip(entries, amounts, strict=True)
     ]
     tooltip = [hint("name", "choice"), hint("amount", title, form)]
-    room = 1.18 * max(amounts, default=1.0)  # for the number behind the longest bar
+    room = 1.18 * max(amounts, default=1.0)  # for the number after the longest bar
     y, x = rows_axis("name"), number("amount", title, scale={"domain": [0, room], "nice": False})
     bars = {
         "mark": {"type": "bar", "cornerRadiusEnd": 2, "color": colour, "height": {"band": 0.66}},

@@ -1,4 +1,4 @@
-"""Charts of what an accelerator is made of and who computes what on it."""
+"""Charts of what an accelerator is made of and of what computes what on it."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _decades(low: float, high: float) -> list[float]:
 def _apart(
     points: Sequence[dict[str, Any]], across: tuple[float, float], down: tuple[float, float]
 ) -> list[dict[str, Any]]:
-    """Points whose names, below and left of them, meet no other name and no other point; those of long layers first."""
+    """Points whose names, below and left of them, cover no other name or point; those of long layers first."""
 
     def place(point: dict[str, Any]) -> tuple[float, float]:
         return (
@@ -136,7 +136,7 @@ def _roof(name: str, rate: float, peak: float, low: float, high: float) -> list[
 
 
 def timeline_chart(timeline: Timeline, clock_mhz: float, labels: dict[str, str]) -> Spec:
-    """One row for each thing that works at the same time. Colours tell layers, or samples where there are several."""
+    """One row for each thing that works at the same time. Colours mark layers, or samples where there are several."""
     by_sample = timeline.samples > 1
     values = [
         {
@@ -214,7 +214,7 @@ def memory_chart(memory: MemoryMap, clock_mhz: float, cycles: float) -> Spec:
         for item in memory.allocations
     ]  # fmt: skip
     tooltip = [
-        hint("tensor", "tensor"), hint("first", "first word", ","), hint("last", "behind its last word", ","),
+        hint("tensor", "tensor"), hint("first", "first word", ","), hint("last", "after its last word", ","),
         hint("words", "words of each bank", ","), hint("a", "from, µs", ",.2f"), hint("b", "to, µs", ",.2f"),
     ]  # fmt: skip
     y = number("first", "word of each bank", scale={"domain": [0, memory.words], "nice": False})

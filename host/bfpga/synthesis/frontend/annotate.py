@@ -72,7 +72,7 @@ def _annotated(lines: list[str], number: int, name: str) -> str:
 
 
 def _label_above(lines: list[str], number: int) -> str:
-    """The label of the loop in which line ``number`` stands; empty where it has none."""
+    """The label of the loop that contains line ``number``; empty where it has none."""
     for above in range(number - 1, max(-1, number - 40), -1):
         if _LOOP.search(lines[above].partition("//")[0]):
             here = _LABEL.match(lines[above])

@@ -1,4 +1,4 @@
-"""A pipelined loop of the flat function as a ``LoopBody``, or what lies outside of its loops."""
+"""A pipelined loop of the flat function as a ``LoopBody``, or what is outside of its loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bfpga.synthesis.frontend.places import Places
 from bfpga.synthesis.frontend.region import END, Conditions, Region
 from bfpga.synthesis.graph import Graph, mask_of
 
-#: A value that nobody may use: a variable before its first write.
+#: A value that must not be used: a variable before its first write.
 UNDEFINED = -1
 _ARITHMETIC = {"add": Opcode.ADD, "sub": Opcode.SUB, "mul": Opcode.MUL}
 _DIVISION = {"udiv": Opcode.UDIV, "sdiv": Opcode.SDIV, "urem": Opcode.UREM, "srem": Opcode.SREM}
@@ -139,7 +139,7 @@ class BodyBuilder:
             self._state = self._merged_state(name, before)
 
     def _state_after(self, block: str) -> dict[tuple[str, int], int]:
-        """What is known of variables behind a block; a loop that is left out may have changed those that it shares."""
+        """What is known of variables after a block; a loop that is left out may have changed those that it shares."""
         state = self._states[block]
         if block not in self._region.skipped:
             return state
@@ -337,7 +337,7 @@ class BodyBuilder:
         )
 
     def _entry(self, block: str) -> str:
-        """The block that stands for a predecessor in the region: for a loop that is left out the one before it."""
+        """The block that replaces a predecessor in the region: for a loop that is left out the one before it."""
         if block in self._region.successors:
             return block
         return next((b for b, exits in self._region.skipped.items() if self._block in exits), block)

@@ -226,7 +226,7 @@ def is_pipelined(notes: list[LoopNote]) -> bool:
 
 
 def _marked_for_unrolling(text: str) -> tuple[str, int]:
-    """Loops within pipelined ones are told to be unrolled, the others to stay; and how many there are to unroll."""
+    """Loops within pipelined ones are marked to be unrolled, the others to stay; and how many there are to unroll."""
     module = read_module(text)
     number = max(module.metadata) + 1
     full, disable = number, number + 1

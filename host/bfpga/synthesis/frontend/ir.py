@@ -223,7 +223,7 @@ class Layout:
 
 
 class Layouts:
-    """Where the parts of a type lie, as x86-64's ABI places them."""
+    """Offsets of the parts of a type, as x86-64's ABI places them."""
 
     def __init__(self, structures: dict[str, str]) -> None:
         self._structures = structures

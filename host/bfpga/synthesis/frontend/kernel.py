@@ -72,9 +72,9 @@ def _has_label(sources: Mapping[str, str], label: str) -> bool:
 
 
 def analyse_source(source: Path, only: str = "") -> Analysis:
-    """The pipelined loops of one C++ file; its headers are bfpga's and those beside it."""
-    beside = [path for path in source.parent.iterdir() if path.suffix in (".hpp", ".h")]
-    files = {f"src/{path.name}": path.read_text(encoding="utf-8") for path in (*beside, source)}
+    """The pipelined loops of one C++ file; its headers are bfpga's and those next to it."""
+    headers = [path for path in source.parent.iterdir() if path.suffix in (".hpp", ".h")]
+    files = {f"src/{path.name}": path.read_text(encoding="utf-8") for path in (*headers, source)}
     return analyse_files(kernel_sources(files), f"src/{source.name}", only)
 
 
@@ -101,7 +101,7 @@ def _analysed_file(files: Mapping[str, str], top: str, only: str) -> Analysis:
     module, notes, flat = flatten(text)
     named = {source_name(path): content for path, content in files.items()}
     loops = loop_bodies(module, notes, read_module(text), named)
-    # Of one loop too all others are asked what they read of it.
+    # Of one loop too all others count as readers.
     bodies = without_unread([narrowed(loop) for loop in loops], visible_roots(module))
     return Analysis([body for body in bodies if not only or body.name == only], flat)
 

@@ -17,7 +17,7 @@ from bfpga.synthesis.frontend.storage import Storage
 
 _BIND = re.compile(r"#\s*pragma\s+HLS\s+BIND_OP\s+(.*)$", re.IGNORECASE | re.MULTILINE)
 _ARRAY = re.compile(r"\[(\d+) x (.+)\]")
-#: Name of what a kernel does between its loops: no pipeline, one clock after the other.
+#: Name of what a kernel does between its loops: no pipeline, one cycle after the other.
 OUTSIDE = "outside the loops"
 #: Lines around a BIND_OP in which its variable is assigned.
 _BIND_REACH = 60
@@ -56,7 +56,7 @@ def visible_roots(module: Module) -> set[str]:
 def bindings(sources: dict[str, str]) -> dict[tuple[str, int], str]:
     """(file, line) of products whose BIND_OP says where they are: "dsp" or "fabric".
 
-    Of several for variables of one name the nearest counts, of two as near the one behind the product.
+    Of several for variables of one name the nearest counts, of two as near the one after the product.
     """
     found: dict[tuple[str, int], str] = {}
     for name, text in sources.items():
@@ -76,7 +76,7 @@ def bindings(sources: dict[str, str]) -> dict[tuple[str, int], str]:
 
 
 def loop_bodies(module: Module, notes: list[Note], original: Module, sources: dict[str, str]) -> list[LoopBody]:
-    """The pipelined loops of the flat module, in program order, and last what lies outside of them (``OUTSIDE``).
+    """The pipelined loops of the flat module, in program order, and last what is outside of them (``OUTSIDE``).
 
     ``original``: the module as clang wrote it (names of variables); ``sources``: name -> text of the sources.
     """

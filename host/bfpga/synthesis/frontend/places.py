@@ -71,7 +71,7 @@ def _qualified(metadata: dict[int, str], fields: dict[str, str]) -> str:
 
 
 class VariableNames:
-    """What lies at an offset of a variable: "array_.walk_.pixel_[3].row", from the module as clang wrote it."""
+    """What is at an offset of a variable: "array_.walk_.pixel_[3].row", from the module as clang wrote it."""
 
     def __init__(self, metadata: dict[int, str]) -> None:
         self._metadata = metadata
@@ -114,7 +114,7 @@ class VariableNames:
         return [found[k] for k in sorted(found)]
 
     def path(self, kind: int, offset: int, size: int = 0) -> str:
-        """Name of what lies ``offset`` bytes into a type; of the whole part if that has ``size`` bytes or fewer."""
+        """Name of what is ``offset`` bytes into a type; of the whole part if that has ``size`` bytes or fewer."""
         return self._walk(kind, offset, size)[0]
 
     def exact_bits(self, kind: int, offset: int) -> tuple[int, bool] | None:

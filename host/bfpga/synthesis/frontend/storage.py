@@ -12,7 +12,7 @@ from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term, UnknownPo
 
 #: Arrays of so many elements or fewer become registers unless a pragma says otherwise (the tool's default).
 REGISTER_ELEMENTS = 4
-#: Bytes around a place in which the array is looked for that an index with a constant beside it means.
+#: Bytes around a place in which the array is looked for that an index plus a constant means.
 _REACH = 64
 _NUMBER = re.compile(r"\b(factor|dim)\s*=\s*(\d+)", re.IGNORECASE)
 _WORD = re.compile(r"\b(type|impl|core|class|direction|dependent)\s*=\s*(\w+)", re.IGNORECASE)
@@ -109,7 +109,7 @@ class Storage:
                     self._apply(self._noted(root, place.offset if root == place.root else 0, note), note)
 
     def _noted_places(self, note: Note, pointers: Pointers) -> tuple[Pointer, ...]:
-        """Where a pragma's variable lies; in a constructor of array elements, that of every element."""
+        """Place of a pragma's variable; in a constructor of array elements, that of every element."""
         try:
             return pointers.resolve(note.pointer)
         except UnknownPointerError:
@@ -175,7 +175,7 @@ class Storage:
         return found
 
     def _levels(self, pointer: Pointer) -> list[Array]:
-        """Arrays around a place; an index with a constant beside it may point outside of its array's bounds."""
+        """Arrays around a place; an index plus a constant may point outside of its array's bounds."""
         best: list[Array] = []
         for offset in self._near(pointer):
             found = self._levels_at(Pointer(pointer.root, offset, pointer.terms))

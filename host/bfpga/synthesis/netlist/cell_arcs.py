@@ -86,7 +86,7 @@ class _Stitching:
                 self.graph.ends[self.net(net, bit)] = end
 
     def _memories(self) -> None:
-        """Operands of accesses end at a memory or a register; a memory in look-up tables is read in the same clock."""
+        """Operands of accesses end at a memory or a register; a memory in look-up tables is read in the same cycle."""
         body, pipeline, setup = self.design.body, self.design.pipeline, self.delays["setup"]
         for name, net in self.design.outputs.items():
             if not name.startswith("operand_"):
@@ -257,7 +257,7 @@ class _Cells:
 def _cascades(module: MappedModule) -> set[Bit]:
     """Nets from the result of a DSP block to the addend of another one that nothing else reads.
 
-    They take the cascade between two blocks (UG479, UG579: PCOUT and PCIN), which Yosys finds only behind a block
+    They take the cascade between two blocks (UG479, UG579: PCOUT and PCIN), which Yosys finds only after a block
     without an addend of its own.
     """
     blocks = [ports for kind, ports in module.cells if kind.startswith("DSP48")]

@@ -14,7 +14,7 @@ _INFIX = {
 }  # fmt: skip
 _SIGNED_INFIX = {Opcode.SLT: "<", Opcode.SLE: "<=", Opcode.SDIV: "/", Opcode.SREM: "%"}
 _SHIFTS = {Opcode.SHL: "<<", Opcode.LSHR: ">>", Opcode.ASHR: ">>>"}
-#: Defined where Yosys maps a part: cells of its own library stand for products that shall take no DSP block.
+#: Defined where Yosys maps a part: cells of its own library represent products that shall take no DSP block.
 MAPPING = "BFPGA_MAPPING"
 
 
@@ -27,8 +27,8 @@ def literal(value: int, width: int) -> str:
     return f"{width}'h{value & ((1 << width) - 1):x}"
 
 
-#: Registers of a product behind its multiplier; those before them are at its factors, as DSP blocks have them.
-_BEHIND = 1
+#: Registers of a product after its multiplier; those before them are at its factors, as DSP blocks have them.
+_OUTPUT_REGISTERS = 1
 
 
 def assignment(
@@ -82,10 +82,10 @@ def _expression(opcode: Opcode, operands: Sequence[str], widths: Sequence[int]) 
 def registered_product(
     name: str, operation: Operation, operands: Sequence[str], bits: Sequence[Bits], latency: int
 ) -> list[str]:
-    """A product of a DSP block with registers inside: at the factors, and one behind the multiplier."""
+    """A product of a DSP block with registers inside: at the factors, and one after the multiplier."""
     is_signed, factors = _factors(operation, operands, bits)
     lines: list[str] = []
-    for clock in range(latency - _BEHIND):
+    for clock in range(latency - _OUTPUT_REGISTERS):
         names = [f"{name}_{side}{clock}" for side in "ab"]
         for register, (factor, count) in zip(names, factors, strict=True):
             lines.append(f"reg {vector(count)} {register};")
@@ -156,7 +156,7 @@ def _ones(name: str, width: int, operand: str, count: int) -> list[str]:
 
 
 def _zeros(name: str, width: int, operand: str, count: int, leading: bool) -> list[str]:
-    """Halves with a one or without, from the whole vector down; a one behind the last bit stops the count."""
+    """Halves with a one or without, from the whole vector down; a one after the last bit stops the count."""
     size = 1 << count.bit_length()
     # Counted from bit 0: reversed, the highest bit is the first.
     bits = [f"{operand}[{bit}]" for bit in range(count)] if leading else [operand]

@@ -19,7 +19,7 @@ from bfpga.synthesis.schedule_types import Schedule
 
 @dataclass(frozen=True, slots=True)
 class FunctionSize:
-    """Resources of one function of the source in a loop; equal instances of it, as "12 x 2,859", are told apart."""
+    """Resources of one function of the source in a loop; equal instances of it, as "12 x 2,859", are distinguished."""
 
     function: str
     instances: int
@@ -47,7 +47,7 @@ def implement(
     processes: int | None = None,
     timeout: float = 1200.0,
 ) -> list[Implementation]:
-    """Map loops, all of their parts at once; a loop without a schedule is one clock an iteration.
+    """Map loops, all of their parts at once; a loop without a schedule is one cycle an iteration.
 
     ``cache``, ``processes`` and ``timeout`` as `map_modules` takes them. ToolError if Yosys is missing or fails.
     """

@@ -105,7 +105,7 @@ def shared_tables(module: MappedModule) -> int:
 def _partner(
     tables: Sequence[frozenset[int]], number: int, readers: Mapping[Bit, list[int]], alone: Set[int]
 ) -> int | None:
-    """The largest function that fits beside one, the first of several; None without any."""
+    """The largest function that fits together with one, the first of several; None without any."""
     own = tables[number]
     near = {other for bit in own for other in readers[bit][:_TRIED] if other in alone}
     fitting = [other for other in near if len(own | tables[other]) <= SHARED_INPUTS]

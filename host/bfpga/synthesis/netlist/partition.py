@@ -32,10 +32,10 @@ class Group:
 
 
 def partition(pipeline: Pipeline, largest: int = LARGEST, smallest: int = SMALLEST) -> list[Group]:
-    """Groups of all operations with logic or registers of their own; wiring, fixed values and what nobody uses belong
+    """Groups of all operations with logic or registers of their own; wiring, fixed values and unused ones belong
     to none.
 
-    Values from outside and registers whose next value nobody computes are in groups of no logic.
+    Values from outside and registers whose next value is not computed are in groups of no logic.
     """
     operations = pipeline.body.operations
     weights = [cost(pipeline, index) for index in range(len(operations))]
@@ -122,7 +122,7 @@ class _Call:
         self, pipeline: Pipeline, weights: Sequence[float], largest: float, smallest: float
     ) -> Iterable[tuple[str, list[int]]]:
         """Names and operations of the pieces: a call that fits; else what is independent of the rest in it, and of the
-        rest its own operations beside its calls' pieces."""
+        rest its own operations without its calls' pieces."""
         if self.weight <= largest:
             yield self.name, self.members()
             return

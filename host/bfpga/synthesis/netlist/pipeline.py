@@ -1,10 +1,10 @@
 """When each value of a scheduled loop body is there, and in which register it waits until it is used.
 
 Clock ``interval * i + s`` is stage ``s`` of iteration ``i``. A value of stage ``s`` that is used later is held by a row
-of registers, each of which takes its word in one clock of the interval and keeps it for a whole interval: the value's
-``age`` says which register of the row. Age 0 is the value itself in the clock in which it arises. Registers of
+of registers, each of which takes its word in one cycle of the interval and keeps it for a whole interval: the value's
+``age`` says which register of the row. Age 0 is the value itself in the cycle in which it arises. Registers of
 loop-carried state are the first of their row; their age 0 is the next value of the iteration before, where that arises
-in the very clock in which it is used.
+in the very cycle in which it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIXED = frozenset({Opcode.CONSTANT, Opcode.INVARIANT})
 
 
 class Pipeline:
-    """Stages of a loop body: of a schedule, or a body without borders (one clock an iteration).
+    """Stages of a loop body: of a schedule, or a body without borders (one cycle an iteration).
 
     ``capture[r]`` is the stage at whose end register ``r`` takes its next value, -1 for one that never changes.
     ValueError if a value is used before it is there: the schedule is wrong.
@@ -56,7 +56,7 @@ class Pipeline:
         return self._stage[index] + self._latency[index]
 
     def age(self, index: int, stage: int) -> int:
-        """Register of a value's row in which it stands at a stage."""
+        """Register of a value's row that holds it at a stage."""
         operation = self.body.operations[index]
         if operation.opcode in FIXED:
             return 0

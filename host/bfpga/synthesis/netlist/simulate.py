@@ -1,6 +1,6 @@
-"""The netlist of a loop body, simulated clock by clock and compared with what each iteration has to do.
+"""The netlist of a loop body, simulated cycle by cycle and compared with what each iteration has to do.
 
-Yosys writes the Verilog as C++ (CXXRTL), the C++ compiler of this machine makes a library of it, and a run of clocks is
+Yosys writes the Verilog as C++ (CXXRTL), the C++ compiler of this machine makes a library of it, and a run of cycles is
 one call: all ports in a row, each in as many 32-bit words as it needs.
 """
 
@@ -30,7 +30,7 @@ _WORDS = (
     "template <size_t N> const uint32_t* words(const cxxrtl::value<N>& port) { return port.data; }",
     "template <size_t N> const uint32_t* words(const cxxrtl::wire<N>& port) { return port.curr.data; }",
 )
-#: Seed of the words on ports that nobody reads in a clock: a netlist that looks at them differs.
+#: Seed of the words on ports that are not read in a cycle: a netlist that looks at them differs.
 _NOISE = 11
 
 
@@ -61,7 +61,7 @@ class Simulator:
         self._library = ctypes.CDLL(str(self._compiled(compiler)))
 
     def clocks(self, rows: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-        """Outputs in each clock, from the first after power-on, with the inputs of the clock (0 where not given)."""
+        """Outputs in each cycle, from the first after power-on, with the inputs of the cycle (0 where not given)."""
         given = np.concatenate([_words(row, self.inputs) for row in rows])
         size = sum(map(_word_count, self.outputs.values()))
         found = np.zeros(size * len(rows), dtype=np.uint32)
@@ -117,7 +117,7 @@ def differences(simulator: Simulator, run: Run, limit: int = 10) -> list[Differe
 
 
 def _stimuli(design: Design, run: Run) -> list[dict[str, int]]:
-    """Inputs of every clock: the start, then data in the stages in which they arise, and noise where none is read."""
+    """Inputs of every cycle: the start, then data in the stages in which they arise, and noise where none is read."""
     pipeline = design.pipeline
     fixed = {f"initial_{index}": value for index, value in enumerate(run.initial)}
     fixed |= {f"data_{index}": value for index, value in run.invariants.items()}

@@ -50,7 +50,7 @@ class NetGraph:
 
     ``starts``: ns after the clock at which nets begin, by net; ``stops``: nets with ns before the clock, and the end.
     ``registers``: net of each bit of a register that keeps its word for an interval, with the (net, ns) that it takes
-    its next value from: carried state and, at an interval of one clock, values that wait.
+    its next value from: carried state and, at an interval of one cycle, values that wait.
     """
 
     count: int = 0
@@ -62,7 +62,7 @@ class NetGraph:
     stops: list[tuple[int, float, End]] = field(default_factory=list)
     ends: dict[int, End] = field(default_factory=dict)
     registers: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
-    #: Registers in which values wait for some clocks of a longer interval, as arcs: they count as no iteration.
+    #: Registers in which values wait for some cycles of a longer interval, as arcs: they count as no iteration.
     rows: list[tuple[int, int, float]] = field(default_factory=list)
 
     def arc(self, source: int, target: int, delay: float, level: int = 0) -> None:
@@ -73,7 +73,7 @@ class NetGraph:
 
 
 def longest_path(graph: NetGraph) -> Path | None:
-    """The longest path between two clocks; None for a design without one."""
+    """The longest path between two cycles; None for a design without one."""
     order = _Levels(graph)
     arrival, before = order.longest(graph.starts)
     stops = [(arrival[net] + delay, net, end) for net, delay, end in graph.stops if arrival[net] > -np.inf]
@@ -201,7 +201,7 @@ class _Levels:
         return arrival, before
 
     def circular(self) -> NDArray[np.bool_]:
-        """Nets that lie on a circle through registers, or between two: what leads only into or out of one does not."""
+        """Nets on a circle through registers, or between two: what leads only into or out of one does not."""
         pairs = [(data, net) for net, inputs in self.graph.registers.items() for data, _ in inputs]
         back = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         source, target = np.r_[self.source, back[:, 0]], np.r_[self.target, back[:, 1]]
@@ -231,7 +231,7 @@ def _layers(count: int, source: Ints, target: Ints) -> Iterator[Ints]:
 
 
 def _peeled(count: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
-    """Nets that are on a circle or behind one."""
+    """Nets on a circle or downstream of one."""
     left = np.ones(count, dtype=bool)
     for layer in _layers(count, source, target):
         left[layer] = False
@@ -239,7 +239,7 @@ def _peeled(count: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
 
 
 def _depths(count: int, source: Ints, target: Ints) -> Ints:
-    """Most arcs before each net; what lies in a circle without a register has an order of its own."""
+    """Most arcs before each net; what is in a circle without a register has an order of its own."""
     depth = np.zeros(count, dtype=np.int64)
     for step, layer in enumerate(_layers(count, source, target)):
         depth[layer] = step

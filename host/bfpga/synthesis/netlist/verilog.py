@@ -1,17 +1,17 @@
 """Verilog of a loop body: modules of bounded size between which values and their registers are wired.
 
-The module ``loop`` has these ports; a clock happens where ``ce`` is 1:
+The module ``loop`` has these ports; a cycle happens where ``ce`` is 1:
 
 =================== =============================================================================================
 port                what
 =================== =============================================================================================
-``start``           1 in the clock before the first iteration: registers of state take ``initial_<register>``
+``start``           1 in the cycle before the first iteration: registers of state take ``initial_<register>``
 ``data_<op>``       result of an access in the stage in which it arises; an invariant's value
 ``initial_<r>``     first value of register r
 ``operand_<op>_<k>`` operand k of an access in the stage in which it starts; enables are 0 where no iteration is
-``state_<r>``       register r: the next value of an iteration from the clock after `Pipeline.capture` on
+``state_<r>``       register r: the next value of an iteration from the cycle after `Pipeline.capture` on
 ``result_<op>``     a value that is used after the loop, of the iteration before
-``valid``           an iteration begins in this clock
+``valid``           an iteration begins in this cycle
 =================== =============================================================================================
 """
 
@@ -42,7 +42,7 @@ TOP, BORDER = "loop", "border"
 
 @dataclass(slots=True)
 class Span:
-    """Bits of a signal that somebody uses: from ``low`` to below ``high``."""
+    """Bits of a signal that are used: from ``low`` to below ``high``."""
 
     low: int
     high: int
@@ -115,7 +115,7 @@ def translate(
     groups: list[Group] | None = None,
     loads: bool | Collection[int] = True,
 ) -> Design:
-    """Verilog of a scheduled body; without a schedule an iteration is one clock, all of it between state registers.
+    """Verilog of a scheduled body; without a schedule an iteration is one cycle, all of it between state registers.
 
     ``loads``: with the port through which registers take their first values, all of them or these. They need it to be
     simulated, unless it is 0; a selection in front of each register is no logic of the loop's, so that sizes are those
@@ -145,7 +145,7 @@ class _Translation:
         design = Design(self.body, self.pipeline, {}, [], {})
         border = _Border(self)
         for part in [*(_Part(self, group) for group in self.groups), border]:
-            if not part.outputs:  # nobody uses what it makes
+            if not part.outputs:  # its results are unused
                 continue
             text = part.text()
             module = f"part_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -424,7 +424,7 @@ class _Part(_Module):
         return here and self.body.operations[index].opcode is Opcode.SELECT
 
     def _row(self, index: int, value: str, name: str) -> None:
-        """The registers in which a value waits; each takes its word in the clock in which the first one does."""
+        """The registers in which a value waits; each takes its word in the cycle in which the first one does."""
         for age in self.all.row(index):
             if age == 1 and index in self.pipeline.accumulators:
                 # The register of the block has the sum when others use it.
@@ -438,7 +438,7 @@ class _Part(_Module):
             value = self.signals[index, age]
 
     def _phase(self, stage: int) -> str:
-        """Condition that a stage's clock of the interval is now; none at an interval of one clock."""
+        """Condition that a stage's cycle of the interval is now; none at an interval of one cycle."""
         interval = self.pipeline.interval
         if interval == 1:
             return ""
@@ -486,7 +486,7 @@ class _Part(_Module):
 
 
 class _Border(_Module):
-    """Which stage has an iteration, which clock of the interval it is, and the operands of accesses."""
+    """Which stage has an iteration, which cycle of the interval it is, and the operands of accesses."""
 
     function = "control"
 
@@ -513,7 +513,7 @@ class _Border(_Module):
             self.output(f"phase_{phase}", Span(0, 1), f"phase[{phase}]")
 
     def _valid(self) -> None:
-        """Bit k of ``stages``: an iteration is in stage k. Those behind the last one vanish when it is known."""
+        """Bit k of ``stages``: an iteration is in stage k. Those after the last one vanish when it is known."""
         begins = "active" if self.pipeline.interval == 1 else "active & phase[0]"
         depth = self.depth
         self.lines.append("reg active;")

@@ -13,7 +13,7 @@ from bfpga.vendor.bitstream.failure import BuildError, Kind
 from bfpga.vendor.bitstream.runner import Outcome, tail
 from bfpga.vendor.block_design import BlockDesign
 
-#: Exit codes of a process that was killed: as Python tells it, and as a shell around the tool does.
+#: Exit codes of a process that was killed: as Python reports it, and as a shell around the tool does.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 #: GiB of memory that Vivado needs for devices up to so many LUTs; a rule of thumb for one job.
 MEMORY_NEEDS = ((100_000, 8), (300_000, 16), (10**9, 32))
@@ -35,7 +35,7 @@ class LogLine:
 
 @dataclass(frozen=True)
 class Symptom:
-    """A line that tells why a tool failed, and what it means for a design."""
+    """A line that shows why a tool failed, and what it means for a design."""
 
     kind: Kind
     pattern: re.Pattern[str]
@@ -142,7 +142,7 @@ def diagnose(
 
 
 def missing_artefacts(design: BlockDesign, what: str, missing: Sequence[Path], logs: Sequence[Path]) -> BuildError:
-    """A tool that claims success but has not written its files; the reason may stand in a log all the same."""
+    """A tool that claims success but has not written its files; the reason may be in a log all the same."""
     named = ", ".join(str(path) for path in missing)
     message = f"{what} ended with exit code 0 but has not written {named}"
     lines = [line for path in [*logs[1:], *logs[:1]] for line in log_lines(path)]
@@ -173,7 +173,7 @@ def log_lines(path: Path) -> Iterator[LogLine]:
 def first_error(lines: Sequence[LogLine]) -> LogLine | None:
     """The first line that reports an error itself, else the first that reports one at all.
 
-    What a script itself raises has no mark before it, but a trace of Tcl behind it.
+    What a script itself raises has no mark before it, but a trace of Tcl after it.
     """
     traced = {line for line, after in pairwise(lines) if after.text.startswith(_TRACE) and line.text.strip()}
     errors = [line for line in lines if _ERROR.match(line.text) or line in traced]

@@ -37,7 +37,7 @@ PROCESS_LOOPS = {
     "merge": "Merge",
     "tile": "Tile",
 }
-#: What stands in the place of a systolic array under its name.
+#: What replaces a systolic array under its name.
 ARRAY_LOOPS = frozenset({"Array", "Skip", "Sparse", "Feed"})
 #: Name under which a user accepts the clock; loops and resources have their own.
 CLOCK = "clock"

@@ -21,7 +21,7 @@ from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.xml_reader import read_xml, text
 from bfpga.vendor.kernel_ips import KernelIp
 
-#: Pins that every IP has, the one of the control port, and the one of a block protocol that nobody here would serve.
+#: Pins that every IP has, the one of the control port, and the one of a block protocol that nothing here serves.
 PINS, INTERRUPT_PIN, START_PIN = ("ap_clk", "ap_rst_n"), "interrupt", "ap_start"
 #: Names of the block registers in the driver's header, in the order of BLOCK_REGISTERS.
 HEADER_BLOCK_NAMES = ("AP_CTRL", "GIE", "IER", "ISR")
@@ -104,7 +104,7 @@ def _pin_problems(ip: KernelIp, root: ElementTree.Element, interfaces: dict[str,
         problems.append(f"has no AXI-Lite slave {CONTROL_PORT}")
     if not ip.control and (control is not None or START_PIN in ports):
         port = CONTROL_PORT if control is not None else START_PIN
-        problems.append(f"has {port} and would wait for a start that nobody gives; it must be ap_ctrl_none")
+        problems.append(f"has {port} and would wait for a start that never comes; it must be ap_ctrl_none")
     return problems
 
 

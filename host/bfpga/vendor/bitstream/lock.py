@@ -1,6 +1,6 @@
 """One build at a time in a directory.
 
-The kernel holds the lock and lets go of it when its process ends, however it ends; the file only says who it was.
+The kernel holds the lock and releases it when its process ends, however it ends; the file only names the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOCK_FILE = "build.lock"
 
 
 @contextmanager
-def build_lock(directory: Path, tell: Callable[[str], None]) -> Iterator[None]:
+def build_lock(directory: Path, report: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of a build directory.
 
     ToolError if another build has it. The lock of a build that died is taken over with a message, and tools it left
@@ -35,10 +35,10 @@ def build_lock(directory: Path, tell: Callable[[str], None]) -> Iterator[None]:
         except BlockingIOError:
             raise ToolError(f"{directory}: {_owner(path)} is building here; wait for it or end it") from None
         if path.stat().st_size:
-            tell(f"taking over from {_owner(path)}, which ended without finishing")
+            report(f"taking over from {_owner(path)}, which ended without finishing")
         orphans = end_processes(directory, grace=0.0)
         if orphans:
-            tell(f"ended tools it had left running: process {', '.join(map(str, orphans))}")
+            report(f"ended tools it had left running: process {', '.join(map(str, orphans))}")
         _write(file, {"process": os.getpid(), "host": platform.node(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"})
         try:
             yield

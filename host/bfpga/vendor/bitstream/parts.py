@@ -19,8 +19,8 @@ from bfpga.vendor.bitstream.stage import Build, Part, Stage
 
 #: Seconds between two looks at the tools that an interruption has ended.
 _LOOK_SECONDS = 0.1
-#: Hears what the tools say: seconds since the stage began, a line.
-Heard = Callable[[float, str], None]
+#: Called with a line of a tool and the seconds since the stage began.
+ReportLine = Callable[[float, str], None]
 
 
 def part_record(stage: Stage, part: Part) -> str:
@@ -40,11 +40,11 @@ def log_files(folders: Sequence[Path], began: float) -> list[Path]:
 class PartRunner:
     """The parts of a stage of a build. A part that fails lets those that run come to their end and no other begin."""
 
-    def __init__(self, build: Build, stage: Stage, records: Records, heard: Heard) -> None:
+    def __init__(self, build: Build, stage: Stage, records: Records, report: ReportLine) -> None:
         self._build = build
         self._stage = stage
         self._records = records
-        self._heard = heard
+        self._report = report
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._started, self._began = time.monotonic(), time.time()
@@ -119,15 +119,15 @@ class PartRunner:
     def _call(self, part: Part, command: Command) -> None:
         limit = self._build.settings.limit_seconds
         left = limit - (time.monotonic() - self._started)
-        outcome = run_command(command, self._build.directory, left, lambda _, line: self._hear(part, line))
+        outcome = run_command(command, self._build.directory, left, lambda _, line: self._forward(part, line))
         logs = [command.log, *log_files(part.logs, self._began)]
         failure = diagnose(self._build.design, self._what(command), outcome, logs, limit)
         if failure is not None:
             raise failure
 
-    def _hear(self, part: Part, line: str) -> None:
+    def _forward(self, part: Part, line: str) -> None:
         with self._lock:
-            self._heard(time.monotonic() - self._started, f"{part.name}: {line}" if line else line)
+            self._report(time.monotonic() - self._started, f"{part.name}: {line}" if line else line)
 
     def _require(self, part: Part, files: Sequence[Path]) -> None:
         missing = [path for path in files if not path.is_file()]

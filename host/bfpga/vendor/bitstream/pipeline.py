@@ -41,7 +41,7 @@ Status = Literal["kept", "done", "failed", "open"]
 
 
 class Reporter(Protocol):
-    """Hears what a build does; a script prints it."""
+    """Receives the progress of a build; a script prints it."""
 
     def started(self, stage: Stage) -> None: ...
     def progress(self, stage: Stage, seconds: float, line: str) -> None: ...
@@ -161,7 +161,7 @@ class _Pipeline:
         return replace(report, overlay=Path(overlay) if overlay else None)
 
     def _key(self, stage: Stage, before: str) -> str:
-        """Hash of everything that decides what a stage makes; ``before`` stands for all stages before it."""
+        """Hash of everything that decides what a stage makes; ``before``: all stages before it."""
         tool = stage.tool(self._build)
         version = "" if tool is None else f"{tool.name} {tool.version}"
         accelerator = self._build.design.accelerator
@@ -204,10 +204,10 @@ class _Pipeline:
         )
 
     def _run_parts(self, stage: Stage, parts: Sequence[Part]) -> None:
-        def heard(seconds: float, line: str) -> None:
+        def report(seconds: float, line: str) -> None:
             self._reporter.progress(stage, seconds, line)
 
-        kept = PartRunner(self._build, stage, self._records, heard).run(parts)
+        kept = PartRunner(self._build, stage, self._records, report).run(parts)
         if kept:
             self._reporter.note(f"{stage.name}: {', '.join(kept)} unchanged")
 
@@ -254,7 +254,7 @@ def as_build_error(error: BfpgaError | OSError) -> BuildError:
 
 
 class SilentReporter:
-    """Hears everything and says nothing: for callers that only want the result."""
+    """Discards the progress: for callers that only want the result."""
 
     def started(self, stage: Stage) -> None:
         return

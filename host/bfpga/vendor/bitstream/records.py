@@ -1,4 +1,4 @@
-"""What a stage has done, kept beside it: what went in, what came out, by hashes.
+"""What a stage has done, stored with it: inputs and outputs by their hashes.
 
 A record is written when its stage has succeeded, under a temporary name and then renamed. A stage whose record and
 files still match is not done again.

@@ -16,7 +16,7 @@ from bfpga.vendor.bitstream.processes import end_processes, marked
 
 #: Called once a second, and when there is news, with the elapsed seconds and the last line that says something.
 Progress = Callable[[float, str], None]
-#: Beginnings of lines that say little to somebody who waits.
+#: Beginnings of lines without interest for the progress.
 DULL = ("#", "INFO: [Common", "INFO: [Device", "WARNING", "    ", "**", "source ", "---", "|", "+-")
 
 
@@ -99,7 +99,7 @@ def _follow(
             log.write(chunk)
             log.flush()
             *lines, rest = (rest + chunk).split(b"\n")
-            interesting = next((text for line in reversed(lines) if (text := telling(line))), interesting)
+            interesting = next((text for line in reversed(lines) if (text := informative(line))), interesting)
     try:
         process.wait(max(0.0, limit - (time.monotonic() - started)))
     except subprocess.TimeoutExpired:
@@ -107,8 +107,8 @@ def _follow(
     return True
 
 
-def telling(line: bytes) -> str | None:
-    """A line of a log as text, if it says something to somebody who waits."""
+def informative(line: bytes) -> str | None:
+    """A line of a log as text, if it is of interest for the progress."""
     text = line.decode(errors="replace").rstrip()
     return None if not text.strip() or text.startswith(DULL) else text
 

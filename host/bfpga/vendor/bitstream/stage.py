@@ -15,7 +15,7 @@ from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, render_scripts
 from bfpga.vendor.render import VectorWriter
 
-#: Minutes that a script's own limit lies beyond ours, so that ours is the one that ends a stage and explains it.
+#: Minutes by which a script's own limit exceeds ours, so that ours is the one that ends a stage and explains it.
 SCRIPT_SLACK_MINUTES = 10
 
 
@@ -109,7 +109,7 @@ def _nothing(build: Build) -> list[Any]:
 class Stage:
     """One step of a build.
 
-    inputs: texts that decide the result, beside the stages before. clears: what is removed before it begins.
+    inputs: texts that decide the result, in addition to the stages before. clears: what is removed before it begins.
     commands: calls of tools, in order. expected: files they must have written. logs: folders in which what they
     start writes logs of its own. parts: what the stage consists of in place of commands of its own, if it is not one
     piece. finish: checks, and what is kept; raises BuildError.

@@ -40,7 +40,7 @@ Y2K22_PATCH = "automg_patch_20220104.tcl"
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that answered. ``on_path``: its settings were sourced by whoever started us."""
+    """A program that answered. ``on_path``: its settings were sourced before the start."""
 
     name: str
     path: Path
@@ -226,7 +226,7 @@ def y2k22_problem(tool: Tool) -> str | None:
     """
     if tool.version > LAST_Y2K22:
         return None
-    # The patch leaves its file in the scripts of every product it finds, above or beside the program's own.
+    # The patch leaves its file in the scripts of every product it finds, above or next to the program's own.
     for directory in (tool.installation, *tool.installation.parents[:2]):
         if (directory / "common" / "scripts" / Y2K22_PATCH).is_file():
             return None

@@ -43,7 +43,7 @@ class Toolset:
             raise BuildError("y2k22", problem)
         if self.hls.flow == "v++" and self.hls.packager is None:
             raise BuildError(
-                "missing_tool", f"{self.hls.tool.label()} has no vitis-run beside it, which packages the IP"
+                "missing_tool", f"{self.hls.tool.label()} has no vitis-run next to it, which packages the IP"
             )
         return self.hls
 

@@ -18,10 +18,10 @@ from bfpga.engines.skip_array.unit_maps import (
     Joined,
     Kernel,
     allowed_moves,
+    imbalance_tolerance,
     joined_grid,
     joined_pieces,
     kernel_of,
-    work_difference,
 )
 from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, Partition, work_table
 from bfpga.engines.sparse_cluster.partition.geometry import (
@@ -55,7 +55,7 @@ def kernel_partition(
     table = work_table(np.count_nonzero(nonzero, axis=2).astype(np.int64), geometry)
     limits = Limits.of(_equal(rows, bands), [_equal(columns, across)] * bands)
     search = Search(table, geometry, limits, unit_capacity(config))
-    threshold = work_difference(rows, columns, channels, config, joined)
+    threshold = imbalance_tolerance(rows, columns, channels, config, joined)
     there = np.array([piece.area > 0 for piece in _partition(search.limits).rectangles()]).reshape(bands, across)
     start = loads = search.loads() * there
     begun = _partition(search.limits)

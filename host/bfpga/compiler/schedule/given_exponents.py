@@ -1,4 +1,4 @@
-"""A compiled network with other exponent policies: the program of a side that is told its exponents (FP 3.7)."""
+"""A compiled network with other exponent policies: the program of a side that is given its exponents (FP 3.7)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bfpga.contract.program import ArrayNode, HostNode, HostStep, PolicySpec, Pr
 from bfpga.errors import ModelError
 
 
-def told(program: Program) -> Program:
+def with_given_exponents(program: Program) -> Program:
     """The same network where every exponent is given before its layer runs: nothing is measured. FP R37, R38.
 
-    Static exponents are 0 in the program; whoever starts a layer writes another one into its descriptors.
+    Static exponents are 0 in the program; the start of a layer writes another one into its descriptors.
     """
     return with_policies(program, lambda node: PolicySpec(Policy.STATIC, inherit=node.policy.inherit))
 
@@ -24,7 +24,7 @@ def told(program: Program) -> Program:
 def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -> Program:
     """The same layers scheduled with other policies.
 
-    ModelError for products of two activations, whose second operand's exponent the host would have to know.
+    ModelError for products of two activations, whose second operand's exponent the host would need.
     """
     nodes: list[ArrayNode | HostNode] = []
     for node in program.nodes:
@@ -33,7 +33,7 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
         elif isinstance(node, HostNode):
             nodes.append(node)
         else:
-            raise ModelError(f"layer {node.name} multiplies two activations; its exponents cannot be told from outside")
+            raise ModelError(f"layer {node.name} multiplies two activations; its exponents cannot come from outside")
     array = [node for node in nodes if isinstance(node, ArrayNode)]
     plans = plan_weights(array, program.config)
     steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""Where the accumulators of a measured pass are kept until the main pass takes them (FP R24, kernel-positions.md).
+"""Where the accumulators of a measured pass are spilled until the main pass takes them (FP R24, kernel-positions.md).
 
 In the keep buffer, in what the layer's operands leave of the activation memory, or piece by piece in the host's memory:
 stored in the start that measures, loaded in the next one.
@@ -22,7 +22,7 @@ from bfpga.errors import ModelError
 _Key = tuple[int, int, int, int, int]
 
 
-class KeptSums(Protocol):
+class SpilledAccumulators(Protocol):
     """Places of the accumulators of a layer's parts; the same one each time a part is asked for.
 
     flag: of the operations that keep and take. moved: whether a part is stored and loaded by operations of its own.
@@ -79,7 +79,7 @@ class KeepBuffer:
         return None
 
 
-class KeptInMemory:
+class SpilledToMemory:
     """Words of the activation memory that nothing else uses while the layer is computed; all parts at the same time."""
 
     flag, moved = Flag.WIDE, False
@@ -109,7 +109,7 @@ class KeptInMemory:
         return self.places[key]
 
 
-class KeptByHost:
+class SpilledToHost:
     """Words of the activation memory for one piece after the other, and a tensor of the host for each of them."""
 
     flag, moved = Flag.WIDE, True
@@ -183,7 +183,7 @@ def accumulator_words(config: SystolicConfig, node: ArrayNode, part: Tile) -> in
     return -(-pixels // config.banks) * channels + -channels % block
 
 
-#: The tensor of a region that stands in for accumulators while a layer's operands are placed.
+#: The tensor of a region that reserves room for accumulators while a layer's operands are placed.
 RESERVED = ""
 
 
@@ -195,7 +195,7 @@ def reserved_region(config: SystolicConfig, words: int) -> Region:
 def least_words(config: SystolicConfig, node: ArrayNode, streamed: bool) -> int:
     """The fewest words of every bank with which a layer can keep what it measures; 0 for one that keeps nothing there.
 
-    streamed: as for ``KeptByHost``.
+    streamed: as for ``SpilledToHost``.
     """
     if not config.wide_memory or node.policy.flow not in KEEPING or not keeps(node):
         return 0

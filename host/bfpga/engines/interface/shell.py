@@ -1,4 +1,4 @@
-"""Resources of what stands beside a kernel in its block design. Only the standard library is imported."""
+"""Resources of the shell: what is around a kernel in its block design. Only the standard library is imported."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from bfpga.engines.interface.resource_units import Resources
 INFRASTRUCTURE = Resources(bram36=4, lut=5000, ff=6500)
 #: The clock counter (rtl/clock_counter.v), mapped by Yosys.
 CLOCK_COUNTER = Resources(lut=402, ff=392)
-BESIDE = INFRASTRUCTURE + CLOCK_COUNTER
+SHELL = INFRASTRUCTURE + CLOCK_COUNTER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.compiler.schedule.loads_beside import loads_beside
+from bfpga.compiler.schedule.prefetched_loads import prefetched_loads
 from bfpga.contract.descriptor import Descriptor, Operation
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.program.schedule import schedule
@@ -38,7 +38,7 @@ def test_a_load_stands_behind_the_operation_that_takes_longer() -> None:
     strips = [pool(FIRST if n % 2 == 0 else SECOND, RESULT, (n % 2, 2), 60) for n in range(4)]
     loads = [load(FIRST if n % 2 == 0 else SECOND, n % 2, 800) for n in range(4)]
     given = [loads[0], loads[1], strips[0], loads[2], strips[1], loads[3], strips[2], strips[3]]
-    found = loads_beside(given, SKIPPING)
+    found = prefetched_loads(given, SKIPPING)
     assert found == [loads[0], strips[0], loads[1], strips[1], loads[2], strips[2], loads[3], strips[3]]
     assert schedule(SKIPPING, found).clocks < 0.85 * schedule(SKIPPING, given).clocks
 
@@ -46,13 +46,13 @@ def test_a_load_stands_behind_the_operation_that_takes_longer() -> None:
 def test_a_load_takes_the_longest_operation_where_none_takes_longer_and_keeps_its_place_without_one() -> None:
     short, long = pool(SECOND, RESULT, (1, 2), 10), pool(SECOND, RESULT, (1, 2), 30)
     reader, coming = pool(FIRST, RESULT, (0, 2), 10), load(FIRST, 0, 4000)
-    assert loads_beside([reader, short, long, short, coming, reader], SKIPPING) == [
+    assert prefetched_loads([reader, short, long, short, coming, reader], SKIPPING) == [
         reader, short, long, coming, short, reader,
     ]  # fmt: skip
     # Words that are in use until then, and an exponent that is.
-    assert loads_beside([reader, coming, reader], SKIPPING) == [reader, coming, reader]
+    assert prefetched_loads([reader, coming, reader], SKIPPING) == [reader, coming, reader]
     same = load(SECOND, 0, 100)
-    assert loads_beside([pool((300, 400), RESULT, (0, 2), 30), same, reader], SKIPPING)[1] is same
+    assert prefetched_loads([pool((300, 400), RESULT, (0, 2), 30), same, reader], SKIPPING)[1] is same
     # What is not known to leave words alone uses them.
     unknown = KernelOperation("a", long.descriptor)
-    assert loads_beside([unknown, short, coming, reader], SKIPPING) == [unknown, short, coming, reader]
+    assert prefetched_loads([unknown, short, coming, reader], SKIPPING) == [unknown, short, coming, reader]

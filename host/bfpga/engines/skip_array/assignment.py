@@ -26,7 +26,7 @@ def even_runs(channels: int, groups: int, lanes: int, rows: int) -> list[tuple[i
     return [(m, min(m + size, channels)) for m in range(0, channels, size)]
 
 
-def deal(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int64Array:
+def assign(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int64Array:
     """The kernels of a chunk by round and group, (rounds, groups); -1 where a group has none.
 
     entries: (kernels,). A round takes the longest kernels that are left; the longest of them goes to the group with the
@@ -39,23 +39,23 @@ def deal(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int
     loads = np.zeros(groups, np.int64) if loads is None else loads
     longest = np.argsort(-np.asarray(entries, np.int64), kind="stable")
     lengths = np.asarray(entries, np.int64)[longest]
-    dealt = np.full((rounds, groups), -1, np.int64)
+    assigned = np.full((rounds, groups), -1, np.int64)
     for number in (rounds - 1, *range(rounds - 1)):
         mine = slice(number * groups, min((number + 1) * groups, kernels))
         count = mine.stop - mine.start
         fewest = np.argsort(loads[:count], kind="stable")
         loads[fewest] += lengths[mine]
-        dealt[number, fewest] = longest[mine]
-    return dealt
+        assigned[number, fewest] = longest[mine]
+    return assigned
 
 
-def deal_lanes(entries: IntArray, lane: IntArray, loads: Int64Array) -> Int64Array:
+def assign_lanes(entries: IntArray, lane: IntArray, loads: Int64Array) -> Int64Array:
     """The kernels of a chunk of which each reads one lane, by round and group: group g has those of lane g % lanes.
 
-    lane: (kernels,), each as often. loads: (lanes, groups of a lane), as for ``deal``.
+    lane: (kernels,), each as often. loads: (lanes, groups of a lane), as for ``assign``.
     """
     kernels = [np.flatnonzero(lane == number) for number in range(len(loads))]
-    dealt = [deal(np.asarray(entries)[own], loads.shape[1], mine) for own, mine in zip(kernels, loads, strict=True)]
-    found = [np.where(part >= 0, own[part], -1) for own, part in zip(kernels, dealt, strict=True)]
+    parts = [assign(np.asarray(entries)[own], loads.shape[1], mine) for own, mine in zip(kernels, loads, strict=True)]
+    found = [np.where(part >= 0, own[part], -1) for own, part in zip(kernels, parts, strict=True)]
     result: Int64Array = np.stack(found, axis=2).reshape(len(found[0]), -1)
     return result
