@@ -146,14 +146,8 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray, CutGeometry, PartitionSettings]:
         start=draw(st.sampled_from(["equal", "quantile"])),
         metric=draw(st.sampled_from(["nnz_share", "zero_share", "nnz", "zeros"])),
         tau=draw(st.sampled_from([0.0, 1.0, 3.0])),
-        snap=(draw(st.integers(1, 2)), draw(st.integers(1, 3))),
-        minimum=(draw(st.integers(1, 2)), draw(st.integers(1, 2))),
     )
-    pitch = [-(-minimum // snap) * snap for minimum, snap in zip(wanted.minimum, wanted.snap, strict=True)]
-    rows, columns = (
-        max(1, min(pieces, lines // most))
-        for pieces, lines, most in zip(wanted.grid, geometry.shape, pitch, strict=True)
-    )
+    rows, columns = map(min, wanted.grid, geometry.shape)
     return mask, geometry, replace(wanted, grid=(rows, columns))
 
 
@@ -168,9 +162,8 @@ def test_pieces_cover_the_map_once(case: tuple[np.ndarray, CutGeometry, Partitio
         covered[piece.row0 : piece.row1, piece.column0 : piece.column1] += 1
     assert (covered == 1).all()
     assert len(result.loads) == wanted.pieces
-    for axis, limits in [(0, result.partition.row_limits), *((1, each) for each in result.partition.column_limits)]:
-        assert all(limit % wanted.snap[axis] == 0 for limit in limits[:-1])
-        assert min(np.diff(limits)) >= wanted.minimum[axis] or len(limits) == 2
+    for limits in (result.partition.row_limits, *result.partition.column_limits):
+        assert min(np.diff(limits)) >= 1
 
 
 @settings(max_examples=150)
@@ -322,7 +315,6 @@ def test_metrics_count_values_or_zeros() -> None:
     ("values", "message"),
     [
         ({"grid": (0, 2)}, "partition.grid"),
-        ({"snap": (1, 0)}, "partition.snap"),
         ({"tau": -1.0}, "partition.tau"),
         ({"tau": float("nan")}, "partition.tau"),
         ({"max_moves": -1}, "partition.max_moves"),
@@ -335,12 +327,11 @@ def test_settings_that_make_no_sense_are_refused(values: dict[str, object], mess
 
 
 def test_maps_that_cannot_be_cut_are_refused() -> None:
-    """SC R154: too few lines, snap beyond the piece, another shape, negative work."""
+    """SC R154: too few lines, another shape, negative work."""
     geometry = overlap_add_geometry(4, 4)
     ones = np.ones((4, 4), int)
-    for wanted in (PartitionSettings((5, 1)), PartitionSettings((2, 2), snap=(3, 1))):
-        with pytest.raises(ConfigurationError, match="cannot be cut"):
-            balance(ones, geometry, wanted)
+    with pytest.raises(ConfigurationError, match="cannot be cut"):
+        balance(ones, geometry, PartitionSettings((5, 1)))
     with pytest.raises(ConfigurationError, match="has shape"):
         balance(np.ones((3, 4), int), geometry, PartitionSettings((2, 2)))
     with pytest.raises(ConfigurationError, match="0 or more"):

@@ -46,8 +46,7 @@ class PartitionSettings:
     """How maps are cut (SC 2.2).
 
     grid: bands x pieces of a band. tau: largest difference of any two pieces, in percentage points for a share
-    and in counts for a count. max_moves: None for 4 * (rows + columns). snap:
-    limits are multiples of these rows and columns. minimum: fewest rows and columns of a piece.
+    and in counts for a count. max_moves: None for 4 * (rows + columns).
     """
 
     grid: tuple[int, int] = (2, 4)
@@ -56,15 +55,11 @@ class PartitionSettings:
     metric: Metric = "nnz_share"
     tau: float = 3.0
     max_moves: int | None = None
-    snap: tuple[int, int] = (1, 1)
-    minimum: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
         """Refuse what is no partition (R154)."""
-        for name in ("grid", "snap", "minimum"):
-            pair: tuple[int, int] = getattr(self, name)
-            if len(pair) != 2 or min(pair) < 1:
-                raise ConfigurationError(f"partition.{name} is {pair}; two numbers of 1 at least are needed")
+        if len(self.grid) != 2 or min(self.grid) < 1:
+            raise ConfigurationError(f"partition.grid is {self.grid}; two numbers of 1 at least are needed")
         if not self.tau >= 0:
             raise ConfigurationError(f"partition.tau is {self.tau}; 0 or more is needed")
         if self.max_moves is not None and self.max_moves < 0:
@@ -146,11 +141,6 @@ def work_map(nonzero: NumberArray, metric: Metric) -> Int64Array:
     return counts if metric in ("nnz_share", "nnz") else len(channels) - counts
 
 
-def _pitch(snap: int, minimum: int) -> int:
-    """Fewest lines between limits that are multiples of ``snap``."""
-    return -(-minimum // snap) * snap
-
-
 def balance(
     work: IntArray,
     geometry: CutGeometry,
@@ -207,18 +197,13 @@ def _start(
     settings: PartitionSettings,
     capacity: Capacity | None,
 ) -> Search:
-    for lines, pieces, snap, minimum, axis in zip(
-        geometry.shape, settings.grid, settings.snap, settings.minimum, ("rows", "columns"), strict=True
-    ):
-        if lines < (pieces * _pitch(snap, minimum) if pieces > 1 else 1):
-            raise ConfigurationError(
-                f"{lines} {axis} cannot be cut into {pieces} pieces of {minimum} {axis} at least on multiples of {snap}"
-            )
-    equal = equal_limits(geometry, settings.grid, settings.snap, settings.minimum)
+    for lines, pieces, axis in zip(geometry.shape, settings.grid, ("rows", "columns"), strict=True):
+        if lines < pieces:
+            raise ConfigurationError(f"{lines} {axis} cannot be cut into {pieces} pieces of one at least")
+    equal = equal_limits(geometry, settings.grid)
     search = Search(table, geometry, equal, capacity)
-    search.snap, search.minimum = settings.snap, settings.minimum
     if settings.start == "quantile" and search.total:
-        search.limits = quantile_limits(search.table, geometry, settings.grid, settings.snap, settings.minimum)
+        search.limits = quantile_limits(search.table, geometry, settings.grid)
         if not search.fits():
             search.limits = equal
     if not search.fits():

@@ -68,8 +68,6 @@ class Search:
         self.table = table
         self.limits = limits
         self.capacity = capacity
-        self.snap = (1, 1)
-        self.minimum = (1, 1)
         self._flat = self.table.ravel()
         width = self.table.shape[1]
         self._rows, self._columns = geometry.rows, geometry.columns
@@ -129,8 +127,8 @@ class Search:
         low, now, high = limits[:, :-2], limits[:, 1:-1], limits[:, 2:]
         squares = loads * loads
         before = (squares[:, :-1] + squares[:, 1:])[:, :, None]
-        place = now + self.snap[1] * _DIRECTIONS
-        inside = (place - low >= self.minimum[1]) & (high - place >= self.minimum[1])
+        place = now + _DIRECTIONS
+        inside = (low < place) & (place < high)
         change, fit = self._column_change(bands, low, np.where(inside, place, now), high, before)
         change = np.where(inside & fit, change, 0)
         for band, limit, direction in np.argwhere((change == 0) & inside & fit).tolist():
@@ -155,7 +153,7 @@ class Search:
     def _slide_column(self, band: int, limit: int, direction: int, before: int) -> tuple[int, int]:
         """Past columns that change nothing: the change and the place of the first that does; (0, 0) if none does."""
         low, now, high = self.limits.columns[band, limit - 1 : limit + 2].tolist()
-        places = _beyond(now, low, high, direction, self.snap[1], self.minimum[1])
+        places = _beyond(now, low, high, direction)
         bounds = np.array([low]), np.array([high])
         change, fit = self._column_change(np.array([band]), bounds[0], places, bounds[1], before)
         return _first_change(change, fit, places)
@@ -167,8 +165,8 @@ class Search:
         bands = np.arange(len(now))[:, None]
         squares = (loads * loads).sum(axis=1)
         before = (squares[:-1] + squares[1:])[:, None]
-        place = now + self.snap[0] * _DIRECTIONS
-        inside = (place - low >= self.minimum[0]) & (high - place >= self.minimum[0])
+        place = now + _DIRECTIONS
+        inside = (low < place) & (place < high)
         change, fit = self._row_change(bands, low, np.where(inside, place, now), high, before)
         change = np.where(inside & fit, change, 0)
         for limit, direction in np.argwhere((change == 0) & inside & fit).tolist():
@@ -191,7 +189,7 @@ class Search:
 
     def _slide_row(self, limit: int, direction: int, before: int) -> tuple[int, int]:
         low, now, high = self.limits.rows[limit : limit + 3].tolist()
-        places = _beyond(now, low, high, direction, self.snap[0], self.minimum[0])
+        places = _beyond(now, low, high, direction)
         change, fit = self._row_change(np.array([limit]), np.array([low]), places, np.array([high]), before)
         return _first_change(change, fit, places)
 
@@ -204,11 +202,9 @@ def summed_area_table(work: IntArray) -> Int64Array:
     return table
 
 
-def _beyond(now: int, low: int, high: int, direction: int, snap: int, minimum: int) -> Int64Array:
-    """Places beyond the first step in a direction (0: back, 1: forward) that leave both sides their minimum."""
-    if direction == 0:
-        return np.arange(now - 2 * snap, low + minimum - 1, -snap)
-    return np.arange(now + 2 * snap, high - minimum + 1, snap)
+def _beyond(now: int, low: int, high: int, direction: int) -> Int64Array:
+    """Places beyond the first step in a direction (0: back, 1: forward) that leave both sides a line."""
+    return np.arange(now - 2, low, -1) if direction == 0 else np.arange(now + 2, high)
 
 
 def _first_change(change: Int64Array, fit: BoolArray | bool, places: Int64Array) -> tuple[int, int]:
