@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import ALL, drawn
 from hypothesis import settings
 
 from bfpga.errors import BfpgaError
@@ -19,12 +20,8 @@ from bfpga.vendor.clang import find_clang
 # Tests that import ONNX Runtime themselves, before the package does, leave no telemetry behind either.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-# A test's time depends on the machine and on what else runs there: speed is measured in `benchmarks/`.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
-
 #: The integers among the parameters of a test that are not C++'s own.
-OTHER_INTEGERS = re.compile(r"(?<=[\[-])(?:ap_int|exact)(?=[\]-])")
+OTHER_INTEGERS = re.compile(r"(?<=[\[-])(csim:)?(?:ap_int|exact)(?=[\]-])")
 LEFT_OUT = pytest.StashKey[int]()
 
 
@@ -33,10 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compilers that are quick: most kernels run for milliseconds, and what makes them faster takes long to compile.
+    """How many cases are drawn, and with what kernels are compiled.
+
+    A test's time depends on the machine and on what else runs there: speed is measured in `benchmarks/`.
+
+    Compilers are quick: most kernels run for milliseconds, and what makes them faster takes long to compile.
 
     With --all it is g++, whose warnings are errors. test_csim_device.py has a kernel with the flags that users get.
     """
+    if config.getoption("--all"):
+        os.environ[ALL] = "1"
+    settings.register_profile("tests", deadline=None, max_examples=drawn(100))
+    settings.load_profile("tests")
     clang = None if config.getoption("--all") or "CXX" in os.environ else quick_compiler()
     if clang is not None:
         os.environ["CXX"] = str(clang)
@@ -86,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def runs_natively(name: str, names: set[str]) -> bool:
     """Whether a test with other integers is among ``names`` with native ones, all else alike."""
-    native = OTHER_INTEGERS.sub("native", name)
+    native = OTHER_INTEGERS.sub(lambda found: "csim" if found[1] else "native", name)
     return native != name and native in names
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from array_layers import gemm, image, vector
+from effort import drawn, each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from position_cases import expected_shift
@@ -234,7 +235,7 @@ def test_every_kind_of_multiplier_measures_and_keeps(config: SystolicConfig, wei
 # Samples
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 12), st.integers(0, 30))
 def test_samples_are_equally_spaced_and_never_empty(height: int, channels: int, period: int, offset: int) -> None:
     """FP R28, R30: rows at equal distances or blocks of channels, at least one of ``period`` outputs."""
@@ -408,8 +409,7 @@ def test_the_kernel_model_refuses_to_keep_beyond_its_buffer() -> None:
 # From recipe to file
 
 
-@pytest.mark.parametrize("flow", ["auto", *FLOWS])
-@pytest.mark.parametrize("rule", ["rate", "max", "lsb", "window", "lead"])
+@pytest.mark.parametrize(("flow", "rule"), each_once(["auto", *FLOWS], ["rate", "max", "lsb", "window", "lead"]))
 def test_recipes_choose_flow_rule_and_sample(flow: str, rule: str, tmp_path: Path) -> None:
     """FP R22-R26, R30, R35: the compiler's programs give the kernel's bits; offsets advance by layer."""
     options = CompileOptions(policy="dynamic", flow=flow, rule=rule, sample=3, rate=6, margin=1)  # type: ignore[arg-type]
@@ -512,7 +512,7 @@ def test_random_networks_give_the_same_bits_and_clocks_in_plain_integers(number:
     assert found is None, str(found)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(st.integers(0, len(BUILT) - 1), st.integers(0, 1 << 32), st.booleans())
 def test_random_networks_give_the_same_bits_and_clocks_in_c_simulation(number: int, seed: int, traced: bool) -> None:
     """FP R10-R17, R22-R29, R48."""

@@ -11,6 +11,7 @@ import pytest
 from cluster_configs import CLUSTER
 from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition, stream_bits
 from cluster_processes import ClusterWork, builds, run_cluster
+from effort import drawn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from map_words import (
@@ -166,9 +167,9 @@ def test_a_map_is_cut_and_computed_by_processes_alone(kernel: tuple[int, int]) -
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
     """SC R29, SC R34, SC R128, SC R152: the bits of the emulator, with units of every variant that is built."""
-    report = verify([replace(CLUSTER, **changes)], [target], cases)
+    report = verify([replace(CLUSTER, **changes)], [target], drawn(cases))
     assert report.mismatch is None, report.mismatch
-    assert report.cases == cases
+    assert report.cases == drawn(cases)
 
 
 @pytest.mark.parametrize("number", range(len(BUILDS)))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster_configs import CLUSTER, TILE
+from effort import drawn
 from small_networks import Network, compiled
 
 from bfpga.contract.configuration import SystolicConfig
@@ -70,7 +71,7 @@ def large_layer(seed: int, config: SystolicConfig) -> Program:
 def test_sums_of_the_parts_are_those_of_the_kernel(target: str, config: SystolicConfig, seeds: range) -> None:
     """SC R7: every bit and counter of the emulator, which knows nothing of parts."""
     config = replace(config, activation_words=4096)
-    for seed in seeds:
+    for seed in seeds[: drawn(len(seeds))]:
         program = large_layer(seed, config)
         inputs = random_inputs(np.random.default_rng(seed), program)
         expected = Emulator(program, NUMPY).run(inputs, trace=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cluster_configs import CLUSTER
+from effort import drawn
 from stream_depths import DepthTrial, sufficient_depths
 
 from bfpga.contract.configuration import SystolicConfig
@@ -37,7 +38,7 @@ def kernel(request: pytest.FixtureRequest) -> Iterator[CSimulation]:
 def test_streams_as_deep_as_stated_or_deeper_never_keep_processes_waiting(kernel: CSimulation) -> None:
     """SC R62: random depths at or above the stated ones, processes in an order drawn by chance."""
     rng = np.random.default_rng(14)
-    for _ in range(3):
+    for _ in range(drawn(3)):
         trial = DepthTrial(rng, kernel)
         assert [trial.run(sufficient_depths(rng, kernel.config), int(rng.integers(9))) for _ in range(5)] == [None] * 5
 
@@ -52,6 +53,6 @@ def test_a_cluster_needs_no_room_but_for_its_operands(kernel: CSimulation, words
     assert ("rounds_2" in own) == (kernel.config.cluster_variant == "C")
     rng = np.random.default_rng(words)
     depths = dict.fromkeys([*own, "parameters", "sums"], words)
-    for _ in range(3):
+    for _ in range(drawn(3)):
         trial = DepthTrial(rng, kernel)
         assert [trial.run(depths, order) for order in (0, 1, 2)] == [None] * 3

@@ -12,6 +12,7 @@ import pytest
 from activation_arrays import ACTIVATIONS
 from cluster_configs import CLUSTER
 from cpp_units import exact_compiler
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skip_arrays import SKIPS
@@ -46,7 +47,7 @@ def built(number: int) -> SystolicConfig:
     return CONFIGS[number]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(st.integers(0, len(CONFIGS) - 1), st.integers(0, 1 << 32), st.booleans())
 def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(number: int, seed: int, traced: bool) -> None:
     """Architecture 3.2; R3, R24, R26, R29, R33, R37, R38, R56, R57, R68, R74, R82 for any legal configuration.

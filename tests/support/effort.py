@@ -1,0 +1,30 @@
+"""How much tests try: all of it with --all, else what every value of a parameter needs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+#: Set by tests/conftest.py before any test is imported.
+ALL = "BFPGA_TEST_ALL"
+
+
+def drawn(count: int) -> int:
+    """How many random cases a test draws: ``count`` with --all, else a third."""
+    return count if os.environ.get(ALL) else -(-count // 3)
+
+
+def each_once(*values: Sequence[Any]) -> list[Any]:
+    """All combinations, for `pytest.mark.parametrize`; without --all as many as meet each value once at least."""
+    number = max(map(len, values))
+    needed = [[n % len(each) for each in values] for n in range(number)]
+    places = itertools.product(*(range(len(each)) for each in values))
+    return [
+        pytest.param(*(each[at] for each, at in zip(values, place, strict=True)),
+                     marks=() if list(place) in needed else pytest.mark.slow)
+        for place in places
+    ]  # fmt: skip
