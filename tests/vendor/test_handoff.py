@@ -16,7 +16,6 @@ from bfpga.contract.registers import ARGUMENT_REGISTERS, REGISTER_SPACE, REGISTE
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design
 from bfpga.vendor.handoff import derived_parameters, render_handoff
 from bfpga.vendor.ip_registers import counter_registers, dma_registers, interrupt_controller_registers, kernel_registers
-from bfpga.vendor.kernel_ips import kernel_vlnv
 
 #: One accelerator of each family of processing systems, and the smallest.
 FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense", "small": TINY}
@@ -219,7 +218,7 @@ def test_pynq_finds_every_ip_with_its_addresses(parsed: tuple[BlockDesign, Any])
         assert entry["phys_addr"] == source.base_address(name)
         assert entry["addr_range"] == REGISTER_SPACE
         assert entry["fullpath"] == name
-    assert found["accelerator"]["type"] == kernel_vlnv()
+    assert found["accelerator"]["type"] == "xilinx.com:hls:bfpga_systolic:1.0"
     assert found["clock_counter"]["type"] == "xilinx.com:module_ref:bfpga_clock_counter:1.0"
     assert found["tensor_dma"]["type"] == "xilinx.com:ip:axi_dma:7.1"
 

@@ -16,7 +16,7 @@ from bfpga.contract.processes import (
     process_function,
     process_streams,
 )
-from bfpga.contract.registers import OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
+from bfpga.contract.registers import OUTPUT_STREAM, WEIGHT_STREAM
 
 #: Vendor and library of the IPs, and their version.
 LIBRARY = "xilinx.com:hls"
@@ -70,11 +70,6 @@ class KernelIp:
     def title(self) -> str:
         """The IP in a message."""
         return f"the IP {self.function}"
-
-
-def kernel_vlnv() -> str:
-    """Vendor, library, name and version of the IP with the registers."""
-    return f"{LIBRARY}:{TOP_FUNCTION}:{KERNEL_VERSION}"
 
 
 def kernel_ips(config: SystolicConfig) -> tuple[KernelIp, ...]:
