@@ -285,7 +285,7 @@ IN_KERNEL = {
     ),
     "grid_sums": (
         "GridSums<Config>", "grid_sums", "OutputsBeat<C> outputs, BlockBeat<C> blocks, SumBeat<Config> sums", ["Grid"],
-        2400,
+        2500,
     ),
     "partition": (
         "PartitionProcess<C>", "partition",

@@ -1,7 +1,8 @@
 """Cycles of a GEMM on a sparse cluster in the place of the array: what is fed, computed, and what leaves.
 
 Block of kernels after block: its map is fed and computed at the same time, then the sums of the units leave. Those of
-the whole map are in a memory then, from which outputs leave while the next block is computed.
+the whole map are in a memory then, from which outputs leave as soon as their row of blocks has come, and while the
+next block is computed.
 """
 
 from __future__ import annotations
@@ -209,12 +210,31 @@ def cluster_clocks(
         met = [max(made_clocks(config, descriptor, step), unit) for step, unit in zip(made, units, strict=True)]
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
-    computed = [max(feed, clocks) + sums * config.rows + BLOCK_LATENCY for clocks in met]
+    computed = [max(feed, clocks) + BLOCK_LATENCY for clocks in met]
     rows = descriptor.channel_words * descriptor.input_height
     counted = (feed + count_pauses(rows)) * (descriptor.most_moves > 0)
     # A tile begins with a whole word of channels; those of later blocks come while the sums of the one before leave.
     first_word = feed // descriptor.channel_words * config.has_tile
-    return counted + first_word + computed[0] + sum(max(each, left) for each in computed[1:]) + left
+    return counted + first_word + _leaving(computed, sums * config.rows, left, row_clocks(config, descriptor))
+
+
+def row_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which a row of blocks of a grid comes, with all kernels."""
+    return grid_blocks(1, descriptor.input_width, config) * config.rows
+
+
+def _leaving(computed: Sequence[int], sums: int, left: int, row: int) -> int:
+    """Clocks to the last output of all blocks, whose sums come in ``sums`` clocks when the units have ``computed``.
+
+    Outputs leave in ``left`` clocks, behind the first ``row`` of blocks; those of the last row when all sums have come.
+    Two grids have room.
+    """
+    last, now, ends = left * row // sums, 0, [0, 0]
+    for clocks in computed:
+        begin = max(now + clocks, ends[-2])
+        now = begin + sums
+        ends.append(max(max(ends[-1], begin + row) + left, now + last))
+    return ends[-1]
 
 
 def _unit_clocks(

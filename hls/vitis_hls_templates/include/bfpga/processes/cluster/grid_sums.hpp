@@ -2,9 +2,10 @@
 // which the output stage takes them: group of pixels, output channel, pixel (SC R128).
 //
 // Sums come block by block of the grid, of each all channels, a cell for every bank. Two grids have room, so that one
-// comes while the other one leaves. Pixels of a row that follow each other lie in different columns of their blocks, if
-// stride and block have no common factor: as many of them leave in a clock as a block has columns, otherwise one.
-// Positions in blocks follow the walk; what a stride is in blocks and cells is found when a grid begins.
+// comes while the other one leaves. A pixel leaves when its row of blocks has come, the last one when the grid has.
+// Pixels of a row that follow each other lie in different columns of their blocks, if stride and block have no common
+// factor: as many of them leave in a clock as a block has columns, otherwise one. Positions in blocks follow the
+// walk; what a stride is in blocks and cells is found when a grid begins.
 //
 // The loop waits where sums have no room, and takes no blocks meanwhile. That ends: the output stage needs for these
 // sums what was sent before them, and parameters, which wait for nothing that comes behind the weights of the same
@@ -108,6 +109,7 @@ class OutputWalk {
 #pragma HLS INLINE
         outputs_ = outputs;
         pixel_.base = 0;
+        pixel_.block_row = 0;
         pixel_.row = static_cast<phase_t>(outputs.first_row);
         pixel_.of_map = outputs.pixels;
         begin_row(pixel_, outputs);
@@ -133,6 +135,7 @@ class OutputWalk {
     }
 
     phase_t row() const { return pixel_.row; }
+    line_t block_row() const { return pixel_.block_row; }
     plane_t plane() const { return plane_; }
     // The place of the first pixel in its group; pixels that leave now.
     int first() const { return static_cast<int>(column_); }
@@ -173,9 +176,10 @@ class OutputWalk {
     }
 
    private:
-    // A pixel: where its block's row begins, its block in that row, its cell, what is left behind it.
+    // A pixel: its row of blocks and where that begins, its block in the row, its cell, what is left behind it.
     struct Pixel {
         block_t base, block;
+        line_t block_row;
         phase_t row, column;
         line_t of_row;   // pixels of the row, with this one
         pixel_t of_map;  // of the map
@@ -236,6 +240,7 @@ class OutputWalk {
             begin_row(behind, outputs_);
             behind.row = static_cast<phase_t>(next_rows ? static_cast<line_t>(below - T::rows) : below);
             behind.base = next_rows ? static_cast<block_t>(pixel_.base + outputs_.block_columns) : pixel_.base;
+            behind.block_row = next_rows ? static_cast<line_t>(pixel_.block_row + 1) : pixel_.block_row;
         } else {
             behind.of_row = static_cast<line_t>(pixel_.of_row - count);
         Places_Choose:
@@ -269,10 +274,12 @@ class GridSums {
     using accumulator_t = typename T::accumulator_t;
     using block_t = typename GridBanks<Config>::block_t;
     using plane_t = typename T::plane_t;
+    using settle_t = uint_t<bit_length(grid_guard)>;
 
    public:
     GridSums() : outputs_kept_(), row_() {
 #pragma HLS ARRAY_PARTITION variable=outputs_kept_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=rows_there_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=row_.sum complete dim=0
         clear();
     }
@@ -296,6 +303,7 @@ class GridSums {
             running = !(heard && outputs_.beat().stop && empty);
             const bool ended = send(sums);
             const bool closes = collect(begins, takes);
+            settle(begins, closes, ended);
             turns_.step(closes, ended);
             if (begins || !outputs_.there()) {
                 outputs_.next(outputs);
@@ -314,16 +322,23 @@ class GridSums {
         fills_ = false;
         sends_ = false;
         turns_.clear();
+        rows_there_[0] = 0;
+        rows_there_[1] = 0;
+        settles_ = 0;
+        row_ends_ = false;
     }
 
     // Pixels of a channel, or the begin of a grid; whether the grid has left with them.
     bool send(stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
-        const bool starts = !sends_ && turns_.readable();
+        const line_t rows = rows_there_[turns_.reading() ? 1 : 0];
+        const bool starts = !sends_ && (turns_.readable() || rows != 0);
         const count_t count = walk_.count();
         const bool ends_group = walk_.ends_group(count);
-        const bool ended = sends_ && walk_.last(count);
-        if (sends_) {
+        const bool last = walk_.last(count);
+        const bool there = turns_.readable() || (walk_.block_row() < rows && !last);
+        const bool ended = sends_ && there && last;
+        if (sends_ && there) {
             put(count);
             if (ends_group) {
                 sums.write(to_wire(row_));
@@ -380,6 +395,28 @@ class GridSums {
         }
     }
 
+    // Rows of blocks have come when their last write is `grid_guard` clocks old. Those of a grid that is whole `turns_`
+    // knows, so what settles is of the grid that comes.
+    void settle(bool begins, bool closes, bool ended) {
+#pragma HLS INLINE
+        const bool settled = settles_ == 1;
+    Grids_Settle:
+        for (int g = 0; g < 2; ++g) {
+#pragma HLS UNROLL
+            const bool left = ended && turns_.reading() == (g == 1);
+            const bool here = turns_.writing() == (g == 1);
+            rows_there_[g] = left || (begins && here) ? static_cast<line_t>(0)
+                             : settled && here        ? rows_come_
+                                                      : rows_there_[g];
+        }
+        const bool row = row_ends_ && !closes && !begins;
+        rows_come_ = row ? block_row_ : rows_come_;
+        settles_ = begins || closes ? static_cast<settle_t>(0)
+                   : row            ? static_cast<settle_t>(grid_guard)
+                   : settles_ != 0  ? static_cast<settle_t>(settles_ - 1)
+                                    : settles_;
+    }
+
     // A block of a channel, or the begin of a grid; whether the grid is whole with it.
     bool collect(bool begins, bool takes) {
 #pragma HLS INLINE
@@ -387,6 +424,7 @@ class GridSums {
         const bool last_column = block_column_ == static_cast<line_t>(filling_.block_columns - 1);
         const bool last_row = block_row_ == static_cast<line_t>(filling_.block_rows - 1);
         const bool closes = takes && last_plane && last_column && last_row;
+        row_ends_ = takes && last_plane && last_column;
         if (takes) {
             banks_.write(turns_.writing(), place_, plane_, block_.beat());
             plane_ = last_plane ? static_cast<plane_t>(0) : static_cast<plane_t>(plane_ + 1);
@@ -422,6 +460,10 @@ class GridSums {
     Outputs filling_;
     bool fills_, sends_;  // a grid comes, one leaves
     TwoSets<grid_guard> turns_;
+    // Rows of blocks of each grid that can be read; those of the grid that comes, and clocks until they can be
+    line_t rows_there_[2], rows_come_;
+    settle_t settles_;
+    bool row_ends_;  // with the block of this clock
     // The block that comes next
     line_t block_row_, block_column_;
     block_t place_;
