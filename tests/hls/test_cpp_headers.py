@@ -309,4 +309,4 @@ def test_a_unit_is_compiled_again_when_any_file_that_it_reads_changes(rendered: 
     names = {path.relative_to(folder).as_posix() for path in read for folder in folders if folder in path.parents}
     assert len(names) == len(read) > 10
     assert names <= set(files)
-    assert "bfpga/zero_skip/engine.hpp" not in files
+    assert "bfpga/processes/tile/tile_process.hpp" not in files

@@ -24,7 +24,7 @@ from bfpga.verify.check import verify
     ],
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
-    """ZS R1, ZS R4, ZS R10, ZS R11, ZS R12, ZS R13, ZS R15, ZS R17, ZS R25, ZS R50, ZS R52, ZS R54: layers are cut into
+    """ZS R1, R4, R10-R13, R15-R17, R19, R25, R27, R47, R50, R52, R54: layers are cut into
     maps that fill the tile, results pass the output stage; in C++ or on the virtual board."""
     config = replace(TILE, **changes)
     assert list(config_findings(config)) == []

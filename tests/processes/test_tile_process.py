@@ -10,12 +10,15 @@ import pytest
 from cluster_configs import CLUSTER
 from cluster_units import UnitError
 from map_words import whole_grid
+from reference import VECTORS, load_vectors
 from tile_process import BUILDS, run_tile, sizes
-from zero_skip_cases import LAYER_VECTORS, vector_case
 
 from bfpga.contract.descriptor import Descriptor
 from bfpga.devices.csim import Integers
 from bfpga.engines.skip_array.unit_clocks import row_groups
+
+#: Vectors of layers (ZS 8).
+LAYER_VECTORS = sorted(path.name for path in VECTORS.glob("zs*.json"))
 
 
 def random_layer(rng: np.random.Generator, number: int, density: float) -> tuple[np.ndarray, np.ndarray]:
@@ -63,8 +66,8 @@ def grids(
 @pytest.mark.parametrize("number", BUILDS)
 @pytest.mark.parametrize("integers", ["native", "exact"])
 def test_maps_of_random_layers(number: int, integers: Integers, density: float) -> None:
-    """ZS R1, ZS R2, ZS R3, ZS R5, ZS R6, ZS R7, ZS R15, ZS R23, ZS R24, ZS R37: map behind map, whichever streams are
-    slow."""
+    """ZS R1-R3, R5-R7, R9, R11, R15, R16, R18, R20-R24, R29, R33, R35, R37-R39, R41, R43, R46: map behind map, of
+    whichever form their words are, whichever streams are slow."""
     rng = np.random.default_rng([number, int(10 * density)])
     layers = [random_layer(rng, number, density) for _ in range(4)]
     for (image, weights), grid in zip(layers, grids(number, integers, layers, rarely=3), strict=True):
@@ -75,8 +78,10 @@ def test_maps_of_random_layers(number: int, integers: Integers, density: float) 
 def test_vectors(name: str) -> None:
     """ZS R1, ZS R9, ZS R10, ZS R11, ZS R12, ZS R27: outputs are cells of the full grid, kernels beyond those in flight
     come behind; layers that are larger than a tile are cut before (compiler)."""
-    case, expected = vector_case(name)
-    images, weights = case.images.transpose(1, 2, 0), case.coefficients.transpose(1, 2, 3, 0)
+    vector = load_vectors(name)
+    numbers, expected = vector["config"], vector["expected"]
+    images = np.array(vector["input"]["images"], np.int64).transpose(1, 2, 0)
+    weights = np.array(vector["weights"]["coefficients"], np.int64).transpose(1, 2, 3, 0)
     number = next((n for n in BUILDS if fits(n, images, weights)), None)
     if number is None:
         assert name in ("zs06_kernel_larger_than_tile.json", "zs11_ragged_tiles.json", "zs13_hazards.json")
@@ -84,7 +89,7 @@ def test_vectors(name: str) -> None:
     planes = sizes(number).unit.planes
     groups = [(images, weights[first : first + planes]) for first in range(0, len(weights), planes)]
     grid = np.concatenate(grids(number, "native", groups, rarely=0))
-    (top, bottom, left, right), (down, across) = case.shape.padding, case.shape.stride
+    (top, bottom, left, right), (down, across) = numbers["pad"], numbers["stride"]
     halo = weights.shape[1] - 1, weights.shape[2] - 1
     around = ((0, 0), *((max(0, pads[0] - h), max(0, pads[1] - h)) for pads, h in
                         zip(((top, bottom), (left, right)), halo, strict=True)))  # fmt: skip
@@ -104,7 +109,7 @@ def fits(number: int, images: np.ndarray, weights: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("number", BUILDS)
 def test_one_weight_shifts_the_map(number: int) -> None:
-    """ZS R8, ZS R30, ZS R31, ZS R32: by each of its rows and columns, to the last line of the tile."""
+    """ZS R8, R30-R32, R36: by each of its rows and columns, to the last line of the tile."""
     unit, rng = sizes(number).unit, np.random.default_rng(number)
     image = rng.integers(-31, 32, (*sizes(number).largest, 1))
     layers = []
@@ -118,7 +123,7 @@ def test_one_weight_shifts_the_map(number: int) -> None:
 
 @pytest.mark.parametrize("kernels", [1, 2, 3, 8])
 def test_few_kernels_are_not_met_too_early(kernels: int) -> None:
-    """ZS R40: on the smallest map a weight takes a clock, and pauses keep sums apart; a waiver stops anything else."""
+    """ZS R13, R40: on the smallest map a weight takes a clock, and pauses keep sums apart; a waiver stops others."""
     rng = np.random.default_rng(kernels)
     layer = rng.integers(-9, 10, (1, 1, 8)), rng.integers(-9, 10, (kernels, 3, 3, 8))
     assert np.array_equal(grids(0, "native", [layer], rarely=0)[0], full_grid(*layer))
@@ -127,7 +132,7 @@ def test_few_kernels_are_not_met_too_early(kernels: int) -> None:
 @pytest.mark.parametrize("density", [0.05, 0.4, 0.8, 1.0])
 @pytest.mark.parametrize("number", BUILDS)
 def test_steps_are_those_that_the_compiler_counts(number: int, density: float) -> None:
-    """ZS R43, ZS R44, ZS R53: a step for each weight that is not zero, one for the end of a channel, and pauses."""
+    """ZS R12, R43, R44, R53: a step for each weight that is not zero, one for the end of a channel, and pauses."""
     rng = np.random.default_rng([number, int(10 * density)])
     image, weights = random_layer(rng, number, density)
     run = run_tile("exact", number, [(image, weights)])

@@ -95,7 +95,7 @@ def test_a_dense_layer_takes_little_more_than_its_weights() -> None:
 
 
 def test_entries_of_a_channel_come_kernel_by_kernel() -> None:
-    """So that the next one of a kernel is as far away as there are kernels."""
+    """ZS R20, R48: so that the next one of a kernel is as far away as there are kernels."""
     shape = SHAPES[0]
     (block,) = random_blocks(shape, 0.2, blocks=1)
     words, _ = begun(tile_words(block[None], shape).words[0], shape)

@@ -1,1 +1,0 @@
-"""The zero-skip engine: every non-zero weight by itself on a tile of outputs."""

@@ -1,1 +1,0 @@
-"""Compressed feature maps and kernels."""
