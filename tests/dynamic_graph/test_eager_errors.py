@@ -32,7 +32,7 @@ MISTAKES: dict[str, tuple[Callable[[EagerRun], Any], str]] = {
     "padding beyond the kernel": (lambda run: run.max_pool2d(IMAGES, 2, padding=2), "see no pixel"),
     "a stride of nothing": (lambda run: run.conv2d(IMAGES, KERNELS, stride=0), "stride is 0"),
     "three axes": (lambda run: run.max_pool2d(IMAGES[0], 2), "images are"),
-    "an unknown function": (lambda run: run.linear(X, W, function="erf"), "'erf' is unknown; known are relu"),
+    "an unknown function": (lambda run: run.linear(X, W, function="cosine"), "'cosine' is unknown; known are relu"),
     "not a number": (lambda run: run.array([1.0, np.nan]), "holds nan at index"),
     "weights not finite": (lambda run: run.linear(X, np.full((20, 11), np.inf)), "not finite"),
     "a result not finite": (lambda run: np.log(run.array([1.0, 0.0])), "result of log.*-inf"),

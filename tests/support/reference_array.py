@@ -23,6 +23,7 @@ from reference import (
 from reference_cluster import block_sums
 from reference_positions import ReferenceCollector
 from reference_skip import Term, entry_beats, entry_words, terms
+from reference_tile import dense_words
 from reference_weights import weight_beats, weight_container, weight_kind
 
 from bfpga.contract.configuration import SystolicConfig
@@ -212,6 +213,7 @@ class ReferenceKernel:
     def _mapped(self, d: Descriptor, slot: Slot, data: bytes) -> None:
         """A GEMM of a sparse cluster, whose weights are used once, in the order of their words."""
         count, columns = d.kernel_height * d.kernel_width * d.channel_words, self.config.columns
+        count = d.weight_block_step if self.config.has_tile else count
         if d.flags & Flag.STREAM_WEIGHTS:
             words = self._words(data, count * d.blocks)
         else:
@@ -220,6 +222,7 @@ class ReferenceKernel:
         self._begin(d, slot, e_acc)
         for block in range(d.blocks):
             own = words[block * count : (block + 1) * count]
+            own = dense_words(self.config, d, own) if self.config.has_tile else own
             sums = block_sums(self.config, d, self.memory.__getitem__, own, block)
             for group in range(-(-d.output_pixels // columns)):
                 part = dict(enumerate(sums[group * columns : (group + 1) * columns]))

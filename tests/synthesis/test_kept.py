@@ -94,7 +94,7 @@ def packaged_loop(ip: str) -> LoopFigures:
 @pytest.mark.parametrize(
     ("header", "pattern", "text", "expected"),
     [
-        ("output/activation_unit.hpp", r">> FRACTION_BITS", ">> (FRACTION_BITS + 1)", {"post"}),
+        ("output/table_steps.hpp", r">> FRACTION_BITS", ">> (FRACTION_BITS + 1)", {"post"}),
         ("processes/array.hpp", r"#pragma HLS PIPELINE II=1", "#pragma HLS PIPELINE II=2", {"array"}),
         ("ports/visible_stream.hpp", r"(?m)^#pragma HLS INLINE$", "#pragma HLS INLINE off", ALL),
     ],

@@ -115,7 +115,7 @@ def test_stages_that_mean_nothing_are_refused_before_a_kernel_is_built(target: s
 
 
 def test_a_kernel_that_stops_says_the_stages_that_repeat_it() -> None:
-    program = random_program(np.random.default_rng(0), CONFIGS[0])
+    program = random_program(np.random.default_rng(0), replace(CONFIGS[0], compressed_maps=False))
     for target, again in (("csim:stalled:post.Rows=3,8", "post.Rows=3,8"), ("csim:stalled:seed=71", "seed=71")):
         device: Any = simulation(target)(program)
         with pytest.raises(DeviceError, match=rf"is empty: .* \(csim:stalled:{again}\)"):

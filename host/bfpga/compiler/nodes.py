@@ -19,7 +19,7 @@ from bfpga.compiler.numbers.weight_formats import choose_format
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.measuring import histogram_base, product_base, scaled_base
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Node, TensorSpec
+from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Node, PolicySpec, TensorSpec
 
 
 class StageNodes(NamedTuple):
@@ -117,12 +117,11 @@ class _NodeMaker:
             scaled = scaled_node(layer, self.config, policy)
             policy.base = scaled_base(scaled, self.config)
             return scaled
-        return self._quantized(layer)
+        return self._quantized(layer, policy)
 
-    def _quantized(self, layer: Layer) -> ArrayNode:
-        policy, exponents = self.policies.of(layer), self.policies.exponents
+    def _quantized(self, layer: Layer, policy: PolicySpec) -> ArrayNode:
         shift_parts(layer, self.numbers.lowered.tensors[layer.output].parts, policy.exponent)
-        exponent = exponents.get(layer.inputs[0])
+        exponent = self.policies.exponents.get(layer.inputs[0])
         method, moments = self.options.weights, self.numbers.moments.get(layer.name)
         options = self.options.layer(layer.name, layer.output)
         choice = choose_format(layer, self.config, options, method, moments)

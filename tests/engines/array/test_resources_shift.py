@@ -125,7 +125,7 @@ def test_refusal_names_the_shift_columns_that_fit() -> None:
     assert key == "shift_columns"
     assert text.startswith("is 20: ")
     assert "LUTs in all, more than the 53200" in text
-    assert text.endswith(f"at most {best} shift columns fit beside 12 columns of DSP blocks")
+    assert text.endswith(f"at most {best} shift columns fit with 12 columns of DSP blocks")
     fitting = replace(config, columns=12 + best, shift_columns=best)
     assert best > 0
     assert board_findings(fitting, board) == []

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
+from reference_tile import begun, decoded, listed
 
 from bfpga.contract.configuration import SUM_DISTANCE
 from bfpga.engines.skip_array.tile_words import BEGIN, EntryShape, TileWords, tile_words
 
 #: Bits of a weight, of a place along an axis, of a kernel; plain weights beside each other; cells of a word.
 SHAPES = [EntryShape(8, 2, 4, 8, 64), EntryShape(5, 1, 2, 4, 8), EntryShape(8, 3, 4, 8, 16), EntryShape(4, 2, 2, 4, 4)]
-#: An entry: channel, kernel, ky, kx, weight.
-Entry = tuple[int, int, int, int, int]
 
 
 def random_blocks(shape: EntryShape, density: float, blocks: int = 3) -> np.ndarray:
@@ -22,44 +19,6 @@ def random_blocks(shape: EntryShape, density: float, blocks: int = 3) -> np.ndar
     largest = (1 << (shape.weight_bits - 1)) - 1
     weights = rng.integers(1, largest + 1, (blocks, planes, kernel, kernel - 1, 8)) * rng.choice([-1, 1])
     return np.where(rng.random(weights.shape) < density, weights, 0)
-
-
-def begun(words: np.ndarray, shape: EntryShape) -> tuple[np.ndarray, int]:
-    """The words (words, cells) of a block from its first entry on, and what that says."""
-    first = next(number for number, word in enumerate(words) if word.any())
-    assert words[first, 0] == 0
-    assert not words[first, 2 : shape.cells].any()
-    return words[first:], int(words[first, 1])
-
-
-def listed(words: np.ndarray, shape: EntryShape, channels: int) -> Iterator[Entry | None]:
-    """The entries of a block in their order; None where a channel ends."""
-    cells = words[:, : shape.entries * shape.cells].reshape(-1, shape.cells)[1:]
-    channel = 0
-    for weight, *parts in cells.tolist():
-        place = sum(part << shape.weight_bits * number for number, part in enumerate(parts))
-        yield None if weight == 0 else (
-            channel, place >> 2 * shape.tap_bits, place >> shape.tap_bits & (1 << shape.tap_bits) - 1,
-            place & (1 << shape.tap_bits) - 1, weight,
-        )  # fmt: skip
-        channel += weight == 0
-        if channel == channels:
-            return
-
-
-def decoded(words: np.ndarray, shape: EntryShape, like: np.ndarray) -> np.ndarray:
-    """The weights of a block out of its words."""
-    words, form = begun(words, shape)
-    kernels, rows, columns, channels = like.shape
-    if form == 2:
-        plain = words.reshape(-1)[-(-shape.cells // shape.together) * shape.together :][: like.size]
-        return plain.reshape(channels, rows, columns, kernels).transpose(3, 1, 2, 0)
-    found = np.zeros_like(like)
-    for entry in filter(None, listed(words, shape, channels)):
-        channel, kernel, ky, kx, weight = entry
-        assert found[kernel, ky, kx, channel] == 0
-        found[kernel, ky, kx, channel] = weight
-    return found
 
 
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.3, 0.6, 1.0])
