@@ -1,17 +1,17 @@
-// The sums of a piece in kernel rows x kernel columns banks, one for each cell of a block (SC R115).
+// The accumulators of a piece in kernel rows x kernel columns banks, one for each cell of a block (SC R115).
 //
 // A rectangle of cells as large as a block has a cell in every bank, wherever it begins: the products of a value and
-// all weights of a kernel lie in one, and those of a weight and all values of a block.
+// all weights of a kernel fill one, as do those of a weight and all values of a block.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
 #include "bfpga/processes/cluster/beats.hpp"
 
 namespace bfpga {
 
-// Clocks from a word's sum to its next one at least: reading, adding, writing.
+// Cycles from a word's sum to its next one at least: reading, adding, writing.
 constexpr int sum_distance = 4;
 
-// Clocks that a product waits at most where two of them meet in a bank (merge.hpp).
+// Cycles that a product waits at most where two of them meet in a bank (merge.hpp).
 constexpr int merge_delay = 1;
 
 // Steps from one of a kernel to its next one at least where a step takes as long as a sum or longer (shift_window.hpp).
@@ -21,19 +21,19 @@ constexpr int window_distance = 2;
 template <class Config>
 struct SentBlocks {
     using Beat = BlockBeat<Config>;
-    static constexpr int distance = sum_distance;  // clocks between two steps of a kernel at least
-    static constexpr bool sends_all = false;       // something leaves in each clock of a step or a pause
+    static constexpr int distance = sum_distance;  // cycles between two steps of a kernel at least
+    static constexpr bool sends_all = false;       // something leaves in each cycle of a step or a pause
 
     static void stop(Beat&, bool) {}
 };
 
-// The blocks where products go whose row or column lies behind the block of their value.
+// The destination blocks of products whose row or column is past the block of their value.
 template <class Config>
 struct BlocksAround {
     using place_t = typename ClusterUnitTypes<Config>::place_t;
     place_t here, beside, below, across;
 
-    // `pitch`: blocks beside each other.
+    // `pitch`: blocks per row.
     BlocksAround(place_t place, place_t pitch)
         : here(place),
           beside(ClusterUnitTypes<Config>::behind(place, 1)),
@@ -46,7 +46,7 @@ struct BlocksAround {
     }
 };
 
-// `Distance`: clocks from an access of a sum to its next one at least.
+// `Distance`: cycles from an access of a sum to its next one at least.
 template <class Config, int Distance = sum_distance>
 class BankSums {
     using T = ClusterUnitTypes<Config>;
@@ -59,7 +59,7 @@ class BankSums {
     BankSums() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A sum is read again `Distance` clocks later at the earliest; its write has left the pipeline then.
+// A sum is read again `Distance` cycles later at the earliest; its write has left the pipeline then.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -70,7 +70,7 @@ class BankSums {
         PipelinedLoop loop("Sums_Clear");
     Sums_Clear:
         for (int word = 0; word < memory_words; ++word) {
-// II=1: a word of every bank a clock.
+// II=1: a word of every bank a cycle.
 #pragma HLS PIPELINE II=1
             loop.iteration();
         Banks_Clear:

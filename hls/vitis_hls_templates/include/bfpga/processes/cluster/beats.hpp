@@ -1,12 +1,12 @@
-// What travels to and from the units of a sparse cluster: words of pieces, steps of kernels, blocks of sums.
+// The beats to and from the units of a sparse cluster: words of pieces, steps of kernels, blocks of sums.
 //
 // All units of a cluster have these three streams, whichever variant they are: pieces come in, steps are broadcast,
-// blocks leave. A piece has a stream of its own for each unit, whose FIFO is the unit's queue: values lie in it with
-// their places (SC R39, R46), and the next piece comes while one is computed (SC R49).
+// blocks leave. A piece has a stream of its own for each unit, whose FIFO is the unit's queue: it holds values with
+// their places (SC R39, R46), and the next piece is prefetched while one is computed (SC R49).
 //
-// Sums of a piece lie in banks: kernel rows x kernel columns cells of the full grid are a block, and a word of a bank
-// is a cell of each block (SC R115). Blocks are counted from the map's origin, so blocks of two pieces are the same
-// cells.
+// Sums of a piece are stored in banks: kernel rows x kernel columns cells of the full grid are a block, and a word of a
+// bank is a cell of each block (SC R115). Blocks are counted from the map's origin, so blocks of two pieces are the
+// same cells.
 #pragma once
 #include "bfpga/numeric/numeric.hpp"
 #include "bfpga/processes/wires.hpp"
@@ -42,7 +42,7 @@ struct ClusterUnitTypes {
     using phase_t = uint_t<phase_bits>;
     using lane_t = uint_t<lane_bits>;
 
-    // The block beside or below another one.
+    // The next block to the right or below.
     static place_t behind(place_t place, place_t by) {
 #pragma HLS INLINE
         const uint_t<place_bits + 1> sum =
@@ -84,7 +84,7 @@ struct PackedNumbers {
     }
 };
 
-// What a unit is told next. Without a mark: the values of a cell in the channels of a word.
+// A beat of a unit's queue. Without a mark: the values of a cell in the channels of a word.
 template <class Config>
 struct PieceBeat {
     using T = ClusterUnitTypes<Config>;
@@ -92,12 +92,12 @@ struct PieceBeat {
     static constexpr int value_bits = Values::bits;
     static constexpr int phases = value_bits + T::place_bits;
     static constexpr int marks = phases + 2 * T::phase_bits;
-    static constexpr int bits = marks + 5;  // a bit more than fields: they are read with the one behind them
+    static constexpr int bits = marks + 5;  // one spare bit: each flag is read with the bit above it
 
     typename T::value_t value[Config::lanes];
     typename T::place_t place;                    // of the block where the products of the last weight go
     typename T::phase_t row_phase, column_phase;  // the cell of that block
-    bool opens;                                   // a piece begins; `place`: blocks beside each other
+    bool opens;                                   // a piece begins; `place`: blocks per row
     bool ends;                                    // the values of a word of channels have come, and so has their set
     bool drains;  // the piece ends: its sums leave; `place`: the last block, value[0]: the last kernel
     bool stop;    // the start ends
@@ -141,7 +141,7 @@ struct StepBeat {
     static constexpr int marks = weight_bits + T::plane_bits;
     static constexpr int bits = marks + 4;
 
-    typename T::weight_t weight[T::cells];  // row after row; a kernel smaller than the largest lies behind zeros
+    typename T::weight_t weight[T::cells];  // row after row; a kernel smaller than the largest follows zeros
     typename T::plane_t plane;              // the kernel
     bool adds;                              // no pause
     bool last;                              // of its channel

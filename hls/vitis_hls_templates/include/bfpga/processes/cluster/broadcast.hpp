@@ -1,4 +1,4 @@
-// Gives every step of the kernels to all units (SC R60). A unit that is behind finds them in its stream.
+// Broadcasts every step of the kernels to all units (SC R60). Its stream buffers them for a unit that lags.
 #pragma once
 #include "bfpga/processes/cluster/beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
@@ -20,7 +20,7 @@ class StepBroadcast {
         PipelinedLoop loop("Steps");
     Steps:
         while (running) {
-// II=1: a step a clock.
+// II=1: a step a cycle.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();

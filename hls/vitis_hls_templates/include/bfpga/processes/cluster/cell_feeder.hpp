@@ -1,20 +1,20 @@
-// Leads a sparse cluster that stands in the place of a kernel's array: hears the commands, takes operands, and gives
-// the cells of the map one by one to those behind it.
+// Front end of a sparse cluster that replaces a kernel's array: decodes the commands, takes operands, and sends the
+// cells of the map one by one downstream.
 //
 // The map of an operation comes word of channels by word of channels, in groups of pixels, once for each block of
-// output channels; where the pieces follow the map's work, once more before, to be counted. What a block is goes to
-// whoever computes it before the block's cells do.
+// output channels; where the pieces follow the map's work, once more before, to be counted. The parameters of a block
+// are sent before its cells.
 //
-// Nobody waits for ever. Operands come in segments of a pass, each with a credit, and `operands` has room for all
-// segments that credits allow: so the scratchpad is not held up when this process waits. It waits where its streams
-// have no room, which end at processes that need nothing that comes later:
-// * whoever computes a block needs its cells, limits and weights alone. The cells of earlier blocks have gone; the
+// No deadlock. Operands come in segments of a pass, each with a credit, and `operands` has room for all segments that
+// credits allow: so a stall of this process does not stall the scratchpad. It stalls on backpressure of its streams,
+// which end at processes that need nothing that comes later:
+// * the processes that compute a block need only its cells, limits and weights. Cells of earlier blocks have gone; the
 //   partition gets all that it counts before the first block; weights and parameters come in the order of the blocks;
-// * units get the end of a word of channels at once, and all of their steps: who is behind has both waiting
-// (broadcast);
+// * units get the end of a word of channels at once, and all of their steps: a unit that lags has both buffered
+//   (broadcast);
 // * the collector takes the blocks of the grid in an order of its own. A unit that has to wait for it has all cells of
 //   its map, and so have the others;
-// * sums leave when `grid_sums` has all of a grid, and the output stage takes them behind those of operations before.
+// * sums leave when `grid_sums` has all of a grid, and the output stage takes them after those of earlier operations.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/processes/cluster/layer.hpp"
@@ -22,7 +22,7 @@
 
 namespace bfpga {
 
-// Stands for a stream where nobody hears what is written.
+// A stream without a reader: writes are dropped.
 struct NoWire {
     template <class Word>
     void write(const Word&) const {}
@@ -44,7 +44,7 @@ class CellFeeder {
     using column_t = uint_t<bit_length(columns)>;
     using number_t = uint_t<16>;
 
-    // What is done in a clock.
+    // What is done in a cycle.
     enum Step { Hears, Decides, Begins, Cells_Leave, Stops };
 
    public:
@@ -271,7 +271,7 @@ class CellFeeder {
         }
     }
 
-    // Behind a cell.
+    // After a cell.
     void walk() {
 #pragma HLS INLINE
         const bool last_cell = cells_left_ == 1;

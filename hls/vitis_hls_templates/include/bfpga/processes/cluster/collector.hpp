@@ -40,7 +40,7 @@ class BlockCollector {
         PipelinedLoop loop("Blocks");
     Blocks:
         while (running) {
-// II=1: what a unit has of the next block waits in a register; whether all have it is one decision a clock.
+// II=1: what a unit has of the next block waits in a register; whether all have it is one decision a cycle.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -152,7 +152,7 @@ class BlockCollector {
         return block;
     }
 
-    // What the units from `First` on have of a cell: a tree, as a chain of so many sums would take as many clocks.
+    // What the units from `First` on have of a cell: a tree, as a chain of so many sums would take as many cycles.
     template <int First, int Count>
     typename std::enable_if<(Count > 1), accumulator_t>::type sum_of(int cell) const {
 #pragma HLS INLINE

@@ -1,8 +1,8 @@
-// Gives the cells of a map to the units whose pieces have them (SC R21, R40): a cell a clock, zeros to nobody. Units
-// that share a piece take its cells in turn, so each gets as many, wherever the values lie.
+// Sends the cells of a map to the units whose pieces have them (SC R21, R40): a cell a cycle, zeros dropped. Units that
+// share a piece take its cells in turn, so each gets as many, wherever the values are.
 //
-// Places of a piece follow the walk: a block further behind every kernel column of the map, a row of blocks further
-// behind every kernel row. Nothing is multiplied or divided.
+// Places of a piece follow the walk: one block on after each kernel width of columns, one row of blocks on after each
+// kernel height of rows. No multiplier or divider.
 #pragma once
 #include "bfpga/processes/cluster/map_beats.hpp"
 #include "bfpga/processes/cluster/map_record.hpp"
@@ -21,7 +21,7 @@ class PieceDistributor {
     static constexpr int record_words = cut_words + units;
     using telling_t = uint_t<bit_length(record_words)>;
 
-    // What is done in a clock.
+    // What is done in a cycle.
     enum Step { Waits, Limits_Come, Opens, Cells_Come, Ends, Drains, Tells };
 
    public:
@@ -41,8 +41,8 @@ class PieceDistributor {
         run_telling(maps, limits, cells, none, none, pieces...);
     }
 
-    // `cuts`: what the partition says of maps that tell; `told`: their records. There is room for those that a STORE
-    // names, so nobody waits for a record that waits for him.
+    // `cuts`: the partition's words of maps that report; `told`: their records. The stream holds all records that a
+    // STORE names, so no process waits for a record that waits for it.
     template <class Cuts, class Told, class... Pieces>
     void run_telling(stream<wire_t<MapBeat<Config>>>& maps, stream<wire_t<Limits>>& limits,
                      stream<wire_t<MapCellBeat<Config>>>& cells, Cuts& cuts, Told& told, Pieces&... pieces) {
@@ -53,7 +53,7 @@ class PieceDistributor {
         PipelinedLoop loop("Cells");
     Cells:
         while (running) {
-// II=1: counters of the walk are compared with limits that stand; a unit's values are one sum, a clock behind its cell.
+// II=1: counters of the walk are compared with stable limits; a unit's values are one sum, a cycle after its cell.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -83,7 +83,7 @@ class PieceDistributor {
         }
     }
 
-    // A word of the record leaves. Those of units move up behind those of the partition.
+    // Sends a word of the record. Those of units shift up after those of the partition.
     template <class Cuts, class Told>
     void tell(Cuts& cuts, Told& told) {
 #pragma HLS INLINE
@@ -286,7 +286,7 @@ class PieceDistributor {
     UnitValues<Config> values_;
     int_t<32> cut_;          // a word of the partition,
     bool cut_there_;         // if there is one
-    bool cuts_over_, told_;  // these words have left; one leaves in this clock
+    bool cuts_over_, told_;  // these words have left; one leaves in this cycle
     telling_t telling_;      // words that have left
 };
 

@@ -1,9 +1,9 @@
 // The next move of a partition: the limit that moves so that the sum of squared work falls most (SC R23, 4.1).
 //
-// Candidates stand in a fixed order: bands from the top, limits of a band from the left, back before forward; then the
-// limits between bands. The work of a strip is added to some pieces and taken from others, a piece a clock; where that
-// changes nothing, the strip grows in the next round. With halo a limit moves the cells of the piece before it and
-// those of the piece behind it by strips that lie apart.
+// Candidates have a fixed order: bands from the top, limits of a band from the left, back before forward; then the
+// limits between bands. The work of a strip is added to some pieces and taken from others, a piece a cycle; where that
+// changes nothing, the strip grows in the next round. With halo a limit moves the cells of the pieces before and after
+// it by separate strips.
 #pragma once
 #include "bfpga/processes/cluster/halo.hpp"
 
@@ -42,10 +42,10 @@ class ExchangeSearch {
 
     // One piece of one candidate.
     struct Term {
-        bool between_bands;  // the limit lies between bands
+        bool between_bands;  // the limit is between bands
         index_t band, limit;
         bool forward;
-        bool second;  // the piece lies behind the limit
+        bool second;  // the piece follows the limit
         index_t piece;
         bool first_term, last_term;
     };
@@ -91,7 +91,7 @@ class ExchangeSearch {
     // All candidates that are open, at a distance; whether one is left.
     bool round(const Partition& partition, const Table& table, line_t distance) {
         Term term = {partition.across == 1, 0, 1, false, false, 0, true, false};
-        // What a term has completed is compared in the next clock: sum and comparison are too long for one.
+        // What a term has completed is compared in the next cycle: sum and comparison are too long for one.
         Candidate candidate = {};
         number_t number = 0;
         bool fits = true;
@@ -179,7 +179,7 @@ class ExchangeSearch {
         return product(factor, work);
     }
 
-    // The cells that a piece gains or loses where its limit crosses some lines; `second`: it lies behind the limit.
+    // The cells that a piece gains or loses where its limit crosses some lines; `second`: it follows the limit.
     template <class Axis>
     static Lines strip(const Axis& halo, const Lines& crossed, bool second) {
 #pragma HLS INLINE
@@ -188,7 +188,7 @@ class ExchangeSearch {
         return lines;
     }
 
-    // In two parts, each of which a DSP block has: a product of all bits would be longer than a clock.
+    // In two parts, each of which a DSP block has: a product of all bits would be longer than a cycle.
     static change_t product(int_t<Config::work_bits + 2> factor, work_t work) {
 #pragma HLS INLINE
         constexpr int part_bits = 12;
@@ -220,7 +220,7 @@ class ExchangeSearch {
         return (cells * reciprocal) >> 14;
     }
 
-    // The term behind another one; whether there is one. The last one's limit stays.
+    // Advances to the next term; whether there is one. The last one's limit stays.
     static bool advance(Term& term, const Partition& partition) {
 #pragma HLS INLINE
         const bool last_piece = !term.between_bands || term.piece == partition.across - 1;

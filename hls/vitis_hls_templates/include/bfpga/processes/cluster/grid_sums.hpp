@@ -3,13 +3,13 @@
 //
 // Sums come block by block of the grid, of each all channels, a cell for every bank. Two grids have room, so that one
 // comes while the other one leaves. A pixel leaves when its row of blocks has come, the last one when the grid has.
-// Pixels of a row that follow each other lie in different columns of their blocks, if stride and block have no common
-// factor: as many of them leave in a clock as a block has columns, otherwise one. Positions in blocks follow the
-// walk; what a stride is in blocks and cells is found when a grid begins.
+// Consecutive pixels of a row are in different columns of their blocks, if stride and block have no common factor: as
+// many of them leave in a cycle as a block has columns, otherwise one. Positions in blocks follow the walk; what a
+// stride is in blocks and cells is found when a grid begins.
 //
-// The loop waits where sums have no room, and takes no blocks meanwhile. That ends: the output stage needs for these
-// sums what was sent before them, and parameters, which wait for nothing that comes behind the weights of the same
-// channels; all of these have been used.
+// The loop stalls on backpressure of the sums, and takes no blocks meanwhile. The stall ends: for these sums the output
+// stage needs what was sent before them, and parameters, which wait for nothing that comes after the weights of the
+// same channels; all of these have been used.
 #pragma once
 #include "bfpga/processes/cluster/layer.hpp"
 #include "bfpga/processes/held_beat.hpp"
@@ -17,7 +17,7 @@
 
 namespace bfpga {
 
-// Clocks from the write of a cell to its first read at least.
+// Cycles from the write of a cell to its first read at least.
 constexpr int grid_guard = 6;
 
 // The cells of two grids, a bank for each cell of a block.
@@ -36,7 +36,7 @@ class GridBanks {
     GridBanks() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A grid is read when `grid_guard` clocks have passed, and written anew when all of it has left.
+// A grid is read when `grid_guard` cycles have passed, and written anew when all of it has left.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -91,11 +91,11 @@ class OutputWalk {
     using pixel_t = typename Outputs::pixel_t;
 
    public:
-    // Pixels that leave in a clock at most.
+    // Pixels that leave in a cycle at most.
     static constexpr int most = T::columns;
     using count_t = uint_t<bit_length(most)>;
 
-    // Where a pixel of the row lies.
+    // The position of a pixel of the row.
     struct Place {
         block_t block;
         phase_t column;
@@ -150,11 +150,11 @@ class OutputWalk {
         }
         return count;
     }
-    // Whether the last of `count` pixels is the last one of its group, and whether nothing comes behind them.
+    // Whether the last of `count` pixels is the last one of its group, and whether no pixel follows them.
     bool ends_group(count_t count) const { return of_group_ == count || pixel_.of_map == count; }
     bool last(count_t count) const { return pixel_.of_map == count && plane_ == T::planes - 1; }
 
-    // Where the pixel that is `behind` the first one lies.
+    // The position of the pixel that is `behind` places after the first one.
     Place place(int behind) const {
 #pragma HLS INLINE
         const Place in_row = place_in_row(behind);
@@ -176,7 +176,7 @@ class OutputWalk {
     }
 
    private:
-    // A pixel: its row of blocks and where that begins, its block in the row, its cell, what is left behind it.
+    // A pixel: its row of blocks and where that begins, its block in the row, its cell, what is left after it.
     struct Pixel {
         block_t base, block;
         line_t block_row;
@@ -199,7 +199,7 @@ class OutputWalk {
         return found;
     }
 
-    // Whether pixels a stride apart lie in different columns of blocks.
+    // Whether pixels a stride apart are in different columns of blocks.
     static bool apart(line_t stride) {
 #pragma HLS INLINE
         constexpr uint64_t strides = strides_apart();
@@ -258,7 +258,7 @@ class OutputWalk {
     Pixel pixel_, group_;  // the group's first one
     plane_t plane_;
     line_t column_, of_group_;  // the pixel's place in its group; what is left of it
-    count_t most_;              // pixels that may leave in a clock
+    count_t most_;              // pixels that may leave in a cycle
     Place step_[most + 1];      // [n]: n pixels further, in blocks and cells
 };
 
@@ -292,7 +292,7 @@ class GridSums {
         PipelinedLoop loop("Grid");
     Grid:
         while (running) {
-// II=1: a block comes and pixels leave; the walks are counters that are compared with what stands.
+// II=1: a block comes and pixels leave; the walks are counters that are compared with stable registers.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -395,8 +395,8 @@ class GridSums {
         }
     }
 
-    // Rows of blocks have come when their last write is `grid_guard` clocks old. Those of a grid that is whole `turns_`
-    // knows, so what settles is of the grid that comes.
+    // Rows of blocks have come when their last write is `grid_guard` cycles old. `turns_` tracks those of a whole grid,
+    // so only the incoming grid settles here.
     void settle(bool begins, bool closes, bool ended) {
 #pragma HLS INLINE
         const bool settled = settles_ == 1;
@@ -460,10 +460,10 @@ class GridSums {
     Outputs filling_;
     bool fills_, sends_;  // a grid comes, one leaves
     TwoSets<grid_guard> turns_;
-    // Rows of blocks of each grid that can be read; those of the grid that comes, and clocks until they can be
+    // Rows of blocks of each grid that can be read; those of the grid that comes, and cycles until they can be
     line_t rows_there_[2], rows_come_;
     settle_t settles_;
-    bool row_ends_;  // with the block of this clock
+    bool row_ends_;  // with the block of this cycle
     // The block that comes next
     line_t block_row_, block_column_;
     block_t place_;

@@ -1,9 +1,9 @@
 // Cells that the outputs of a piece need beyond its own limits: those of a halo, along one axis (SC R29).
 //
 // Limits of pieces are lines of the map in both forms. With overlap-add a piece has the cells between its limits, and
-// all sums of these are taken. With halo it owns outputs: cell l of the map stands for line l + `below` of the full
-// grid, which is made of the cells from `above` lines before l to `below` lines behind it. So pieces at the border of
-// the map have half of a halo, others a kernel's lines but one.
+// all sums of these are taken. With halo it owns outputs: cell l of the map maps to line l + `below` of the full grid,
+// the sum of the cells from `above` lines before l to `below` lines after it. So pieces at the border of the map have
+// half of a halo, others a kernel's lines but one.
 #pragma once
 #include "bfpga/processes/cluster/work_table.hpp"
 
@@ -26,7 +26,7 @@ class Halo {
         above_ = static_cast<halo_t>(kernel >> 1);
     }
 
-    // The first cell that outputs behind a limit need, and the end of those that outputs before it need.
+    // The first cell that outputs after a limit need, and the end of those that outputs before it need.
     line_t first(line_t limit) const {
 #pragma HLS INLINE
         return !Config::halo ? limit : limit > above_ ? static_cast<line_t>(limit - above_) : static_cast<line_t>(0);
@@ -45,7 +45,7 @@ class Halo {
         return lines;
     }
 
-    // The lines of the full grid that are taken from a piece: the first piece and the last one have what lies outside.
+    // The lines of the full grid that are taken from a piece: the first piece and the last one have what is outside.
     Lines taken(const Lines& piece) const {
 #pragma HLS INLINE
         const line_t behind = static_cast<line_t>(piece.end + Kernel - 1);

@@ -3,7 +3,7 @@
 //
 // A micro-tile is a block of the map, as large as the largest kernel. TileGather sends its values in groups, which stay
 // in the lanes for all weights of their channel (SC R75). Steps are those of variant E with one weight each: the first
-// weight of every kernel, then the second one of each, so that a sum is met again `sum_distance` clocks later.
+// weight of every kernel, then the second one of each, so that a sum is met again `sum_distance` cycles later.
 #pragma once
 #include "bfpga/processes/cluster/indexed_sums.hpp"
 #include "bfpga/processes/cluster/step_table.hpp"
@@ -28,7 +28,7 @@ class GroupReader {
     bool there() const { return held_.there(); }
     const Task& task() const { return held_.beat(); }
 
-    // A clock; `taken`: the group that was there.
+    // A cycle; `taken`: the group that was there.
     void step(bool taken, stream<wire_t<Beat>>& from) {
 #pragma HLS INLINE
         if (taken || !held_.there()) {

@@ -1,8 +1,8 @@
-// The products of one weight and values of a micro-tile, each added where its index says (SC R91-R93).
+// The products of one weight and values of a micro-tile, each added at its index (SC R91-R93).
 //
 // Tiles are blocks, so one weight moves all their cells alike into a rectangle as large as a block: two products never
-// meet in a bank, and nothing has to be ordered or held back before it is added (SC R96). Adders stand at the banks:
-// one crossbar from lanes to banks does what a network that reads and one that writes would do.
+// meet in a bank, and no product is reordered or stalled before it is added (SC R96). Adders are at the banks: one
+// crossbar from lanes to banks replaces a read network and a write network.
 #pragma once
 #include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/processes/cluster/bank_sums.hpp"
@@ -41,7 +41,7 @@ class IndexedSums : public SentBlocks<Config> {
     }
 
     // Adds the values of a group times a weight, or takes the sums of a block. `place`: the block of the values, or the
-    // one that is taken; `pitch`: blocks beside each other.
+    // one that is taken; `pitch`: blocks per row.
     void step(bool adds, bool takes, place_t place, place_t pitch, typename T::plane_t plane,
               const TileBeat<Config>& group, const WeightEntry<Config>& entry, BlockBeat<Config>& taken) {
 #pragma HLS INLINE

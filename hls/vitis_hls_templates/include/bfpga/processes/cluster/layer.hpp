@@ -1,4 +1,4 @@
-// A sparse cluster as the array of a kernel: its numbers, and what its processes are told of an operation.
+// A sparse cluster as the array of a kernel: its numbers, and the beats that configure its processes for an operation.
 #pragma once
 #include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/processes/cluster/map_beats.hpp"
@@ -25,7 +25,7 @@ struct ClusterConfig {
     static constexpr bool halo = Config::cluster_halo;                   // pieces own outputs, else they share no cell
     static constexpr bool indexed = Config::cluster_indexed;             // units of variants B, C or D
     static constexpr bool shifts = Config::cluster_shifts;               // units of variant A; else of E
-    static constexpr int weights = Config::cluster_weights;              // that values of these meet in a clock
+    static constexpr int weights = Config::cluster_weights;              // that values of these meet in a cycle
     static constexpr bool adds_pairs = Config::cluster_adds_pairs;       // units of variant D
     static constexpr int products = Config::cluster_products / weights;  // values of a block that are met at once
     using Multiplier = typename Config::ClusterMultiplier;
@@ -122,7 +122,7 @@ struct PartitionBeat {
     int_t<32> work_difference;           // of two pieces at most; it is enough
     line_t halo_rows, halo_columns;      // of the kernel without one: lines that pieces share
     bool stop;                           // the start ends
-    bool tells;                          // what became of it is told (map_record.hpp)
+    bool tells;                          // its result is reported (map_record.hpp)
 
     template <class Bits>
     void pack(Bits& to) const {

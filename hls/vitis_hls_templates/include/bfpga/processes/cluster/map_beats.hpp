@@ -46,7 +46,7 @@ struct MapBeat {
     line_t block_rows, block_columns;  // of the full grid
     bool keeps;                        // the pieces are those of the map before
     bool stop;                         // the start ends
-    bool tells;                        // with its end the record of the map leaves (map_record.hpp)
+    bool tells;                        // its end sends the record of the map (map_record.hpp)
 
     template <class Bits>
     void pack(Bits& to) const {

@@ -1,8 +1,8 @@
-// What the cluster tells of a map: how the partition has cut it, and what each unit has got of it (SC R25, R33, R56).
+// The record of a map: how the partition has cut it, and what each unit has received of it (SC R25, R33, R56).
 //
 // A record is words of 32 bits: those of the partition, then one of each unit, the values other than zero that it was
 // given, for all blocks together. The partition sends its words to the distributor, which sends the whole record when
-// the cells of the last block have gone. STORE puts the records that its descriptor names behind its tensor.
+// the cells of the last block have gone. STORE appends the records that its descriptor names to its tensor.
 #pragma once
 #include "bfpga/contract/beats.hpp"
 #include "bfpga/processes/wires.hpp"
@@ -20,7 +20,7 @@ inline int_t<32> cut_word(uint32_t moves, bool reached, bool counted) {
                                                        ((counted ? 1U : 0U) << MapRecordFields::counted)));
 }
 
-// Stands for a stream of a record's words where nobody tells.
+// An empty record stream, for an array that reports nothing.
 struct NoRecords {
     bool read_nb(int_t<32>&) const { return false; }
     void write(const int_t<32>&) const {}
@@ -38,13 +38,13 @@ class UnitValues {
 #pragma HLS ARRAY_PARTITION variable=values_ complete dim=0
     }
 
-    // A unit gets the cell of this clock, or not.
+    // A unit gets the cell of this cycle, or not.
     void take(int unit, bool taken) {
 #pragma HLS INLINE
         took_next_[unit] = taken;
     }
 
-    // A clock: what the cell of the clock before holds is added. `clear`: a map begins; `shift`: the first unit's word
+    // A cycle: what the cell of the cycle before holds is added. `clear`: a map begins; `shift`: the first unit's word
     // has left.
     template <class Cell>
     void step(const Cell& cell, bool clear, bool shift) {
@@ -72,8 +72,8 @@ class UnitValues {
     int_t<32> word() const { return static_cast<int_t<32>>(values_[0]); }
 
    private:
-    bool took_[units], took_next_[units];  // the cell of the clock before, of this one
-    count_t count_ = 0;                    // values of the cell of the clock before
+    bool took_[units], took_next_[units];  // the cell of the cycle before, of this one
+    count_t count_ = 0;                    // values of the cell of the cycle before
     uint_t<32> values_[units];
 };
 

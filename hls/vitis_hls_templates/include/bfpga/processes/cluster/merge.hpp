@@ -1,11 +1,11 @@
 // Adds the products of rounds to the sums of a piece: an arbiter in front of each bank lets one of its products leave a
-// clock, and holds the later one back (SC R99-R101).
+// cycle, and holds the later one back (SC R99-R101).
 //
 // A weight has one product for a bank at most, so a round has two. What is held enters the next round first and leaves
-// with it (SC R102): of that round the bank has room for one product, and a round with two of them waits a clock. So
-// a place for each bank is enough, a product leaves every clock, and no product is later than by `merge_delay` clocks
+// with it (SC R102): of that round the bank has room for one product, and a round with two of them waits a cycle. So
+// a place for each bank is enough, a product leaves every cycle, and no product is later than by `merge_delay` cycles
 // (SC R103). Where two products are of one cell, the later one takes the sum of the other from a register: the memory
-// has it some clocks later. In variant D two products of one cell are added on the way: the adder of a bank sums its
+// has it some cycles later. In variant D two products of one cell are added on the way: the adder of a bank sums its
 // two products before it is known whether they are of one cell (SC R106-R108), and both leave as one (SC R109).
 #pragma once
 #include "bfpga/processes/cluster/bank_sums.hpp"
@@ -49,14 +49,14 @@ class MergeProcess {
         clear();
     }
 
-    // Adds until a round with `stop` has come, and counts for nobody.
+    // Adds until a round with `stop` has come, without reports.
     void run(stream<wire_t<Round>>& rounds, stream<wire_t<Blocks>>& sums) {
 #pragma HLS INLINE
         NoReports reports;
         run(rounds, sums, reports);
     }
 
-    // As above; `reports`: products that were held back, and clocks in which a round waited (SC R153).
+    // As above; `reports`: products that were held back, and cycles in which a round waited (SC R153).
     template <class Reports>
     void run(stream<wire_t<Round>>& rounds, stream<wire_t<Blocks>>& sums, Reports& reports) {
 #pragma HLS INLINE
@@ -67,7 +67,7 @@ class MergeProcess {
     Merge:
         while (running) {
 // II=1: whether a round enters depends on flags of the one before and on its own, which came with it; a sum is met
-// again `sum_distance` clocks later at the earliest.
+// again `sum_distance` cycles later at the earliest.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();

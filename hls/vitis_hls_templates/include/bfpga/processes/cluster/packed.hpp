@@ -2,8 +2,8 @@
 // that would idle take the next weight (SC R70, R98).
 //
 // Groups have half as many values as there are lanes: the first half of the lanes has the first weight, the other half
-// the second one. What the products of a round are added to is decided behind it (merge.hpp): two of them may lie in
-// one bank, and the round behind them must not wait for that here.
+// the second one. What the products of a round are added to is decided downstream (merge.hpp): two of them may share a
+// bank, and the next round must not stall for that here.
 #pragma once
 #include "bfpga/processes/cluster/indexed.hpp"
 #include "bfpga/processes/cluster/pair_beats.hpp"
@@ -28,7 +28,7 @@ class PairRounds {
     static void stop(Beat& round, bool stops) { round.stop = stops; }
 
     // The products of a group and the weights of a step, or the block whose sums leave. `place`: the block of the
-    // values, or the one that leaves; `pitch`: blocks beside each other.
+    // values, or the one that leaves; `pitch`: blocks per row.
     void step(bool adds, bool takes, place_t place, place_t pitch, typename T::plane_t plane,
               const TileBeat<Config>& group, const PairEntry<Config>& entry, Beat& round) {
 #pragma HLS INLINE

@@ -4,7 +4,7 @@
 
 namespace bfpga {
 
-// What a unit keeps of a step: its weights, and how far products lie behind their values (SC E2).
+// What a unit keeps of a step: its weights, and the offset of products from their values (SC E2).
 template <class Config>
 struct PairEntry {
     using T = ClusterUnitTypes<Config>;
@@ -13,7 +13,7 @@ struct PairEntry {
     static constexpr int offset_bits = 2 * T::phase_bits;
     static constexpr int plane_numbers = Weights::bits + Config::weights * offset_bits;
     static constexpr int marks = plane_numbers + T::plane_bits;
-    static constexpr int bits = marks + 2;  // a bit more than fields: they are read with the one behind them
+    static constexpr int bits = marks + 2;  // one spare bit: each flag is read with the bit above it
 
     typename T::weight_t weight[Config::weights];  // 0: the lanes are idle
     phase_t row_offset[Config::weights], column_offset[Config::weights];
@@ -110,7 +110,7 @@ struct RoundBeat {
     static constexpr int valids = plane_numbers + T::plane_bits;
     static constexpr int clash_marks = valids + lanes;
     static constexpr int marks = clash_marks + T::cells;
-    static constexpr int bits = marks + 3;  // a bit more than fields: they are read with the one behind them
+    static constexpr int bits = marks + 3;  // one spare bit: each flag is read with the bit above it
 
     typename T::product_t product[lanes];
     bank_t bank[lanes];                // where it is added

@@ -2,7 +2,7 @@
 //
 // The values that are not zero are counted as the map comes, all channels of a cell together. Then limits move, one at
 // a time, until no two pieces differ by more than a threshold, no move helps, or as many moves as are allowed were
-// made. A threshold out of reach is a result like any other: the report says so.
+// made. A threshold out of reach is a result like any other: the report flags it.
 //
 // Pieces of the grid may be joined: then a map is cut into fewer pieces, and the units of a joined one share its cells.
 #pragma once
@@ -51,7 +51,7 @@ class PartitionProcess {
             number[n] = numbers.read();
         }
         join(1, 1);
-        // Without halo both are told a number that they do not use.
+        // Without halo both receive a number that they do not use.
         partition_.down.set(static_cast<line_t>(number[0]), static_cast<line_t>(number[fields - 2]));
         partition_.beside.set(static_cast<line_t>(number[1]), static_cast<line_t>(number[fields - 1]));
         read_start(numbers);
@@ -65,7 +65,7 @@ class PartitionProcess {
     }
 
     // All maps of a start of a kernel. Pieces are equal, or begin so and follow the work of `cells`, which come word of
-    // channels by word of channels then, each a raster. `cuts`: the partition's words of a record, of maps that tell.
+    // channels by word of channels then, each a raster. `cuts`: the partition's words of a record, of maps that report.
     template <class Cuts>
     void run(stream<wire_t<Maps>>& maps, stream<wire_t<Cells>>& cells, stream<wire_t<Limits>>& limits,
              stream<wire_t<Limits>>& grid_limits, Cuts& cuts) {
@@ -97,7 +97,7 @@ class PartitionProcess {
     }
 
    private:
-    // What a record says of a map that was counted and of one that was not; units hear nothing of it.
+    // The record words of a map that was counted and of one that was not; units do not receive them.
     template <class Cuts>
     void tell(bool counted, int_t<32> moves, int_t<32> threshold, Cuts& cuts) {
 #pragma HLS INLINE
@@ -297,7 +297,7 @@ class PartitionProcess {
         PipelinedLoop loop("Loads");
     Loads:
         while (weighing) {
-// II=1: a piece a clock, limits stand.
+// II=1: a piece a cycle, limits are stable.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=16
             loop.iteration();
@@ -313,7 +313,7 @@ class PartitionProcess {
         }
     }
 
-    // The piece behind another one; whether that is the last, behind which is the first.
+    // Advances to the next piece; whether this was the last, which wraps to the first.
     bool next_piece(index_t& band, index_t& piece) const {
 #pragma HLS INLINE
         const bool last_piece = piece == partition_.across - 1;
@@ -336,7 +336,7 @@ class PartitionProcess {
         PipelinedLoop loop("Limits_Send");
     Limits_Send:
         for (int n = 0; n < units; ++n) {
-// II=1: a unit a clock.
+// II=1: a unit a cycle.
 #pragma HLS PIPELINE II=1
             loop.iteration();
             const int b = static_cast<int>(band), c = static_cast<int>(piece);

@@ -1,4 +1,4 @@
-// What a unit is told of its piece, and where pieces of equal size begin.
+// The limits that a unit receives for its piece, and where pieces of equal size begin.
 #pragma once
 #include "bfpga/processes/cluster/halo.hpp"
 
@@ -12,8 +12,7 @@ inline line_t block_of(line_t line) {
     return static_cast<line_t>((static_cast<int>(line) * reciprocal) >> 14);
 }
 
-// What a unit is told of the piece between limits, if it alone has it (SC R29, R30). A piece without a line is
-// nobody's.
+// The limits of a piece that one unit has alone (SC R29, R30). A piece without a line has no unit.
 template <class Config>
 inline LimitsBeat<Config> piece_limits(const Lines& piece_rows, const Lines& piece_columns,
                                        const Halo<Config, Config::kernel_rows>& down,
@@ -27,7 +26,7 @@ inline LimitsBeat<Config> piece_limits(const Lines& piece_rows, const Lines& pie
     beat.end_row = rows.end;
     beat.column = columns.first;
     beat.end_column = columns.end;
-    // The last line of the full grid is as many lines behind the end as a kernel has, but two.
+    // The last line of the full grid is kernel lines - 2 after the end.
     const line_t last_row = static_cast<line_t>(rows.end + T::rows - 2);
     const line_t last_column = static_cast<line_t>(columns.end + T::columns - 2);
     beat.block_row = block_of<T::rows>(rows.first);

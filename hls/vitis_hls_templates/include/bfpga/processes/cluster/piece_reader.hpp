@@ -1,7 +1,7 @@
 // Takes the words of a unit's queue apart: one value that is not zero after the other (SC R69), and the marks between.
 //
-// A task waits while the one before is computed. It is taken in one clock and the next one comes in a later one, so
-// neither clock knows of the other; a value takes two steps at least, which hides that.
+// A task waits while the one before is computed. It is taken in one cycle and the next one comes in a later one, so
+// neither depends on the other; a value takes two steps at least, which hides that.
 #pragma once
 #include "bfpga/processes/cluster/beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
@@ -52,7 +52,7 @@ class PieceReader {
     bool there() const { return there_; }
     const PieceTask<Config>& task() const { return task_; }
 
-    // A clock; `taken`: the task that was there.
+    // A cycle; `taken`: the task that was there.
     void step(bool taken, stream<wire_t<Beat>>& from) {
 #pragma HLS INLINE
         bool any = false;

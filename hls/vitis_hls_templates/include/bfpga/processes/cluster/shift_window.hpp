@@ -1,9 +1,9 @@
-// A unit of the sparse cluster, variant A: all cells of a micro-tile meet a weight a clock, kernel after kernel, and
+// A unit of the sparse cluster, variant A: all cells of a micro-tile meet a weight a cycle, kernel after kernel, and
 // their products are added to a window that moves below them (SC R83-R87).
 //
 // A micro-tile is a block of the map, as large as the largest kernel, and stays in the lanes for all weights of its
 // channel (SC R75); one without values is not sent. Steps are those of variant E, of which a list has two places at
-// least and kernel 0 the first: a step takes four clocks or more, so a sum is met again eight clocks later.
+// least and kernel 0 the first: a step takes four cycles or more, so a sum is met again eight cycles later.
 #pragma once
 #include "bfpga/processes/cluster/indexed.hpp"
 #include "bfpga/processes/cluster/shifted_sums.hpp"

@@ -4,8 +4,8 @@
 // The window has all cells that a kernel reaches from a tile (SC E9). Product and register are wired: cell (r, c) of a
 // tile is always added to register (r, c). Between two weights every register takes the sum of its neighbour above, to
 // its left or to its right; columns are a ring, rows need none, since a walk never goes up. So no product has an index,
-// and in front of an adder stands a choice of three. A window begins with zeros and is added to the sums of the
-// piece when its walk ends, a block of two by two a clock, while the next walk goes on (SC R82).
+// and an adder has a 3:1 multiplexer at its input. A window begins with zeros and is added to the sums of the piece
+// when its walk ends, a block of two by two a cycle, while the next walk goes on (SC R82).
 #pragma once
 #include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/processes/cluster/bank_sums.hpp"
@@ -14,9 +14,8 @@
 
 namespace bfpga {
 
-// Clocks from a sum's part of a window to its next one at least. A walk and the other one between two of a kernel take
-// four clocks or more each, so their windows leave eight clocks apart; the last part of one lies three behind its
-// first.
+// Cycles from a sum's part of a window to its next one at least. A walk and the other one between two of a kernel take
+// four cycles or more each, so their windows leave eight cycles apart; the last part of one is three after its first.
 constexpr int part_distance = 5;
 
 template <class Config>
@@ -29,14 +28,14 @@ class ShiftedSums {
     static constexpr int rows = 2 * T::rows - 1;
     static constexpr int columns = 2 * T::columns - 1;
     static constexpr int cells = rows * columns;
-    // The column of the window that lies in the first register when a walk has ended.
+    // The column of the window that the first register holds when a walk has ended.
     static constexpr int first_column = T::rows % 2 == 0 ? T::columns - 1 : 0;
     using sum_t = int_t<T::product_bits + bit_length(T::cells - 1)>;
     using part_t = uint_t<bit_length(window_parts - 1)>;
 
    public:
     using Beat = BlockBeat<Config>;
-    // Clocks between the last weight of a walk and a sum that leaves at least: its window leaves from the second one
+    // Cycles between the last weight of a walk and a sum that leaves at least: its window leaves from the second one
     // on.
     static constexpr int distance = window_parts + part_distance;
     static constexpr bool sends_all = false;
@@ -57,8 +56,8 @@ class ShiftedSums {
         banks_.clear();
     }
 
-    // A clock of a walk, or takes the sums of a block. `place`: the block of the tile, or the one that is taken;
-    // `pitch`: blocks beside each other.
+    // A cycle of a walk, or takes the sums of a block. `place`: the block of the tile, or the one that is taken;
+    // `pitch`: blocks per row.
     void step(bool, bool takes, place_t place, place_t pitch, plane_t plane, const WholeTileBeat<Config>& tile,
               const WalkStep<Config>& step, Beat& taken) {
 #pragma HLS INLINE
@@ -123,7 +122,7 @@ class ShiftedSums {
         }
     }
 
-    // Whether a tile has a value behind its first row, or its first column: its products reach the block there.
+    // Whether a tile has a value after its first row, or its first column: its products reach the block there.
     static bool some_beyond(const WholeTileBeat<Config>& tile, bool rows_behind) {
 #pragma HLS INLINE
         bool some = false;
@@ -137,7 +136,7 @@ class ShiftedSums {
     }
 
     // Adds what a window that is whole has for one of its blocks, or takes the sums of a block, which start anew. A
-    // block that no product reaches is left alone: it may lie beyond the piece, where another one has its place.
+    // block that no product reaches is unchanged: it may be beyond the piece, at the place of another one.
     void add_part(bool takes, place_t place, place_t pitch, plane_t plane, Beat& taken) {
 #pragma HLS INLINE
         const bool below = part_ >= 2;
@@ -169,13 +168,13 @@ class ShiftedSums {
     Banks banks_;
     sum_t window_[cells];          // register after register, row by row
     sum_t whole_[cells];           // the window that leaves, cell after cell
-    bool ended_;                   // a walk has ended in the clock before
+    bool ended_;                   // a walk has ended in the cycle before
     bool leaves_;                  // there is a window that leaves
     place_t ended_place_, place_;  // its tile
     plane_t ended_plane_, plane_;  // its kernel
     bool ended_below_, below_;     // products reach the blocks below it
-    bool ended_beside_, beside_;   // those beside it
-    part_t part_;                  // its block: beside each other, then below
+    bool ended_beside_, beside_;   // those to its right
+    part_t part_;                  // its block: right first, then below
 };
 
 }  // namespace bfpga

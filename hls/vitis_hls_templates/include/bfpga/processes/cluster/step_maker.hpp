@@ -1,22 +1,22 @@
 // Makes the steps of the units out of stored weight words: for each channel of a word the kernels that have a weight
-// there, one a clock (SC R19).
+// there, one a cycle (SC R19).
 //
-// The taps of a word of channels come one after the other and are written to memories, some kernels a clock; the steps
-// of the word before leave meanwhile. Between two steps of a kernel lie `sum_distance` steps at least, whichever
-// channels' values follow each other: kernel z stands at place min(z, 3) of its list or behind it, and a list has four
-// steps. So kernels from 3 on are met again behind three places at least, and the first three at their own place of a
-// list of four. In the place of one of the first kernels without a weight is a pause. A channel without any weight has
-// two pauses, which keep no kernel from its distance.
+// The taps of a word of channels come one after the other and are written to memories, some kernels a cycle; the steps
+// of the word before leave meanwhile. Two steps of a kernel are `sum_distance` steps apart at least, whichever
+// channels' values follow each other: kernel z is at place min(z, 3) of its list or later, and a list has four steps.
+// So kernels from 3 on are met again after three places at least, and the first three at their own place of a list of
+// four. In the place of one of the first kernels without a weight is a pause. A channel without any weight has two
+// pauses, which keep no kernel from its distance.
 //
-// Units of variant B meet one weight a step: a channel has such a list for each tap that has weights, one list behind
-// the other, and one list of three pauses where no tap has any. Those of variants C and D meet the weights of two taps
-// beside each other, so lists are fewer; a product may wait there, so a list keeps a place more. Kernel z has taps z
-// lists further on in each, around the kernel: products of rounds behind each other then meet in different banks, and
-// what waits finds room. Kernels smaller than the largest have few taps and are not turned. Units of variant A take
-// several clocks for a step: kernel z stands at place min(z, 1) or behind it, and a list has two places.
+// Units of variant B meet one weight a step: a channel has such a list for each tap that has weights, list after list,
+// and one list of three pauses where no tap has any. Those of variants C and D meet the weights of two taps in
+// parallel, so lists are fewer; a product may stall there, so a list keeps a place more. Kernel z has taps z lists
+// further on in each, modulo the kernel: products of consecutive rounds then meet in different banks, and stalled ones
+// find room. Kernels smaller than the largest have few taps and are not turned. Units of variant A take several cycles
+// for a step: kernel z is at place min(z, 1) or later, and a list has two places.
 //
-// Nothing waits here but for words, and for room where the steps go: words come block by block as the operations do,
-// and whoever sends them has nothing to wait for but results of the blocks before.
+// It stalls only for words and on backpressure of the steps: words come block by block as the operations do, and their
+// source waits only for results of the blocks before.
 #pragma once
 #include "bfpga/processes/cluster/bank_sums.hpp"
 #include "bfpga/processes/cluster/layer.hpp"
@@ -25,7 +25,7 @@
 
 namespace bfpga {
 
-// Clocks from the write of a weight to its first read at least.
+// Cycles from the write of a weight to its first read at least.
 constexpr int kernel_guard = 6;
 
 // The weights of two words of channels: a set that is read, and one that comes.
@@ -37,7 +37,7 @@ class KernelSets {
     static constexpr int lanes = C::lanes;
 
    public:
-    // Kernels that are written in a clock, and clocks that a tap takes.
+    // Kernels that are written in a cycle, and cycles that a tap takes.
     static constexpr int together = C::planes > 1 ? 2 : 1;
     static constexpr int slots = C::planes / together;
     using slot_t = uint_t<bit_length(slots)>;
@@ -47,7 +47,7 @@ class KernelSets {
     KernelSets() : cell_() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
-// A set is read when `kernel_guard` clocks have passed, and written anew when all its steps have left.
+// A set is read when `kernel_guard` cycles have passed, and written anew when all its steps have left.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -135,7 +135,7 @@ class StepMaker {
     static constexpr int parts = C::indexed ? (T::cells + C::weights - 1) / C::weights : 1;
     static_assert(C::unit_steps >= parts * places,
                   "a unit has a step for each kernel in flight, and those of the distance, of each list");
-    // Pauses of a list without weights: one more where a clock finds the list and one its kernels.
+    // Pauses of a list without weights: one more where a cycle finds the list and one its kernels.
     static constexpr int empty_places = parts > 1 ? 3 : 2;
     // Bit n: list n of a channel has weights, or is still to come.
     using parts_t = uint_t<parts>;
@@ -160,8 +160,8 @@ class StepMaker {
         PipelinedLoop loop("Make");
     Make:
         while (running) {
-// II=1: the list of a channel is a register of marks, of which a clock takes the lowest; the next one is made
-// meanwhile. What is written to a memory is read `kernel_guard` clocks later.
+// II=1: the list of a channel is a register of marks, of which a cycle takes the lowest; the next one is made
+// meanwhile. What is written to a memory is read `kernel_guard` cycles later.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -208,7 +208,7 @@ class StepMaker {
         slot_ = 0;
     }
 
-    // The places of a channel's list, of which each takes a clock.
+    // The places of a channel's list, of which each takes a cycle.
     static places_t list_of(places_t any) {
 #pragma HLS INLINE
         constexpr unsigned first = (1U << first_places) - 1;
@@ -289,7 +289,7 @@ class StepMaker {
         return found;
     }
 
-    // The number of the bit that is set, as far as there is a kernel of this number: each of its bits is told apart.
+    // The number of the bit that is set, as far as there is a kernel of this number: an OR for each of its bits.
     static int number_of(places_t bit) {
 #pragma HLS INLINE
         int number = 0;
@@ -328,7 +328,7 @@ class StepMaker {
         return found;
     }
 
-    // Whether no list of the channel is left behind the one that leaves.
+    // Whether no list of the channel is left after the one that leaves.
     bool last_part() const { return parts == 1 || parts_ == 0; }
 
     // A step leaves, or the first list of a set is made; whether the set has left with it.
@@ -339,7 +339,7 @@ class StepMaker {
         const bool last_lane = lane_ == lanes - 1;
         const bool ends_lane = ends && last_part();
         const bool ended = ends_lane && last_lane;
-        // A list has as many places as it takes to find the one behind it.
+        // A list has as many places as it takes to find the next one.
         const places_t next = starts && parts == 1 ? list_of(any(0, 1)) : next_list_;
         list_ = starts || ends ? next : rest_;
         rest_ = rest_of(starts || ends ? next : rest_);
@@ -354,8 +354,8 @@ class StepMaker {
         return ended;
     }
 
-    // The list behind the one that leaves, of the channel or of the one behind it, or the first one of a set: in a
-    // clock the bits of the list, in the next one its kernels.
+    // The list after the one that leaves, of this channel or the next, or the first one of a set: in one cycle the bits
+    // of the list, in the next its kernels.
     void find_next(int next_lane) {
 #pragma HLS INLINE
         if (parts == 1) {
@@ -387,7 +387,7 @@ class StepMaker {
         }
         if (begins) {
             const Kernels& beat = kernels_.beat();
-            // A kernel smaller than the largest lies behind zeros.
+            // A kernel smaller than the largest follows zeros.
             first_row_ = static_cast<line_t>(T::rows - beat.rows);
             first_column_ = static_cast<line_t>(T::columns - beat.columns);
             row_ = static_cast<line_t>(T::rows - beat.rows);
@@ -489,7 +489,7 @@ class StepMaker {
     Sets sets_;
     bool comes_, leaves_;  // words come; steps leave
     TwoSets<kernel_guard> turns_;
-    // The words: those that are left, with the one that comes; the kernel in the largest one; where the tap lies
+    // The words: those that are left, with the one that comes; the kernel in the largest one; the tap's position
     line_t words_left_;
     line_t first_row_, first_column_, row_, column_;
     slot_t slot_;                    // of the tap's kernels
@@ -500,7 +500,7 @@ class StepMaker {
     bool turned_[2];                 // kernel z has its taps z lists further on
     places_t list_, rest_;           // places that are left; without the first of them
     places_t next_list_;             // those of the next list
-    parts_t part_, parts_;           // the list that leaves; those of its channel behind it
+    parts_t part_, parts_;           // the list that leaves; those of its channel after it
     parts_t next_part_, next_parts_;
     typename T::lane_t next_lane_;
     bool found_[2];  // the bits of the set's first list; its kernels

@@ -6,10 +6,10 @@
 
 namespace bfpga {
 
-// Clocks between the write of a step and its first read: more than the loop has between these stages.
+// Cycles between the write of a step and its first read: more than the loop has between these stages.
 constexpr int step_guard = 6;
 
-// Words of steps beyond which they lie in block memory: look-up tables would be too many.
+// Words of steps beyond which they are stored in block memory: look-up tables would be too many.
 constexpr int most_table_words = 1024;
 
 // The memory of the steps.
@@ -17,7 +17,7 @@ template <class Entry, int Words, bool InBlocks>
 struct StepCells {
     StepCells() {
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=lutram
-// A set is read when `step_guard` clocks have passed, and written anew when its values have ended.
+// A set is read when `step_guard` cycles have passed, and written anew when its values have ended.
 #pragma HLS DEPENDENCE variable=cell inter false
         waiver.states("cell", __FILE__, __LINE__ - 1);
     }
@@ -85,7 +85,7 @@ class StepTable {
         return from_wire<Entry>(cell_.cell[word]);
     }
 
-    // A clock; `ends`: the values of the set that is read have ended.
+    // A cycle; `ends`: the values of the set that is read have ended.
     void step(bool ends, stream<wire_t<Beat>>& from) {
 #pragma HLS INLINE
         const bool takes = held_.there() && turns_.room();

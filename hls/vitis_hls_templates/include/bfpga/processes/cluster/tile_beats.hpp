@@ -4,7 +4,7 @@
 
 namespace bfpga {
 
-// What stands beside the values of a micro-tile: their channel and tile, or a mark of the piece.
+// The tag of a micro-tile's values: their channel and tile, or a mark of the piece.
 template <class Config>
 struct TileMarks {
     using T = ClusterUnitTypes<Config>;
@@ -70,7 +70,7 @@ struct TileBeat : TileMarks<Config> {
     // Of a mark that drains.
     typename T::value_t last_kernel() const { return value[0]; }
 
-    // Takes the values of a group out of those of a tile, the ones behind the groups before it; whether it has any.
+    // Takes the values of a group out of those of a tile, after those of earlier groups; whether it has any.
     bool gather(const typename T::value_t (&tile)[T::cells], int group) {
 #pragma HLS INLINE
         using rank_t = uint_t<bit_length(T::cells + products)>;
@@ -134,7 +134,7 @@ struct TileBeat : TileMarks<Config> {
     }
 };
 
-// What a unit of variant B keeps of a step: its one weight, and how far products lie behind their values (SC E2).
+// What a unit of variant B keeps of a step: its one weight, and the offset of products from their values (SC E2).
 template <class Config>
 struct WeightEntry {
     using T = ClusterUnitTypes<Config>;

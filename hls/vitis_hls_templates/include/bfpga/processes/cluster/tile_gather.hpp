@@ -3,7 +3,7 @@
 //
 // Cells come row by row, and a tile has cells of several rows. So a word of channels is loaded into one of two sets of
 // memories (SC R49), a bank for each cell of a tile, while the tiles of the other set leave. Only tiles with values are
-// listed. A tile leaves in as many clocks as it could have groups, whatever it has: nothing that is read decides what
+// listed. A tile leaves in as many cycles as it could have groups, whatever it has: nothing that is read decides what
 // is read next.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
@@ -13,7 +13,7 @@
 
 namespace bfpga {
 
-// Clocks between the write of a cell and its first read: more than the loop has between these stages.
+// Cycles between the write of a cell and its first read: more than the loop has between these stages.
 constexpr int tile_guard = 6;
 
 // `Groups`: the beats that leave, which take a tile's values group by group.
@@ -37,7 +37,7 @@ class TileGather {
     TileGather() : mark_() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
-// A set is read when `tile_guard` clocks have passed since it was loaded, and loaded when it has left.
+// A set is read when `tile_guard` cycles have passed since it was loaded, and loaded when it has left.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 #pragma HLS BIND_STORAGE variable=list_ type=ram_s2p impl=lutram
@@ -57,7 +57,7 @@ class TileGather {
         PipelinedLoop loop("Gather");
     Gather:
         while (running) {
-// II=1: what is decided in a clock are flags and counters of the one before.
+// II=1: what is decided in a cycle are flags and counters of the one before.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -110,7 +110,7 @@ class TileGather {
         PipelinedLoop loop("Cells_Clear");
     Cells_Clear:
         for (int word = 0; word < words; ++word) {
-// II=1: a word of every bank a clock.
+// II=1: a word of every bank a cycle.
 #pragma HLS PIPELINE II=1
             loop.iteration();
         Banks_Clear:
@@ -127,7 +127,7 @@ class TileGather {
         return (set ? words : 0) + number;
     }
 
-    // What leaves in a clock, and what is written: the cell of a value, or zeros where a tile has left.
+    // What leaves in a cycle, and what is written: the cell of a value, or zeros where a tile has left.
     void send(bool walks, bool tells, bool value, stream<wire_t<Groups>>& to) {
 #pragma HLS INLINE
         if (native_integers && !walks && !tells && !value) {  // a simulation saves the time
@@ -228,7 +228,7 @@ class TileGather {
         leaves_ = leaves_ && !tells;
     }
 
-    // The set that was loaded leaves, then the mark behind it.
+    // The set that was loaded leaves, then its mark.
     void begin() {
 #pragma HLS INLINE
         mark_ = held_.beat();
@@ -248,9 +248,9 @@ class TileGather {
     bool listed_[words];  // tiles of the set that is loaded
     bool loading_;        // it is the second set
     count_t count_;       // of its tiles
-    Pieces mark_;         // what leaves behind the other set
+    Pieces mark_;         // what leaves after the other set
     bool leaves_;
-    guard_t guard_;        // clocks until it can be read
+    guard_t guard_;        // cycles until it can be read
     count_t left_, tile_;  // tiles that are left; the one that leaves
     lane_t lane_;
     group_t group_;

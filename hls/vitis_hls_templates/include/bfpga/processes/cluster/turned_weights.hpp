@@ -1,7 +1,7 @@
 // The products of one value and all weights of a kernel, each for the bank where it is added.
 //
-// They lie in a rectangle as large as a block, so every bank gets one of them. Which one, the place of the value in its
-// block says: the weights turn around, the banks stand.
+// They fill a rectangle as large as a block, so every bank gets one of them. The place of the value in its block
+// selects which one: the weights rotate, the banks are fixed.
 #pragma once
 #include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/processes/cluster/bank_sums.hpp"
@@ -50,7 +50,7 @@ struct TurnedWeights {
     static constexpr int from(int bank, int phase, int lines) { return lines - 1 - (bank - phase + lines) % lines; }
 };
 
-// The sums of a unit that takes one value and the weights of a kernel a clock.
+// The sums of a unit that takes one value and the weights of a kernel a cycle.
 template <class Config>
 class TurnedSums : public SentBlocks<Config> {
     using T = ClusterUnitTypes<Config>;
@@ -63,7 +63,7 @@ class TurnedSums : public SentBlocks<Config> {
     }
 
     // Adds the value times the weights of a kernel, or takes the sums of a block. `place`: the block of the value, or
-    // the one that is taken; `pitch`: blocks beside each other.
+    // the one that is taken; `pitch`: blocks per row.
     void step(bool adds, bool takes, place_t place, place_t pitch, typename T::plane_t plane,
               const PieceTask<Config>& task, const StepBeat<Config>& step, BlockBeat<Config>& taken) {
 #pragma HLS INLINE

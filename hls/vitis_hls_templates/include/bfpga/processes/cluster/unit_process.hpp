@@ -1,22 +1,22 @@
 // The loop of a unit of the sparse cluster, whichever variant it is: values meet the steps of their channel, then the
 // sums of the piece leave.
 //
-// A unit has a piece of the map and runs by itself: it waits for values of its queue, for the set of steps that they
-// meet, and for room where its sums leave (SC R62). Steps are listed for each channel; kernels without a weight there
-// have none (SC R19). Between two steps of a kernel lie the clocks at least that its sums need: whoever lists them sees
-// to it, with pauses where too few kernels are in flight, and a simulation stops if they do not.
+// A unit has a piece of the map and runs by itself: it stalls for values of its queue, for the set of steps that they
+// meet, and on backpressure of its sums (SC R62). Steps are listed for each channel; kernels without a weight there
+// have none (SC R19). Two steps of a kernel are at least as many cycles apart as its sums need: the step lists ensure
+// it, with pauses where too few kernels are in flight, and a simulation stops if they do not.
 #pragma once
 #include "bfpga/processes/cluster/bank_sums.hpp"
 #include "bfpga/processes/cluster/beats.hpp"
 
 namespace bfpga {
 
-// Stands for the stream of reports where nobody hears them.
+// A report stream without a reader.
 struct NoReports {
     void write(int_t<32>) const {}
 };
 
-// A step that takes a clock.
+// A step that takes a cycle.
 struct SingleClock {
     template <class Entry>
     using Step = Entry;
@@ -24,7 +24,7 @@ struct SingleClock {
     void clear() {}
     void begin() {}
 
-    // Whether the clock is the step's last one.
+    // Whether the cycle is the step's last one.
     bool ends() const { return true; }
 
     // What is computed in it.
@@ -33,12 +33,12 @@ struct SingleClock {
         return entry;
     }
 
-    // A clock has passed; `next`: another step begins.
+    // A cycle has passed; `next`: another step begins.
     void step(bool) {}
 };
 
 // `Reader`: gives tasks, values or marks, out of beats; `Table`: what values meet, step after step; `Sums`: adds what a
-// step makes, and gives the blocks that leave; or sends on what is added elsewhere. `Walk`: the clocks of a step.
+// step makes, and gives the blocks that leave; or sends on what is added elsewhere. `Walk`: the cycles of a step.
 template <class Config, class Reader, class Table, class Sums, class Walk = SingleClock>
 class UnitProcess {
     using T = ClusterUnitTypes<Config>;
@@ -51,7 +51,7 @@ class UnitProcess {
    public:
     UnitProcess() : task_(), place_(0), pitch_(1), plane_(0), last_plane_(0), last_place_(0) { clear(); }
 
-    // Computes until a `stop` has come, and counts for nobody.
+    // Computes until a `stop` has come, without reports.
     void run(stream<wire_t<Beats>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Sent>>& sums) {
 #pragma HLS INLINE
         NoReports reports;
@@ -69,7 +69,7 @@ class UnitProcess {
         PipelinedLoop loop("Unit");
     Unit:
         while (running) {
-// II=1: what is decided in a clock are flags and counters of the one before; a sum is met again `sum_distance` clocks
+// II=1: what is decided in a cycle are flags and counters of the one before; a sum is met again `sum_distance` cycles
 // later at the earliest.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
@@ -164,7 +164,7 @@ class UnitProcess {
         values_ = values_ && !ends;
     }
 
-    // Between the last step of a value and the first block that leaves, and behind the last one.
+    // Between the last step of a value and the first block that leaves, and after the last one.
     void pause() {
 #pragma HLS INLINE
         pauses_ = true;
@@ -204,12 +204,12 @@ class UnitProcess {
     Sums sums_;
     Walk walk_;
     Task task_;                               // what is computed with
-    bool values_, at_last_, last_step_;       // there is one; it is in its last step; in the last clock of that
+    bool values_, at_last_, last_step_;       // there is one; it is in its last step; in the last cycle of that
     step_t step_, last_number_;               // its step; the last one
     bool drains_, pauses_, stops_;            // sums leave; nothing happens; the start ends
-    pause_t pause_;                           // clocks of the pause that are left
+    pause_t pause_;                           // cycles of the pause that are left
     typename T::place_t place_;               // the block that leaves
-    typename T::place_t pitch_;               // blocks beside each other
+    typename T::place_t pitch_;               // blocks per row
     typename T::plane_t plane_, last_plane_;  // the kernel whose sums leave; the last one
     typename T::place_t last_place_;
     int_t<32> issued_, rounds_;

@@ -1,15 +1,15 @@
-// How a unit of variant A goes through the weights of a kernel: in serpentine order, a tap a clock, so that the window
+// How a unit of variant A goes through the weights of a kernel: in serpentine order, a tap a cycle, so that the window
 // moves by one cell (SC R84).
 //
-// The walk begins at the first tap with a weight and ends at the last tap of all, where the window lies as it is added
-// to the sums. A tap without a weight between these takes its clock, since the window has to pass it. Sums are taken
-// over in four clocks, so a walk has as many at least: a shorter one begins at taps in front of its first weight.
+// The walk begins at the first tap with a weight and ends at the last tap of all, where the window is aligned with the
+// sums. A tap without a weight between these takes its cycle, since the window has to pass it. Sums are transferred in
+// four cycles, so a walk has as many at least: a shorter one begins at taps in front of its first weight.
 #pragma once
 #include "bfpga/processes/cluster/beats.hpp"
 
 namespace bfpga {
 
-// Clocks in which a window is added to the sums: a block of two by two each.
+// Cycles in which a window is added to the sums: a block of two by two each.
 constexpr int window_parts = 4;
 
 // The taps of a kernel in the order of the walk: the first row to the right, the next one to the left.
@@ -28,7 +28,7 @@ struct Serpentine {
     static constexpr bool right(int place) { return place / T::columns % 2 == 0; }
 };
 
-// What a unit of variant A keeps of a step: the weights of a kernel in the order of the walk, and its clocks.
+// What a unit of variant A keeps of a step: the weights of a kernel in the order of the walk, and its cycles.
 template <class Config>
 struct WalkedKernel {
     using T = ClusterUnitTypes<Config>;
@@ -82,7 +82,7 @@ struct WalkedKernel {
     }
 };
 
-// A clock of a walk.
+// A cycle of a walk.
 template <class Config>
 struct WalkStep {
     using T = ClusterUnitTypes<Config>;
@@ -90,7 +90,7 @@ struct WalkStep {
     typename T::weight_t weight;
     typename T::plane_t plane;
     bool adds;                 // the weight is not zero
-    bool moves;                // it is a clock of a walk
+    bool moves;                // it is a cycle of a walk
     bool begins, down, right;  // the window begins with zeros; it moves down; or along the row, to the right or left
     bool ends;                 // it is whole
 };
@@ -126,7 +126,7 @@ class WindowWalk {
     WalkStep<Config> now(const Kernel& kernel, bool walks) {
 #pragma HLS INLINE
         clocks_ = kernel.clocks;
-        // Places in front of the first one are of kernels with fewer taps than a walk has clocks.
+        // Places in front of the first one are of kernels with fewer taps than a walk has cycles.
         const clock_t place = static_cast<clock_t>(Kernel::most_clocks - kernel.clocks + clock_);
         WalkStep<Config> step;
         step.weight = 0;
@@ -139,7 +139,7 @@ class WindowWalk {
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
             const bool here = place == n + Kernel::most_clocks - T::cells;
-            // The clock has one place: what the places have is one number.
+            // The cycle has one place: what the places have is one number.
             step.weight = static_cast<typename T::weight_t>(
                 step.weight | (here ? kernel.weight[n] : static_cast<typename T::weight_t>(0)));
             step.down = step.down || (here && Order::down(n));
@@ -150,7 +150,7 @@ class WindowWalk {
         return step;
     }
 
-    // A clock has passed. How long the walk is, is known from its second clock on, and it has more.
+    // A cycle has passed. How long the walk is, is known from its second cycle on, and it has more.
     void step(bool next) {
 #pragma HLS INLINE
         if (next) {
@@ -167,8 +167,8 @@ class WindowWalk {
    private:
     clock_t clock_;               // of the walk
     clock_t clocks_;              // that it has
-    clock_t left_;                // behind this one, from the third one on
-    bool first_, second_, ends_;  // it is the first clock, the second one, the last one
+    clock_t left_;                // after this one, from the third one on
+    bool first_, second_, ends_;  // it is the first cycle, the second one, the last one
 };
 
 }  // namespace bfpga

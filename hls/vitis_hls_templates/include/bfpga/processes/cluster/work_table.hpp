@@ -1,11 +1,11 @@
-// How much work lies above and left of every cell of a map: the work of a rectangle is four words (SC 4.1).
+// How much work is above and left of every cell of a map: the work of a rectangle is four words (SC 4.1).
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
 #include "bfpga/processes/cluster/map_beats.hpp"
 
 namespace bfpga {
 
-// Clocks between the write of a word and its first read: more than a loop has between these stages.
+// Cycles between the write of a word and its first read: more than a loop has between these stages.
 constexpr int table_guard = 8;
 
 // Lines [first, end) of a map.
@@ -26,7 +26,7 @@ class WorkTable {
     WorkTable() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A row is read when the one behind it comes, `table_guard` clocks after its last write.
+// A row is read when the next one comes, `table_guard` cycles after its last write.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -83,7 +83,7 @@ class ColumnWork {
 
     ColumnWork() {
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
-// A column is met again in the next row, which comes `table_guard` clocks behind the end of this one.
+// A column is met again in the next row, which comes `table_guard` cycles after the end of this one.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
