@@ -62,17 +62,17 @@ class MapCompressor {
         const typename Form::mask_t mask = squeeze(beat, both);
         const place_t found = Form::ones(mask);
         Form::template move<true>(both, fill_);
-        // Side by side: the values with those of the beat, and those of them that no beat of values holds.
+        // In parallel: the values with those of the beat, and those of them that no beat of values holds.
         const place_t sum = static_cast<place_t>(fill_ + found);
         const place_t behind = static_cast<place_t>(fill_ + static_cast<place_t>(found - Form::values));
-        // The sign tells, without a comparison behind the sum, whether there are more than a beat holds.
+        // The sign shows, without a comparison after the sum, whether there are more than a beat holds.
         const beyond_t beyond = static_cast<beyond_t>(fill_ + static_cast<beyond_t>(found - Form::values - 1));
         const bool spills = beyond >= 0;
         const bool more = fill_ != 0 || found != 0;
     Values_Merge:
         for (int v = 0; v < Form::values; ++v) {
 #pragma HLS UNROLL
-            // Places behind the values that are left hold zeros.
+            // Places after the values that are left hold zeros.
             low[v] = static_cast<value_t>(both[v] | (first_ ? static_cast<value_t>(0) : rest_[v]));
         }
         if (spills || left_) {
@@ -97,7 +97,7 @@ class MapCompressor {
         fill_ = first_ ? static_cast<place_t>(0) : spills ? behind : sum;
     }
 
-    // The mask of a beat; its values that are not zero, one after the other, with zeros behind them.
+    // The mask of a beat; its values that are not zero, packed, followed by zeros.
     static typename Form::mask_t squeeze(const Stored& beat, value_t (&both)[2 * Form::values]) {
 #pragma HLS INLINE
         value_t value[Form::values];
@@ -156,7 +156,7 @@ class MapCompressor {
     }
 
     typename Form::mask_t mask_[Form::beats];
-    value_t rest_[Form::values];            // values that are in no beat yet, zeros behind them
+    value_t rest_[Form::values];            // values that are in no beat yet, then zeros
     place_t fill_;                          // their number within the chunk
     bool left_;                             // those of the chunk before are there still
     typename Form::count_t count_, beats_;  // beats of values of the chunk that are full, its plain beats so far

@@ -21,14 +21,14 @@ class PlainSource {
         return true;
     }
 
-    // The splitter reads the host's stream, and tells what it waits for.
+    // The splitter reads the host's stream, and reports what it waits for.
     void expect(long long, const char*, int) {}
 
    private:
     stream<wire_t<PlainBeat<Config>>>& beats_;
 };
 
-// The plain beats of the output, with what is said of them.
+// The plain beats of the output, with their flags.
 template <class Config>
 class StoredSink {
    public:
@@ -67,7 +67,7 @@ class StoredSink {
     bool packed_, ends_;
 };
 
-// What the store process says to a sink: another one hears nothing of it.
+// Sideband of the store process to a sink: other sinks ignore it.
 template <class Sink>
 inline void mark_beat(Sink&, bool, bool) {}
 

@@ -101,7 +101,7 @@ class MapExpander {
         before_ = next;
     }
 
-    // A chunk comes when the one before has been taken, and its values are counted in two clocks: all while the beats
+    // A chunk comes when the one before has been taken, and its values are counted in two cycles: all while the beats
     // of the one before leave.
     void next_chunk(bool taken, stream<wire_t<Chunk>>& masks) {
 #pragma HLS INLINE
@@ -136,7 +136,7 @@ class MapExpander {
         left_ = 0;
     }
 
-    // To the next plain beat of the chunk; behind its last one there is none.
+    // To the next plain beat of the chunk; none follows its last one.
     void shift() {
 #pragma HLS INLINE
         begun_ = !last_;
@@ -158,7 +158,7 @@ class MapExpander {
     // Values of plain beats: of the chunk that is held, of the beats that are left.
     place_t counts_[Form::beats], numbers_[Form::beats], number_[Form::beats];
     typename Form::mask_t mask_[Form::beats];  // of the plain beats that are left, the next one first
-    typename Form::count_t count_;             // of them behind the next one
+    typename Form::count_t count_;             // of them after the next one
     bool begun_, last_;                        // there is a next one; it is the chunk's last
     place_t wanted_, left_;                    // values of the next plain beat; of those read that are left
     Plain before_;                             // whose last values these are

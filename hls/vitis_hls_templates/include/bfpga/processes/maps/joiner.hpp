@@ -1,4 +1,4 @@
-// The beats that leave a kernel with compressed maps: of every chunk its masks, where they are told, and its values.
+// The beats that leave a kernel with compressed maps: of every chunk its masks, where they are sent, and its values.
 #pragma once
 #include "bfpga/processes/maps/beats.hpp"
 

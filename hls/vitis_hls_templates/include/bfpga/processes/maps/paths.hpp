@@ -1,5 +1,5 @@
 // Where the streams of the host end in a simulation of a kernel: at the sequencer and the store process, or at the
-// processes of compressed maps before and behind them.
+// processes of compressed maps before and after them.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // The input of a kernel with compressed maps, taken apart: masks of chunks to one stream, values to another.
 //
-// The host sends frames: a beat with a word that says how many plain beats follow (bits 0 to 29), whether they travel
+// The host sends frames: a beat with a header word: how many plain beats follow (bits 0 to 29), whether they are
 // compressed (30) and whether the frame is the last one of the start (31); then the beats. What is not compressed goes
 // in chunks too, of full masks.
 #pragma once
@@ -97,7 +97,7 @@ class MapSplitter {
             value.data = beat;
             values.write(to_wire(value));
         }
-        // Behind the last beat of a chunk comes the next one, or the next frame.
+        // The last beat of a chunk is followed by the next one, or the next frame.
         const bool begins = now.masks || now.first;
         const bool frame_ends = begins ? short_ : ends_;
         const bool alone = now.first ? single_ : values_ == 1;
@@ -111,7 +111,7 @@ class MapSplitter {
         const typename Form::count_t before = now.first ? plain : values_;
         values_ = now.masks ? follow : static_cast<typename Form::count_t>(before - 1);
         ends_ = frame_ends;
-        // What the chunk behind this one is, from what is left before this one.
+        // What the next chunk is, from what is left before this one.
         const left_t count = static_cast<left_t>(word & 0x3fffffff);
         short_ = now.frame ? count <= Form::beats : begins ? left_ <= 2 * Form::beats : short_;
         single_ = now.frame ? count == 1 : begins ? left_ == Form::beats + 1 : single_;

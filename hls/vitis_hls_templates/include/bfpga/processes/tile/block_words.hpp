@@ -5,7 +5,7 @@
 
 namespace bfpga {
 
-// The walk over the words of blocks, one behind the other: `weight_block_step` of them each.
+// The walk over the words of consecutive blocks, `weight_block_step` of them each.
 template <class Config>
 class BlockRead : public WeightRead<Config, SliceRows<Config>> {
    public:

@@ -16,7 +16,7 @@ struct TileStep {
     static constexpr int bits = marks + 3;
 
     typename T::weight_t weight;
-    typename T::phase_t down, right;  // how far products lie behind their cells (SC E2)
+    typename T::phase_t down, right;  // offset of products from their cells (SC E2)
     typename T::plane_t plane;        // the kernel
     bool adds;                        // no pause
     bool last;                        // of its channel
@@ -48,8 +48,8 @@ struct TileStep {
     }
 };
 
-// Where the cells of a stored word are, each of a weight's bits: an entry has its weight in one, its place in those
-// behind it.
+// Where the cells of a stored word are, each of a weight's bits: an entry has its weight in one, its place in the
+// following ones.
 template <class Config>
 struct EntryCells {
     using C = ClusterConfig<Config>;
@@ -63,7 +63,7 @@ struct EntryCells {
     static_assert(word_cells >= cells, "a word holds an entry");
     static constexpr int entries = word_cells / cells;  // of a word
     static constexpr int last_entry = (entries - 1) * cells;
-    // Plain weights are looked at some at a time; where those of a block begin, behind the entry that says so.
+    // Plain weights are examined some at a time; where those of a block begin, after the entry that announces them.
     static constexpr int together = Config::rows < 8 ? Config::rows : 8;
     static constexpr int plain_from = (cells + together - 1) / together * together;
     static_assert(Config::rows % together == 0 && plain_from <= word_cells,
@@ -83,7 +83,7 @@ struct EntryCells {
         Places_Choose:
             for (int n = 0; n < Number; ++n) {
 #pragma HLS UNROLL
-                // One place is asked for: what all have is one number.
+                // One place is selected: an OR of all gives its number.
                 const int cell = n * Width + c;
                 const weight_t weight = static_cast<weight_t>(word.row[cell / Config::lanes][cell % Config::lanes]);
                 found[c] = static_cast<weight_t>(found[c] | (index == n * Width ? weight : static_cast<weight_t>(0)));

@@ -1,16 +1,16 @@
-// Reads the steps of a tile out of stored words: a weight a clock, with its place and its kernel, or the end of a
+// Reads the steps of a tile out of stored words: a weight a cycle, with its place and its kernel, or the end of a
 // channel (ZS R43-R47).
 //
-// A block of output channels begins with an entry of weight 0, whose place says what follows: entries, of which those
-// of weight 0 end their channels, or plain weights, of each channel all taps and of each tap all kernels. Words of
-// zeros stand in front of a block that has fewer words than others. Plain weights that are zero make no step either:
-// some lie beside each other, of which a clock takes the first one that is left.
+// A block of output channels begins with an entry of weight 0, whose place encodes what follows: entries, of which
+// those of weight 0 end their channels, or plain weights, of each channel all taps and of each tap all kernels. Words
+// of zeros precede a block that has fewer words than others. Plain weights that are zero make no step either: some are
+// adjacent, of which a cycle takes the first one that is left.
 //
-// Entries of a channel may come in any order. Between two steps of a kernel lie `sum_distance` steps at least: one that
-// comes earlier waits, and pauses leave (ZS R40).
+// Entries of a channel may come in any order. Two steps of a kernel are `sum_distance` steps apart at least: one that
+// comes earlier stalls, and pauses leave (ZS R40).
 //
-// Nothing waits here but for words, and for room where the steps go: words come block by block as the operations do,
-// and whoever sends them has nothing to wait for but results of the blocks before.
+// It stalls only for words and on backpressure of the steps: words come block by block as the operations do, and their
+// source waits only for results of the blocks before.
 #pragma once
 #include "bfpga/processes/cluster/bank_sums.hpp"
 #include "bfpga/processes/held_beat.hpp"
@@ -31,9 +31,9 @@ class StepReader {
     using index_t = typename E::index_t;
     using channels_t = uint_t<20>;
     static constexpr int near = sum_distance - 1;
-    // What the place of the entry at the beginning of a block says: 1, entries follow, or plain weights.
+    // The place of the entry at the beginning of a block: 1, entries follow, or plain weights.
     static constexpr int plain_follow = 2;
-    // Plain weights that lie beside each other, and bits that say which of them are left.
+    // Adjacent plain weights, and bits that mark which of them are left.
     static constexpr int together = E::together;
     using together_t = uint_t<together>;
 
@@ -54,9 +54,9 @@ class StepReader {
         PipelinedLoop loop("Read");
     Read:
         while (running) {
-// II=1: what a word holds at a place is chosen in one clock, what it means in the next one, and it leaves in a third;
-// each of these goes on when the one behind it does. The place is a counter; the kernels of the steps before are
-// numbers and flags in registers.
+// II=1: what a word holds at a place is selected in one cycle, decoded in the next, and sent in a third; each stage
+// advances when the one downstream does. The place is a counter; the kernels of the steps before are numbers and flags
+// in registers.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -151,8 +151,8 @@ class StepReader {
         sent_ = 0;
     }
 
-    // What is held becomes the next step, if it is one, and what the word has behind it is held; whether the word ends
-    // with that.
+    // What is held becomes the next step, if it is one, and the register takes what follows in the word; whether the
+    // word ends with that.
     bool take(bool takes, bool waits) {
 #pragma HLS INLINE
         const typename E::place_t place = E::place(entry_);
@@ -166,7 +166,7 @@ class StepReader {
         const bool zero = entry_[0] == 0;
         const bool nothing = place == 0;
         const bool marks_plain = place == plain_follow;
-        // Of plain weights those that have not been sent, the first of them, those behind it.
+        // Of plain weights those that have not been sent, the first of them, those after it.
         const together_t left = static_cast<together_t>(used & static_cast<together_t>(~sent_));
         const together_t less = static_cast<together_t>(left - 1);
         const together_t behind = static_cast<together_t>(left & less);
@@ -206,8 +206,8 @@ class StepReader {
         return ends_word;
     }
 
-    // What the word has at the place is held, and the place goes on; `opens`: it goes on behind the entry that begins a
-    // block, `drops`: the rest of the word is none of this block. Returns whether the word ends.
+    // Registers what the word has at the place, and the place advances; `opens`: past the entry that begins a block,
+    // `drops`: the rest of the word is none of this block. Returns whether the word ends.
     bool read(bool reads, bool opens, bool plain, bool drops) {
 #pragma HLS INLINE
         if (reads) {
@@ -247,7 +247,7 @@ class StepReader {
         return ((bits & 0xAAU) != 0 ? 1 : 0) | ((bits & 0xCCU) != 0 ? 2 : 0) | ((bits & 0xF0U) != 0 ? 4 : 0);
     }
 
-    // The plain weights behind these: of the next kernels, the next tap, the next channel.
+    // The plain weights after these: of the next kernels, the next tap, the next channel.
     void next_planes(bool last_planes) {
 #pragma HLS INLINE
         const bool last_column = right_ == 0;

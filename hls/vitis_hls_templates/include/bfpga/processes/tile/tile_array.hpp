@@ -47,7 +47,7 @@ class TileArray {
         bodies.push_back([this, &sums] { processes_->grid.run(outputs_, blocks_, sums); });
     }
 
-    // A tile cuts no map and tells nothing of one.
+    // A tile cuts no map and reports none.
     NoRecords& told() { return none_; }
 
     void reset() { processes_ = std::make_unique<Processes>(); }

@@ -1,20 +1,19 @@
 // The cells of a map, a word of channels in each of two sets: what is read is shifted by whole rows and columns (ZS
 // R19, R30-R34).
 //
-// Rows alternate between `parallel` banks, so that as many rows that follow each other are read at once, and each
-// column has a memory of its own: a row shift is the address where a bank is read, and which bank is which row; a
-// column shift stands behind the memories. Every cell is stored once. Nothing is written for padding: what lies beside
-// the map reads as zero.
+// Rows alternate between `parallel` banks, so that as many consecutive rows are read at once, and each column has a
+// memory of its own: a row shift is the address where a bank is read, and which bank is which row; a column shifter
+// follows the memories. Every cell is stored once. Padding is not written: what is outside the map reads as zero.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
 #include "bfpga/processes/tile/types.hpp"
 
 namespace bfpga {
 
-// Clocks between the write of a cell and its first read: more than the loop has between these stages.
+// Cycles between the write of a cell and its first read: more than the loop has between these stages.
 constexpr int tile_set_guard = 6;
 
-// Where a cell of the map lies.
+// Where a cell of the map is stored.
 template <class Config>
 struct CellPlace {
     using D = TileTypes<Config>;
@@ -31,7 +30,7 @@ struct CellPlace {
         column = 0;
     }
 
-    // Behind the last cell of a row.
+    // After the last cell of a row.
     void next_row() {
 #pragma HLS INLINE
         const bool wraps = bank == D::parallel - 1;
@@ -59,7 +58,7 @@ class MapBuffer {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
-// A set is read when `tile_set_guard` clocks have passed since it was loaded, and loaded when it has been used.
+// A set is read when `tile_set_guard` cycles have passed since it was loaded, and loaded when it has been used.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 #pragma HLS ARRAY_PARTITION variable=bank_rows_ complete dim=0
@@ -102,7 +101,7 @@ class MapBuffer {
     Banks_Read:
         for (int b = 0; b < banks; ++b) {
 #pragma HLS UNROLL
-            // The row that this bank has lies in the group before, if the shift goes beyond the group's first row.
+            // The row that this bank has is in the group before, if the shift goes beyond the group's first row.
             const bool before = static_cast<int>(down) + b >= banks;
             const bool there = !(before && group == 0);
             const group_t index = before && there ? static_cast<group_t>(group - 1) : group;

@@ -1,17 +1,17 @@
 // The zero-skip engine in tile form, in the place of a kernel's array: each weight that is not zero by itself on a
 // whole tile (zero-skip-convolution, R17-R46).
 //
-// A map is a tile. Its words of channels come into one of two sets, a cell a clock, while the weights of the other set
-// are multiplied: one weight meets all lanes, a group of rows a clock, and adds to the sums of its kernel. Channel
-// after channel is finished; the weights of all kernels in flight share what was loaded. Behind the last word the sums
+// A map is a tile. Its words of channels come into one of two sets, a cell a cycle, while the weights of the other set
+// are multiplied: one weight meets all lanes, a group of rows a cycle, and adds to the sums of its kernel. Channel
+// after channel is finished; the weights of all kernels in flight share what was loaded. After the last word the sums
 // leave, block by block of the full grid, of each all kernels.
 //
-// Steps are a weight each, none for zeros, and between two of a kernel lie `sum_distance` steps at least, with pauses
+// Steps are a weight each, none for zeros, and two of a kernel are `sum_distance` steps apart at least, with pauses
 // where kernels are few. So a sum is never met too early, whatever the tile's size.
 //
-// The loop waits for cells, for steps and for room where blocks go. That ends: cells and steps of a map come from
-// processes that wait for nothing but room in these two streams, and a block's room becomes free when outputs of
-// earlier maps leave.
+// The loop stalls for cells, for steps and on backpressure of blocks. The stall ends: cells and steps of a map come
+// from processes that wait only for room in these two streams, and a block's room becomes free when outputs of earlier
+// maps leave.
 #pragma once
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/tile/entry.hpp"
@@ -21,7 +21,7 @@
 
 namespace bfpga {
 
-// Lines that are left, with the one that is next; whether that is the last one stands in a register.
+// Lines that are left, with the one that is next; a register flags whether that is the last one.
 struct LinesLeft {
     line_t left;
     bool last;
@@ -72,7 +72,7 @@ class TileProcess {
         PipelinedLoop loop("Tile");
     Tile:
         while (running) {
-// II=1: a word of sums is met again `sum_distance` clocks later at the earliest; what is decided in a clock are flags
+// II=1: a word of sums is met again `sum_distance` cycles later at the earliest; what is decided in a cycle are flags
 // and counters of the one before; the set that is loaded is not the one that is read.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
@@ -87,7 +87,7 @@ class TileProcess {
             const bool begins = idle_ & handed_;
             ended_ = idle_ & stops & !loads_ & !handed_;
             idle_ = !begins & !computes_ & !drains_ & !pauses_;
-            // What ends says the step alone; whether it is met comes last.
+            // What ends depends on the step alone; whether it is met comes last.
             const bool step_adds = step_.beat().adds;
             const bool step_last = step_.beat().last;
             const bool ends_group = !step_adds | last_group_;
@@ -95,8 +95,7 @@ class TileProcess {
             const bool meets = ready_ & step_there;
             const bool ends_step = meets & ends_group;
             const bool ends_set = meets & ends_words;
-            // Behind the end of a set a clock passes in which nothing is met: whether the next one is there is asked
-            // anew.
+            // After the end of a set one cycle multiplies nothing: `readable` is evaluated again for the next one.
             const bool readable = turns_.readable();
             const bool room = turns_.room();
             ready_ = readable & computes_ & !ends_set;
@@ -287,7 +286,7 @@ class TileProcess {
         }
     }
 
-    // Between the last product and the first block that leaves, and behind the last one.
+    // Between the last product and the first block that leaves, and after the last one.
     void pause() {
 #pragma HLS INLINE
         pauses_ = true;
@@ -303,7 +302,7 @@ class TileProcess {
         blocks_left_.start(map_kept_.block_rows);
     }
 
-    // The block behind the one that leaves: the next kernel's, the next column's, the next row's.
+    // The block after the one that leaves: the next kernel's, the next column's, the next row's.
     void walk() {
 #pragma HLS INLINE
         const bool last_plane = plane_ == static_cast<plane_t>(map_kept_.last_kernel);

@@ -1,6 +1,6 @@
 // The sums of a tile for all kernels in flight: products of one weight are added in place (ZS R6, R37-R41).
 //
-// A word has the sums of a group of rows for one kernel. It is written as zero in the clock in which the last of its
+// A word has the sums of a group of rows for one kernel. It is written as zero in the cycle in which the last of its
 // blocks leaves.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
@@ -24,7 +24,7 @@ class TileSums {
     TileSums() {
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A word is read again `sum_distance` clocks later at the earliest; its write has left the pipeline then.
+// A word is read again `sum_distance` cycles later at the earliest; its write has left the pipeline then.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -35,7 +35,7 @@ class TileSums {
         PipelinedLoop loop("Sums_Clear");
     Sums_Clear:
         for (int word = 0; word < words; ++word) {
-// II=1: a word a clock.
+// II=1: a word a cycle.
 #pragma HLS PIPELINE II=1
             loop.iteration();
             cell_waiver_.writes(word);

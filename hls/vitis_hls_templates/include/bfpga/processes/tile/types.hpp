@@ -1,11 +1,11 @@
-// Numbers and types of a tile that stands in the place of a kernel's array.
+// Numbers and types of a tile that replaces a kernel's array.
 #pragma once
 #include "bfpga/processes/cluster/layer.hpp"
 
 namespace bfpga {
 
-// A map lies in the tile as its cells, its full grid as sums: `rows` x `columns` of them, `parallel` rows at a time,
-// for all kernels in flight.
+// The tile stores a map as cells, its full grid as sums: `rows` x `columns` of them, `parallel` rows at a time, for all
+// kernels in flight.
 template <class Config>
 struct TileTypes {
     using C = ClusterConfig<Config>;
@@ -16,7 +16,7 @@ struct TileTypes {
     static_assert(rows % parallel == 0, "steps are whole groups of rows");
     static_assert(parallel % T::rows == 0 && columns % T::columns == 0, "blocks lie in one group of rows");
 
-    static constexpr int groups = rows / parallel;    // of rows: clocks of a weight at most
+    static constexpr int groups = rows / parallel;    // of rows: cycles of a weight at most
     static constexpr int lanes = parallel * columns;  // multipliers
     static constexpr int cell_rows = rows - T::rows + 1;
     static constexpr int cell_columns = columns - T::columns + 1;
