@@ -1,16 +1,16 @@
 // The process of the dot tiles: an operand beat and a weight beat in, one row of sums of the pass before out.
 //
-// Beats of both streams are held, so the loop never waits for one: what its pipeline holds leaves however late the next
+// Beats of both streams are registered, so the loop never stalls for one: its pipeline drains however late the next
 // weights come, and no stream need be as deep as the pipeline is long.
 //
 // The columns form blocks of `hop_columns`. A beat enters block g g steps after block 0: weights and control pass from
-// block to block through registers, operands wait as long, and the sums of early blocks wait for those of the last one.
-// So a weight drives the columns of one block alone, and no value changes.
+// block to block through registers, operands are delayed as long, and the sums of early blocks wait for those of the
+// last one. So a weight drives the columns of one block alone, and no value changes.
 //
 // A tile adds `lanes` products of one weight row and one operand column in a step (BFP R59). A finished pass moves to
-// the forwarder and leaves it row by row while the next one computes (BFP R64).
+// the forwarder and drains row by row while the next one computes (BFP R64).
 //
-// Columns that take taps from their neighbours compute a channel of a word in each row pair; its first row leaves.
+// Columns that take taps from adjacent ones compute a channel of a word in each row pair; its first row leaves.
 #pragma once
 #include "bfpga/numeric/pipelined_loop.hpp"
 #include "bfpga/processes/held_beat.hpp"
@@ -30,13 +30,13 @@ class ArrayProcess {
     // Counts the rows of a pass, and down to the last one.
     using row_t = uint_t<bit_length(Config::accumulator_rows)>;
 
-    // What a block does in a step.
+    // The control of a block in a step.
     struct Control {
         bool fires;
         bool first;
         bool last;
         bool doubled;  // the pass has two rows of sums for each weight row
-        bool reuses;   // columns take taps from their neighbours
+        bool reuses;   // columns take taps from adjacent ones
     };
 
    public:
@@ -62,7 +62,7 @@ class ArrayProcess {
     void run(stream<wire_t<Operands>>& operands, stream<wire_t<Weights>>& weight_words, stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
         held_.drop();
-        // Steps in which the last rows leave the blocks behind the first one.
+        // Steps in which the last rows drain from the blocks after the first one.
         uint_t<bit_length(blocks + 1)> tail = blocks + 1;
         bool running = true;
         PipelinedLoop loop("Array");
@@ -92,7 +92,7 @@ class ArrayProcess {
                 take();
                 held_.next(operands);
             }
-            // Behind the stop come those of the next start.
+            // Weights after the stop belong to the next start.
             if ((uses || !held_weights_.there()) && !stops) {
                 held_weights_.next(weight_words);
             }
@@ -103,14 +103,14 @@ class ArrayProcess {
     static constexpr int block_of(int column) { return column / Config::hop_columns; }
     // Steps that the sums of a column wait for those of the last block.
     static constexpr int wait_of(int column) { return blocks - 1 - block_of(column); }
-    // Steps that the operand of a column is kept: the column behind it may need it a step later.
+    // Steps that the operand of a column is held: the next column may need it a step later.
     static constexpr int kept_of(int column) {
         return block_of(Config::tap_reuse && column + 1 < columns ? column + 1 : column);
     }
     // The last row that leaves a pass; of row pairs the first one leaves.
     static constexpr int last_reused = 2 * (Config::lanes - 1);
 
-    // Where a row is. Between passes the count goes on, and what is beyond the last row leaves nowhere.
+    // Index of a row. Between passes the count goes on, and rows beyond the last one are not sent.
     static int index_of(row_t row) {
 #pragma HLS INLINE
         const int index = static_cast<int>(row);
@@ -165,7 +165,7 @@ class ArrayProcess {
         }
     }
 
-    // The operands beside a column in its step, zero across the begin of a row.
+    // The operands left and right of a column in its step, zero across the start of a row.
     Word<Config> left(int i) const {
 #pragma HLS INLINE
         const bool none = i == 0 || begins_row_[i][block_of(i)];
@@ -179,7 +179,7 @@ class ArrayProcess {
         return none ? Word<Config>::zero() : operand_[next][block_of(i)];
     }
 
-    // Which row leaves each block next.
+    // The row that leaves each block next.
     void forward_rows() {
 #pragma HLS INLINE
     Blocks_Forward:
@@ -199,7 +199,7 @@ class ArrayProcess {
         }
     }
 
-    // Weights and control one block further, operands one step nearer to theirs. Block 0 is left without work.
+    // Weights and control one block further, operands one step nearer to theirs. Block 0 is left idle.
     void hop() {
 #pragma HLS INLINE
     Blocks_Hop:
@@ -254,7 +254,7 @@ class ArrayProcess {
         }
     }
 
-    // A column keeps its word until a beat has another one for it.
+    // A column holds its word until a beat has another one for it.
     void load(const Operands& beat) {
 #pragma HLS INLINE
     Columns_Load:
@@ -273,7 +273,7 @@ class ArrayProcess {
     HeldBeat<Weights> held_weights_;  // of the beat that fires next
     row_t sending_;                   // steps until the end of a pass may be taken
     bool sends_;                      // whether there are such
-    // Of a block: what it works on
+    // Of a block: its current step
     Control control_[blocks];
     ColumnWeights<Config> weights_[blocks];
     Word<Config> operand_[columns][blocks];  // [i][k]: k steps old; kept_of(i) + 1 of them

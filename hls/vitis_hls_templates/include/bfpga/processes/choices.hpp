@@ -1,8 +1,8 @@
-// Operations that are skipped: what the output stage counts, and what the sequencer decides by it.
+// Skipped operations: what the output stage counts, and how the sequencer decides on it.
 //
-// The output stage adds up the values other than zero that operations store, in the register that an operation names,
-// and tells the sequencer whether there are more than its threshold. The sequencer holds back the command of an
-// operation with a predicate until all counts of operations before it have come.
+// The output stage counts the nonzero values that operations store, in the count register that an operation names, and
+// reports to the sequencer whether the count exceeds its threshold. The sequencer holds the command of an operation
+// with a predicate until all counts of earlier operations have arrived.
 #pragma once
 #include "bfpga/contract/beats.hpp"
 #include "bfpga/contract/commands.hpp"
@@ -10,7 +10,7 @@
 
 namespace bfpga {
 
-// Stands for the stream of counts where a kernel has none.
+// Replaces the stream of counts where a kernel has none.
 struct NoCounts {
     bool read_nb(command_t&) const { return false; }
     void write(command_t) const {}
@@ -76,12 +76,12 @@ class CountRegisters {
     uint_t<32> sums_[Config::count_registers + 1];
 };
 
-// What the sequencer knows of the counts, and whether the descriptor that it reads is one to skip.
+// The sequencer's copy of the counts, and whether to skip the descriptor that it reads.
 template <class Config>
 class Choices {
    public:
     static constexpr bool exist = Config::count_registers > 0;
-    // Of a descriptor whose flags, its second word, have been read, so many beats are left.
+    // Beats of a descriptor that are left after its flags, its second word.
     static constexpr int words_per_beat = Config::stream_bits / 32;
     static constexpr int beats_behind_flags =
         Descriptor::words / words_per_beat - (1 + words_per_beat) / words_per_beat;
@@ -100,11 +100,11 @@ class Choices {
         ripe_ = false;
     }
 
-    // Bit n: whether register n holds more than its threshold.
+    // Bit n: whether register n exceeds its threshold.
     uint_t<16> truths() const { return truths_; }
-    // Whether no count is awaited.
+    // Whether no count is outstanding.
     bool settled() const { return settled_; }
-    // Whether it is known what becomes of the descriptor, and whether it is skipped.
+    // Whether the decision on the descriptor is known, and whether it is skipped.
     bool decided() const { return !tests_ || ripe_; }
     bool skips() const { return tests_ && holds_ == unless_; }
 
@@ -117,7 +117,7 @@ class Choices {
         ripe_ = false;
     }
 
-    // A clock; `counted`: an operation that counts has been handed out. A count that is awaited is taken when it comes.
+    // One cycle; `counted`: a counting operation has been issued. An outstanding count is read when it comes.
     template <class Counts>
     void step(Counts& counts, bool counted) {
 #pragma HLS INLINE
@@ -145,12 +145,12 @@ class Choices {
 
    private:
     uint_t<16> truths_;
-    uint_t<6> pending_;  // counts that are awaited
+    uint_t<6> pending_;  // outstanding counts
     bool settled_;       // there were none a clock before
     // The descriptor that is read
     uint_t<4> tested_;
     bool tests_, unless_;
-    bool holds_, ripe_;  // what its register tells; that this is final
+    bool holds_, ripe_;  // the value of its register; that it is final
 };
 
 }  // namespace bfpga

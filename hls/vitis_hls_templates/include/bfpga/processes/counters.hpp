@@ -1,4 +1,4 @@
-// Counters whose last value is known a clock before: loops of processes carry a flag and one subtraction, no comparison
+// Counters whose last value is known a cycle early: loops of processes carry a flag and one subtraction, no comparison
 // and no product.
 #pragma once
 #include "bfpga/memory/geometry.hpp"
@@ -6,7 +6,7 @@
 
 namespace bfpga {
 
-// Counts down a number of turns again and again.
+// Counts down a number of turns repeatedly.
 template <int Bits>
 class Turns {
     using count_t = int_t<Bits>;
@@ -75,10 +75,10 @@ class Turns {
         last_ = back ? mark.last : last_;
     }
 
-    // Whether this is the last turn, and whether the one behind it is.
+    // Whether this turn is the last one, and whether the next one is.
     bool last() const { return last_; }
     bool before_last() const { return left_ == 1; }
-    // Whether the turn behind this one is the last one; whether there is one turn alone.
+    // Whether the next turn is the last one; whether there is only one turn.
     bool last_behind() const { return last_ ? single_ : left_ == 1; }
     bool alone() const { return single_; }
 
@@ -105,7 +105,7 @@ class Turns {
     bool single_, last_;
 };
 
-// As `Turns`, where what the last turn decides is needed early: whether the turn behind is the last one is known too.
+// As `Turns`, where logic on the last turn is needed early: whether the next turn is the last one is registered too.
 template <int Bits>
 class AheadTurns {
     using count_t = int_t<Bits>;
@@ -168,7 +168,7 @@ class GroupCount {
         const bool row = group && group_.last();
         simulation_check(!row || beyond_ >= 0, "a transfer",
                          "ends inside a row; pixels moved beyond its end:", -static_cast<long long>(beyond_));
-        // Of the row behind this one: the last if there are no pixels behind it.
+        // Of the next row: the last one if no pixels follow it.
         const bool next_last = beyond_ <= width_;
         const bool first_last = pixels_ <= width_;
         const coordinate_t next = static_cast<coordinate_t>(beyond_ - width_);
@@ -181,7 +181,7 @@ class GroupCount {
 
    private:
     Turns<coordinate_bits> word_, group_;
-    coordinate_t width_, pixels_, beyond_;  // pixels of a row, of the tensor, behind this row
+    coordinate_t width_, pixels_, beyond_;  // pixels of a row, of the tensor, after this row
     bool last_row_, any_;
 };
 

@@ -1,8 +1,8 @@
-// A beat that has left its stream and waits until its process can use it.
+// A register for a beat read from its stream until its process can use it.
 //
-// The stream is asked without waiting: a process goes on when there is nothing, so that what its pipeline holds leaves
-// it and a neighbour that waits for that is never kept from sending more. A step uses the beat that an earlier one has
-// taken from the stream; nothing is chosen between the stream and the register.
+// The read is non-blocking: a process goes on when the stream is empty, so its pipeline drains, and an upstream process
+// that waits for those results is never stalled. A step uses the beat that an earlier one has read; there is no
+// multiplexer between the stream and the register.
 #pragma once
 #include "bfpga/processes/wires.hpp"
 
@@ -22,7 +22,7 @@ class HeldBeat {
         there_ = false;
     }
 
-    // Nothing is taken from the stream: the process has what it needs from elsewhere.
+    // Nothing is read from the stream: the process has another source.
     void stand_in() {
 #pragma HLS INLINE
         there_ = true;

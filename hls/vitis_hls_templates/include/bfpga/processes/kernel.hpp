@@ -1,4 +1,4 @@
-// A kernel in a simulation: what hardware has as separate blocks with streams between them, as one object that starts.
+// A kernel in a simulation: the hardware's separate blocks with streams between them, as one object that starts.
 #pragma once
 #include <deque>
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace bfpga {
 
-// A source of the kernel as one of its processes has it: while it is empty, the others run.
+// A source of the kernel as one of its processes reads it: while it is empty, the others run.
 template <int Bits, class Source>
 class OutsideSource : public OutsideEnd {
    public:
@@ -63,7 +63,7 @@ class OutsideSource : public OutsideEnd {
     bool starves_ = false;
 };
 
-// The sink of the kernel as its process has it.
+// The sink of the kernel as its process writes it.
 template <int Bits, class Sink>
 class OutsideSink : public OutsideEnd, private WordUnderWay {
    public:
@@ -113,7 +113,7 @@ class OutsideSink : public OutsideEnd, private WordUnderWay {
     bool starves_ = false;
 };
 
-// Puts what the processes tell of their operations into the order of the descriptors.
+// Sorts the processes' reports of their operations into the order of the descriptors.
 template <class Trace>
 class DescriptorTrace {
    public:
@@ -135,7 +135,7 @@ class DescriptorTrace {
         }
     }
 
-    // The scratchpad has finished an operation; `index` counts those that it hears of.
+    // The scratchpad has finished an operation; `index` counts those sent to it.
     void finished(int index, uint32_t work) { finish(scratchpad_[static_cast<std::size_t>(index)], work); }
 
     // The weights process has finished its next WEIGHTS.
@@ -181,7 +181,7 @@ class DescriptorTrace {
     const ProcessScheduler& scheduler_;
     std::vector<int64_t> ended_;
     int32_t words_[Descriptor::words];
-    std::deque<Entry> operations_;  // from the first on that has not been told
+    std::deque<Entry> operations_;  // from the first unreported one on
     std::size_t first_ = 0;
     std::vector<std::size_t> scratchpad_, weights_;  // numbers of the operations that each finishes
     std::size_t filled_ = 0;
@@ -262,14 +262,14 @@ class ProcessKernel {
     int64_t clocks() const { return scheduler_.clock(); }
     const std::vector<int64_t>& ended() const { return ended_; }
 
-    // From now on the processes run in an order drawn by chance, streams hold any number of words that suffices, and
-    // pretend to be empty or full at times. 0: no longer.
+    // From now on the processes run in random order, streams hold any sufficient number of words, and report empty or
+    // full at random. 0: no longer.
     void disturb(uint64_t seed) { scheduler_.disturb(seed); }
 
     // From the next start on pipelined loops have stages; see `StagesOfLoops`.
     StagesOfLoops& stages() { return scheduler_.stages(); }
 
-    // From the next start on a stream holds so many words, however many suffice: a test of what does. 0: as designed.
+    // From the next start on a stream holds `words` words, to test what depth suffices. 0: as designed.
     void hold(const std::string& stream, int words) { held_words_[stream] = words; }
 
    private:
@@ -315,8 +315,8 @@ class ProcessKernel {
         wire.clear(static_cast<std::size_t>(words));
     }
 
-    // Clocks that pass without a word that moves: the guard of an operation, and the pause of a pass that is shorter
-    // than what it leaves behind.
+    // Cycles in which no word may move: the guard of an operation, and the pause of a pass shorter than the drain of
+    // its results.
     static constexpr int words_of_pass = Config::accumulator_rows / Config::lanes;
     static constexpr int clocks_of_word = Config::columns > Config::lanes ? Config::columns : Config::lanes;
     static constexpr int idle_clocks = 128 + 2 * words_of_pass * clocks_of_word;

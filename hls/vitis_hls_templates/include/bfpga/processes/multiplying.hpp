@@ -9,7 +9,7 @@
 
 namespace bfpga {
 
-// A systolic array. Whatever takes its place has what this class has.
+// A systolic array. Its replacements have the same interface.
 template <class Config, class Storage>
 class SystolicMultiplying {
    public:
@@ -19,10 +19,10 @@ class SystolicMultiplying {
         join(weight_words_, Config::weight_words_depth);
     }
 
-    // What the sequencer tells the array.
+    // The commands from the sequencer to the array.
     NoArrayCommands& commands() { return commands_; }
 
-    // Runs the scratchpad between its `streams`, and those that it has to the array besides.
+    // Runs the scratchpad between its `streams`, and its streams to the array.
     template <class Scratchpad, class Trace, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
         scratchpad.run(streams..., reports, trace);

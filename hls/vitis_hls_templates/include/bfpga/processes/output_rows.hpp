@@ -30,7 +30,7 @@ class OutputRows {
     // Blocks may have more rows than the output.
     bool exists() const { return exists_; }
     bool covers(int column) const { return column < pixels_left_ && column < group_; }
-    // The row's place in its word; whether it is the last of the word; whether the word has a row that exists.
+    // The row's lane in its word; whether it is the last of the word; whether the word has a row that exists.
     int lane() const { return static_cast<int>(lane_); }
     bool ends_word() const { return ends_word_; }
     bool word_exists() const { return lane_ == 0 ? exists() : word_exists_; }
@@ -140,7 +140,7 @@ class OutputRows<Config, true> {
         lane_ = lane;
     }
 
-    // Behind the last row of a group, of a block for the whole run, of a run. Every block has a row that exists.
+    // After the last row of a group, of a block for the whole run, of a run. Every block has a row that exists.
     void walk_rows(bool group, bool slice, bool run) {
 #pragma HLS INLINE
         const coordinate_t below = static_cast<coordinate_t>(of_block_ - rows_of_block_);

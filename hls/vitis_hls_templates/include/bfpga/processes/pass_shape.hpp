@@ -1,10 +1,10 @@
-// What a pass of an operation is: the pixels of its group, the rows it leaves behind, the words of these.
+// The shape of a pass: the pixels of its group, the rows that it produces, their words.
 #pragma once
 #include "bfpga/memory/geometry.hpp"
 
 namespace bfpga {
 
-// Whether the columns take taps of a window from their neighbours.
+// Whether the columns take taps of a window from adjacent ones.
 template <class Config>
 inline bool reuses_taps(const Descriptor& d) {
 #pragma HLS INLINE
@@ -25,7 +25,7 @@ inline int pass_rows(const Descriptor& d) {
     return single_words<Config>(d) ? static_cast<int>(Config::lanes) : block_rows<Config>(d);
 }
 
-// Words that a pass leaves behind.
+// Words that a pass produces.
 template <class Config>
 inline int pass_words(const Descriptor& d) {
 #pragma HLS INLINE
@@ -33,7 +33,7 @@ inline int pass_words(const Descriptor& d) {
     return single_words<Config>(d) ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
 }
 
-// Whether a skip array computes an operation: every GEMM, unless a systolic array is beside it.
+// Whether a skip array computes an operation: every GEMM, unless the kernel has a systolic array too.
 template <class Config>
 inline bool on_skip_array(const Descriptor& d) {
 #pragma HLS INLINE
@@ -48,8 +48,8 @@ inline bool reads_chunks(const Descriptor& d) {
     return on_skip_array<Config>(d) && !d.has(Flag::Kept);
 }
 
-// The operation as its reading side has it. A sparse cluster gets its map cell by cell: as a kernel with a tap for each
-// part of its own would, once for each block, and once more if it is to be counted. Zeros around the input are read
+// The operation as its reading side executes it. A sparse cluster gets its map cell by cell: as a kernel with a tap for
+// each of its parts would, once for each block, and once more if it is to be counted. Zeros around the input are read
 // along an axis with parts alone.
 template <class Config>
 inline Descriptor reading_of(const Descriptor& d) {
@@ -75,8 +75,8 @@ inline Descriptor reading_of(const Descriptor& d) {
     return reading;
 }
 
-// Columns that have a pixel in a group; the descriptor says it where rows of pixels shall be whole: for columns that
-// take taps from their neighbours, and for a skip array.
+// Columns that have a pixel in a group; given by the descriptor where pixel rows must be whole: for columns that take
+// taps from adjacent ones, and for a skip array.
 template <class Config>
 inline int group_pixels(const Descriptor& d) {
 #pragma HLS INLINE
@@ -84,7 +84,7 @@ inline int group_pixels(const Descriptor& d) {
                                                              : active_columns<Config>(d);
 }
 
-// Blocks of output rows whose sums leave one behind the other, and rows of each. A skip array that multiplies by stored
+// Blocks of output rows whose sums drain one after the other, and rows of each. A skip array that multiplies by stored
 // weights has one of whole words.
 template <class Config>
 inline int32_t sum_blocks(const Descriptor& d) {

@@ -1,9 +1,9 @@
 // The process of the output stage: sums and parameters in, words of mantissas out.
 //
-// It owns the exponents of all tensors, what the policies have learned, and the keep buffer. Operations come one after
-// the other: their exponents and policies are settled once, between operations; then one loop takes the rows of all
-// columns, whatever their source: sums of the array, words that are combined from operands, or kept accumulators, of
-// the buffer or of the activation memory.
+// It owns the exponents of all tensors, the state of the policies, and the keep buffer. Operations run one after the
+// other: their exponents and policies are set once, between operations; then one loop takes the rows of all columns
+// from any source: sums of the array, words combined from operands, or accumulators of the keep buffer or of the
+// activation memory.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/output/accumulator_word.hpp"
@@ -17,7 +17,7 @@
 
 namespace bfpga {
 
-// In the place of the stream of sums of a skip array where there is one array.
+// Replaces the stream of sums of a skip array where there is one array.
 struct NoSums {};
 
 template <class Config, class Storage>
@@ -35,8 +35,8 @@ class PostProcess {
 #pragma HLS ARRAY_PARTITION variable=word_ complete dim=0
     }
 
-    // Executes the commands of a start: the first word says whether the policies forget what they have learned, then
-    // come the commands, each with one word more than `PostCommand` has: the exponent of what a LOAD brings.
+    // Executes the commands of a start: the first word resets the policies or keeps them, then come the commands, each
+    // one word longer than `PostCommand`: the exponent of a LOAD.
     void run(stream<command_t>& commands, stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
              stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results, stream<command_t>& exponents,
              stream<command_t>& reports) {
@@ -55,7 +55,7 @@ class PostProcess {
         run(commands, sums, skip_sums, vectors, parameters, results, exponents, counts, reports);
     }
 
-    // `skip_sums`: those of a skip array beside the systolic array.
+    // `skip_sums`: from the skip array, in a kernel with both arrays.
     template <class SkipSums, class Counts>
     void run(stream<command_t>& commands, stream<wire_t<Sums>>& sums, SkipSums& skip_sums,
              stream<wire_t<Vectors>>& vectors, stream<wire_t<RowParameters>>& parameters,
@@ -71,7 +71,7 @@ class PostProcess {
         bool running = true;
     Commands:
         while (running) {
-// Not pipelined: an operation begins when the one before has shown its results.
+// Not pipelined: an operation begins when the one before has updated its statistics.
 #pragma HLS LOOP_TRIPCOUNT min=2 max=257
             Descriptor d = {};
             const int32_t extra = fetch(commands, d);
@@ -100,7 +100,7 @@ class PostProcess {
         int32_t bits;
     };
 
-    // The next command; returns the word behind it.
+    // The next command; returns the word after it.
     static int32_t fetch(stream<command_t>& commands, Descriptor& d) {
 #pragma HLS INLINE
         int32_t word = 0;
@@ -133,7 +133,7 @@ class PostProcess {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            // A row needs its sums, and parameters if it exists; each is taken when it is there.
+            // A row needs its sums, and parameters if it exists; each is read when available.
             const bool sum_there = sum_.there();
             const bool parameters_there = !rows_.exists() || parameter_.there();
             const bool source_there = takes_vectors() ? draining_ : sum_there;
@@ -172,7 +172,7 @@ class PostProcess {
         sum_.next(sums);
     }
 
-    // The same of two arrays; behind the last row none: the next operation's may come from the other array.
+    // The same for two arrays; none after the last row: the next operation's may come from the other array.
     void next_sum(bool ends, stream<wire_t<Sums>>& sums, stream<wire_t<Sums>>& skip_sums) {
 #pragma HLS INLINE
         if (ends) {
@@ -219,7 +219,7 @@ class PostProcess {
     bool takes_wide() const { return Config::wide_memory && wide_in_; }
     bool takes_vectors() const { return combined_ || takes_wide(); }
 
-    // What the operation has shown goes to the policy and to the counters of the start.
+    // The operation's statistics go to the policy and to the counters of the start.
     void finish(const Descriptor& d, PolicySlot<Config>& policy) {
 #pragma HLS INLINE
         if (stands_in_) {

@@ -25,7 +25,7 @@ class ScratchpadProcess {
 #pragma HLS ARRAY_PARTITION variable=incoming_ complete dim=0
     }
 
-    // One start. `trace.finished(index, work)` hears of every operation; the index counts the commands of the start.
+    // One start. `trace.finished(index, work)` receives every operation; the index counts the commands of the start.
     template <class Trace>
     void run(stream<command_t>& commands, stream<wire_t<GroupBeat<Config>>>& loads,
              stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<VectorBeat<Config>>>& vectors,
@@ -47,7 +47,7 @@ class ScratchpadProcess {
         run(commands, loads, operands, skip_operands, vectors, results, stored, credits, windows, reports, trace);
     }
 
-    // `skip_operands`: those of a skip array beside the systolic array.
+    // `skip_operands`: to the skip array, in a kernel with both arrays.
     template <class Operands, class Windows, class Trace>
     void run(stream<command_t>& commands, stream<wire_t<GroupBeat<Config>>>& loads,
              stream<wire_t<OperandBeat<Config>>>& operands, Operands& skip_operands,
@@ -77,7 +77,7 @@ class ScratchpadProcess {
     }
 
    private:
-    // For each of the parts whether something happens to it.
+    // For each of the parts whether it moves.
     struct Moves {
         bool computes, loads, stores;
     };
@@ -105,7 +105,7 @@ class ScratchpadProcess {
         work_ = 0;
     }
 
-    // Reads and writes that the registers say.
+    // Reads and writes that the issue registers request.
     template <class Operands>
     void access(stream<wire_t<OperandBeat<Config>>>& operands, Operands& skip_operands,
                 stream<wire_t<VectorBeat<Config>>>& vectors, stream<wire_t<GroupBeat<Config>>>& stored) {
@@ -152,7 +152,7 @@ class ScratchpadProcess {
             const bool in_group = i < Config::transfer_pixels;
             request[i].active =
                 stores ? in_group && group[i].active : reads && i < Config::columns && request[i].active;
-            // Ports that a store leaves alone keep a place that nobody reads.
+            // Ports that a store does not use keep an address that is never read.
             if (i >= Config::columns || (stores && in_group)) {
                 request[i].place = group[i].place;
             }
@@ -245,7 +245,7 @@ class ScratchpadProcess {
         return beat;
     }
 
-    // A step of every part. What begins, ends and is handed over in a clock is said by registers.
+    // One step of every part. Registers hold what begins, ends and is handed over in a cycle.
     template <class Windows, class Trace>
     void advance(stream<wire_t<GroupBeat<Config>>>& loads, stream<wire_t<ResultBeat<Config>>>& results,
                  stream<bool>& credits, Windows& windows, Trace& trace) {
@@ -278,15 +278,15 @@ class ScratchpadProcess {
         FinishedOperations::add(finished_.results, ends.computes || skips_);
         FinishedOperations::add(finished_.loads, ends.loads);
         FinishedOperations::add(finished_.stores, ends.stores);
-        // Nothing else arrives behind the last command, so the flags may lag.
+        // No command follows the last one, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = idle;
         dispatch(free, takes, trace);
     }
 
-    // A complete command goes to the part that executes it, if that one is free; which one that is, is known a clock
-    // after the command is complete. That of a computing operation stays until the last of its parts has taken it.
-    // One that is skipped counts as the others do: when all before it have ended.
+    // A complete command goes to the part that executes it, if that one is free; the part is known a cycle after the
+    // command is complete. That of a computing operation stays until the last of its parts has taken it. A skipped one
+    // counts like the others: when all before it have ended.
     template <class Trace>
     void dispatch(const Moves& free, const Takes& takes, Trace& trace) {
 #pragma HLS INLINE
@@ -328,7 +328,7 @@ class ScratchpadProcess {
         next_.stores = operation == Operation::Store && !skipped_;
         skips_next_ = skipped_;
         known_ = complete_ && !taken_;
-        // What an operation waits for stands before it: nobody else could finish it.
+        // An operation waits only for earlier ones: no other could complete it.
         simulation_check(!known_ || progresses(), "a descriptor",
                          "waits for operations behind it; descriptors that use the activation memory so far:",
                          static_cast<long long>(heard_));
@@ -347,7 +347,7 @@ class ScratchpadProcess {
         return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum;
     }
 
-    // One word of the next command. The words move on until each is in its place.
+    // One word of the next command. The words shift until each is at its index.
     void receive(stream<command_t>& commands) {
 #pragma HLS INLINE
         command_t word = 0;

@@ -1,10 +1,10 @@
-// The sequencer: reads descriptors and tensors from the input stream and hands each process what it needs of them.
+// The sequencer: reads descriptors and tensors from the input stream and sends each process the fields that it needs.
 //
-// One 32-bit word of a descriptor a clock, or one group of a tensor. It runs ahead of the others as far as the streams
-// between them hold what it sends; what must be finished before an operation begins is in the operation's descriptor.
-// It waits for no beat: while none comes, the words before it leave.
-// In a kernel with count registers words leave when the flags of their descriptor are known, and those of an operation
-// that is skipped do not: whoever counts it hears `skipped` in their place (choices.hpp).
+// One 32-bit word of a descriptor a cycle, or one group of a tensor. It runs ahead of the others as far as the streams
+// between them hold what it sends; each descriptor names what must be finished before its operation begins. It stalls
+// for no beat: while none comes, earlier words drain. In a kernel with count registers words leave when the flags of
+// their descriptor are known, and those of a skipped operation do not: the process that counts it receives `skipped`
+// instead (choices.hpp).
 #pragma once
 #include "bfpga/contract/beats.hpp"
 #include "bfpga/contract/commands.hpp"
@@ -20,7 +20,7 @@ namespace bfpga {
 // A word of what a process counted in a start.
 using report_t = int_t<32>;
 
-// Stands for the commands of an array that hears none.
+// Commands of an array that receives none.
 struct NoArrayCommands {
     void send(command_t, int, bool, bool, bool) {}
 };
@@ -33,7 +33,7 @@ class SequencerProcess {
     static_assert(Descriptor::words % words_per_beat == 0, "a descriptor is a whole number of beats");
 
    public:
-    // One start. `trace` hears of every word of every descriptor, hardware has nobody who does.
+    // One start. `trace` receives every word of every descriptor; in hardware it is empty.
     template <class Source, class Trace>
     KernelStatus run(int32_t descriptors, bool clear, Source& source, stream<command_t>& scratchpad_command,
                      stream<command_t>& weights_command, stream<command_t>& post_command,
@@ -46,7 +46,7 @@ class SequencerProcess {
                    scratchpad_report, weights_report, post_report, store_report, counts, trace);
     }
 
-    // `counts`: what `post` tells of operations that count.
+    // `counts`: from `post`, for operations that count.
     template <class Source, class Counts, class Trace>
     KernelStatus run(int32_t descriptors, bool clear, Source& source, stream<command_t>& scratchpad_command,
                      stream<command_t>& weights_command, stream<command_t>& post_command,
@@ -59,7 +59,7 @@ class SequencerProcess {
                    scratchpad_report, weights_report, post_report, store_report, counts, array, trace);
     }
 
-    // `array`: the commands of an array that hears some.
+    // `array`: the commands of an array that receives some.
     template <class Source, class Counts, class Array, class Trace>
     KernelStatus run(int32_t descriptors, bool clear, Source& source, stream<command_t>& scratchpad_command,
                      stream<command_t>& weights_command, stream<command_t>& post_command,
@@ -74,8 +74,8 @@ class SequencerProcess {
         PipelinedLoop loop("Sequencer");
     Sequencer:
         do {
-// II=1: one beat is read at most and one word or one group written to each stream. Carried: what the next clock does,
-// told by flags and counters with registered ends, and the beat whose words or groups leave one by one.
+// II=1: one beat is read at most and one word or one group written to each stream. Carried: the next cycle's action,
+// decided by flags and counters with registered ends, and the beat whose words or groups leave one by one.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -115,7 +115,7 @@ class SequencerProcess {
     static constexpr int parts = Words::groups > words_per_beat ? Words::groups : words_per_beat;
     using part_t = uint_t<bit_length(parts)>;
 
-    // What a clock does: it sends a word of a descriptor, the word that ends a command of `post`, or a group of a
+    // The action of a cycle: it sends a word of a descriptor, the word that ends a command of `post`, or a group of a
     // tensor; or it waits until it is known whether the descriptor is skipped, or skips a beat of it.
     struct Clock {
         bool word, exponent, begin, tensor, decides, skips;
@@ -126,7 +126,7 @@ class SequencerProcess {
         part_t part;              // word or group of the beat
     };
 
-    // A word on its way to the processes: it leaves a clock after it was read, or two.
+    // A word in flight to the processes: it leaves one or two cycles after it was read.
     struct Sent {
         bool word, exponent, first, flags;  // as in `Clock`
         bool ends;
@@ -168,7 +168,7 @@ class SequencerProcess {
         clock_.part = 0;
     }
 
-    // The word that leaves in this clock: none while it is not known whether it does.
+    // The word that leaves in this cycle: none while its skip decision is open.
     Sent due(const Clock& now) const {
 #pragma HLS INLINE
         Sent sent = Choices<Config>::exist ? before_ : sent_;
@@ -189,7 +189,7 @@ class SequencerProcess {
         }
     }
 
-    // Whether the beat has come that a clock needs.
+    // Whether the beat that a cycle needs has come.
     template <class Input>
     bool next_beat(Input& input, const Clock& now) {
 #pragma HLS INLINE
@@ -197,7 +197,7 @@ class SequencerProcess {
         return input.read_nb(beat_);
     }
 
-    // No beat has come: the words before it leave all the same, but the first one of a descriptor whose flags have not
+    // No beat has come: earlier words drain all the same, except the first one of a descriptor whose flags have not
     // come.
     void let_go(const Clock& now) {
 #pragma HLS INLINE
@@ -208,7 +208,7 @@ class SequencerProcess {
         sent_.exponent = false;
     }
 
-    // What the next clock does. Each flag is told by those of this clock, side by side.
+    // The next cycle's action. Each flag depends on those of this cycle, in parallel.
     void next(const Clock& now) {
 #pragma HLS INLINE
         const bool last_group = groups_.last();
@@ -219,7 +219,7 @@ class SequencerProcess {
         const bool to_exponent = now.word && now.last && reaches_post_;
         const bool to_begin = now.exponent && brings_tensor_;
         const bool to_tensor = now.begin && groups_.any();
-        // Behind the flags it is decided whether the words go on.
+        // After the flags it is decided whether the words go on.
         const bool decides = Choices<Config>::exist && now.word && now.flags && !now.ends;
         const bool decided = now.decides && choices_.decided();
         const bool skips = decided && choices_.skips();
@@ -262,14 +262,14 @@ class SequencerProcess {
             left_ = static_cast<int_t<32>>(left_ - 1);
             number_ = static_cast<int_t<32>>(number_ + 1);
         }
-        // What the first word of a descriptor has told is used behind its last one.
+        // Set by the first word of a descriptor, used after its last one.
         reaches_post_ = will_reach_post_;
         brings_tensor_ = will_bring_tensor_;
         will_reach_post_ = hears_post_;
         will_bring_tensor_ = loads_;
     }
 
-    // Whether a word belongs to the own command: comparisons, as the memory of a table would answer a clock later.
+    // Whether a word belongs to the own command: comparisons, as a table in memory would take one more cycle.
     static bool is_own(index_t index) {
 #pragma HLS INLINE
         bool own = false;
@@ -305,8 +305,7 @@ class SequencerProcess {
         }
     }
 
-    // The words of a beat that is skipped, so many beats before the end of the descriptor; only a simulation hears
-    // them.
+    // The words of a skipped beat, `skip_left` beats before the end of the descriptor, for a simulation only.
     template <class Trace>
     void pass_words(index_t skip_left, Trace& trace) const {
 #pragma HLS INLINE
@@ -353,14 +352,14 @@ class SequencerProcess {
         }
     }
 
-    // The first word of the command of a STORE, with what the registers tell.
+    // The first word of the command of a STORE, with the values of the count registers.
     command_t with_choices(command_t word) const {
 #pragma HLS INLINE
         const int32_t choices = static_cast<int32_t>(static_cast<uint32_t>(choices_.truths()) << operation_bits);
         return Choices<Config>::exist ? static_cast<command_t>(word | choices) : word;
     }
 
-    // The first word of a descriptor says who hears of it; all hear that the start ends.
+    // The first word of a descriptor selects the processes that receive it; all receive the end of the start.
     void begin(int32_t operation, bool ends) {
 #pragma HLS INLINE
         simulation_check(operation >= 0 && operation <= static_cast<int32_t>(Operation::Sum), "a descriptor",
@@ -390,7 +389,7 @@ class SequencerProcess {
         return word;
     }
 
-    // What the processes have counted, once all of them have nothing left to do.
+    // The processes' counts, once all of them are idle.
     static KernelStatus status(uint32_t input_checksum, stream<report_t>& scratchpad, stream<report_t>& weights,
                                stream<report_t>& post, stream<report_t>& store) {
 #pragma HLS INLINE
@@ -411,7 +410,7 @@ class SequencerProcess {
         return static_cast<uint32_t>(static_cast<int32_t>(from.read()));
     }
 
-    // Whether the word behind the flags, the third one, lies in another beat than these, and where in its beat.
+    // Whether the word after the flags, the third one, is in another beat than these, and where in its beat.
     static constexpr bool beat_follows = 2 % words_per_beat == 0;
     static constexpr int part_behind_flags = 2 % words_per_beat;
 

@@ -1,11 +1,11 @@
-// The process of the skip array, in the place of the array: groups that multiply by one entry a clock each, so that
+// The process of the skip array, which replaces the array: groups that multiply by one entry a cycle each, so that
 // zeros take no time.
 //
-// A pass is the pixels of all lanes. Its window comes from the scratchpad in chunks, entries come to each group by
-// themselves; a group works on a kernel after the other, and the sums buffer adds what a kernel has in each chunk. Sums
+// A pass is the pixels of all lanes. Its window comes from the scratchpad in chunks, entries come to each group
+// separately; a group works on one kernel after the other, and the sums buffer adds a kernel's sums of each chunk. Sums
 // leave in the order of the output's rows, whichever group has computed them. A chunk whose words all groups have used
-// gives a credit back: the scratchpad sends a chunk only with one, so the process takes every operand without waiting
-// for anybody, be it that nobody takes its sums.
+// returns a credit: the scratchpad sends a chunk only with one, so the process accepts every operand without a stall,
+// even if its sums are not taken.
 #pragma once
 #include "bfpga/processes/skip/chunk_marks.hpp"
 #include "bfpga/processes/skip/entry.hpp"
@@ -181,7 +181,7 @@ class SkipArrayProcess {
         if (loading_[0]) {
             keep_base(half_[halves - 1].address());
         }
-        // Said behind the end of the chunk before, whose last word may be written in this clock.
+        // Set after the end of the chunk before, whose last word may be written in this cycle.
         slides_ = takes && last_half() ? beat.slides : slides_;
         if (takes && beat.fires) {
             turn_ = last_half() ? static_cast<half_t>(0) : static_cast<half_t>(turn_ + 1);
@@ -200,7 +200,7 @@ class SkipArrayProcess {
         comes_ = T::next(comes_);
     }
 
-    // A credit for a chunk that no group needs any more. No two become free in a clock: a group ends one at a time.
+    // A credit for a chunk that no group needs any more. No two become free in a cycle: a group ends one at a time.
     void give_back(stream<bool>& windows) {
 #pragma HLS INLINE
         bool freed = false;
@@ -234,7 +234,7 @@ class SkipArrayProcess {
     bool used_[T::chunks], used_before_[T::chunks];
     SkipGroup<Config, Storage, Source> group_[groups];
     Forwarder forwarder_;
-    // One chunk leaves when those behind it fill the windows.
+    // One chunk leaves when those after it fill the windows.
     ChunkQueue<T::chunks + 1> chunks_;
     bool left_;   // the first of them, in the clock before
     bool ended_;  // all that came before the stop has left

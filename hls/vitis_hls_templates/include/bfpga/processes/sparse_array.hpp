@@ -1,14 +1,14 @@
-// The process of an array that skips zeros of activations, in the place of the array: each output pixel of a pass has a
-// group of its own, which multiplies by one activation a clock, for all rows at once, so that zeros take no time.
+// The process of an array that skips zeros of activations, which replaces the array: each output pixel of a pass has
+// its own group, which multiplies by one activation a cycle, for all rows at once, so that zeros take no time.
 //
 // Output channels are cut into slices of `rows`, pixels into runs of up to `skip_passes` passes, windows into chunks.
 // The weights of a chunk of a slice come once for all passes of a run and are held by every group
-// (skip/wide_weights.hpp); the activations of a pass come step by step, half by half, and those that are not zero wait
-// in a queue for each group (skip/activation_words.hpp). The sums buffer adds the chunks of a slice, which leaves when
-// all of it is there. An operation of one pixel has a group for each lane of its words instead, and a weight word comes
-// in one clock: the sums of these groups add up where they leave them. A segment of steps that all groups are done with
-// gives a credit back: the scratchpad sends one only with a credit, so the process takes every operand without waiting
-// for anybody, be it that nobody takes its sums or that weights are late.
+// (skip/wide_weights.hpp); the activations of a pass come step by step, half by half, and the nonzero ones wait in a
+// queue for each group (skip/activation_words.hpp). The sums buffer accumulates the chunks of a slice, which drains
+// when complete. An operation of one pixel has a group for each lane of its words instead, and a weight word comes in
+// one cycle: the sums of these groups are added where they leave them. A segment of steps that all groups have finished
+// returns a credit: the scratchpad sends one only with a credit, so the process accepts every operand without a stall,
+// even if its sums are not taken or weights are late.
 #pragma once
 #include "bfpga/processes/skip/slice_sums.hpp"
 #include "bfpga/processes/skip/sparse_group.hpp"
@@ -73,7 +73,7 @@ class SparseArrayProcess {
 #pragma HLS UNROLL
                 finishes[g] = group_[g].step(queues_, weights_, forwarder_, g, loaded, begins);
             }
-            // Behind the reads of the groups, which need none of its words yet.
+            // After the reads of the groups, which need none of its words yet.
             spreader_.step(weights_, needs_, weight_words);
             forwarder_.step(moves, finishes);
             queue();
@@ -172,8 +172,8 @@ class SparseArrayProcess {
         }
     }
 
-    // The word that is complete goes to the queues of its half, as far as it is not zero, or something ends with it.
-    // Groups of a half that has no pixels hear of ends alone.
+    // The complete word goes to the queues of its half, as far as it is nonzero, or something ends with it. Groups of a
+    // half without pixels receive ends alone.
     void queue() {
 #pragma HLS INLINE
         const bool ends_segment = last_ || T::ends_segment(step_);
@@ -224,7 +224,7 @@ class SparseArrayProcess {
         }
     }
 
-    // A credit for a segment that all groups are done with. No two become free in a clock: a group ends one at a time.
+    // A credit for a segment that all groups have finished. No two become free in a cycle: a group ends one at a time.
     void give_back(stream<bool>& windows) {
 #pragma HLS INLINE
         bool freed = false;

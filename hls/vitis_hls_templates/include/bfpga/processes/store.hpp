@@ -52,7 +52,7 @@ class StoreProcess {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            // A clock whose word has not come does nothing.
+            // A cycle whose word has not come is idle.
             Clock now = clock_;
             command_t word = 0;
             now.command = now.command && commands.read_nb(word);
@@ -91,7 +91,7 @@ class StoreProcess {
             const bool full_words = now.part == words_per_beat - 1;
             if (now.header || (now.group && (full || last)) || (tells && now.word && (full_words || last_word))) {
                 const bool ends_tensor = now.group && last && !(tells && tells_);
-                // Of maps that travel compressed; header and records never do.
+                // For maps sent compressed; header and records never are.
                 mark_beat(sink, now.group && tensor_.has(Flag::Compressed),
                           now.header || (now.group && last) || last_word);
                 output.write(beat_, (ends_tensor || last_word) && tensor_.has(Flag::EndPacket));
@@ -107,8 +107,8 @@ class StoreProcess {
     static constexpr int parts = Words::groups > words_per_beat ? Words::groups : words_per_beat;
     using part_t = uint_t<bit_length(parts)>;
 
-    // What a clock does: it takes a word of the command, prepares for the tensor, sends its header, moves a group, or
-    // a word of a record.
+    // The action of a cycle: it takes a word of the command, prepares for the tensor, sends its header, moves a group,
+    // or a word of a record.
     struct Clock {
         bool command, begin, header, group, word;
         bool last_word;  // of the command
@@ -129,7 +129,7 @@ class StoreProcess {
         ends_ = false;
     }
 
-    // A word of the command. The first one tells whether the start ends, and what count registers tell.
+    // A word of the command. The first one flags the end of the start, and carries the values of the count registers.
     void take(const Clock& now, int32_t word) {
 #pragma HLS INLINE
         if (now.index == 0) {
@@ -139,7 +139,7 @@ class StoreProcess {
         StoreCommand::set(tensor_, static_cast<int>(now.index), word);
     }
 
-    // What the next clock does.
+    // The next cycle's action.
     void next(const Clock& now, bool full, bool last, bool tells) {
 #pragma HLS INLINE
         const bool any = groups_.any();
@@ -188,7 +188,7 @@ class StoreProcess {
     Descriptor tensor_;
     GroupCount<Config> groups_;
     bool tells_;             // records follow the tensor,
-    Turns<told_bits> told_;  // so many words of them
+    Turns<told_bits> told_;  // and their words
 };
 
 }  // namespace bfpga

@@ -1,7 +1,7 @@
-// What the row pairs of a column multiply: its own word, or its own pixel with those of the columns beside it.
+// The operands of the row pairs of a column: its own word, or its own pixel with those of the adjacent columns.
 //
-// Row pair j computes channel j of a word then: lane j keeps the column's own operand, the lane behind it multiplies
-// the pixel to the left, the next one the pixel to the right. So two lanes of a row pair have another operand, not all.
+// Row pair j computes channel j of a word then: lane j keeps the column's own operand, the next lane multiplies the
+// pixel to the left, the one after it the pixel to the right. So two lanes of a row pair have another operand, not all.
 #pragma once
 #include "bfpga/array/column_weights.hpp"
 #include "bfpga/memory/word.hpp"
@@ -10,7 +10,7 @@ namespace bfpga {
 
 template <class Config, bool Reuse = Config::tap_reuse>
 struct TapOperands {
-    // Adds the products of a step to a column: `own`, and the words to its left and right where they lie in its row.
+    // Adds the products of a step to a column: `own`, and the words to its left and right if they are in its row.
     template <class Column>
     static void accumulate(const ColumnWeights<Config>& weights, int index, Column& column, const Word<Config>& own,
                            const Word<Config>&, const Word<Config>&, bool, bool first) {

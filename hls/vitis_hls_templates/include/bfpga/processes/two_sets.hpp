@@ -1,4 +1,4 @@
-// Two sets of something: one comes while the other one is used. Sets become whole in turns, and are used in turns.
+// Double buffering: one set is filled while the other one is used. Sets fill in turns, and are used in turns.
 #pragma once
 #include "bfpga/numeric/numeric.hpp"
 

@@ -1,10 +1,9 @@
 // Words that are combined from operands without a multiplication: the maximum over the taps, or the aligned sum of one
-// or two operands. The words of a sum are kept as they came: they are aligned and added where a row leaves, so that a
+// or two operands. The words of a sum are stored unaligned: they are aligned and added where a row leaves, so that a
 // column has one shifter and not every lane.
 //
-// While the rows of a finished word leave, the next one is combined; order: group of output pixels, output word, tap
-// row, tap column, slot. Accumulators that the memory has kept come the same way, as words of one tap that nothing
-// changes.
+// While the rows of a finished word drain, the next one is combined; order: group of output pixels, output word, tap
+// row, tap column, slot. Accumulators from the memory come the same way, as words of one tap that pass unchanged.
 #pragma once
 #include "bfpga/memory/word.hpp"
 #include "bfpga/numeric/numeric.hpp"
@@ -109,7 +108,7 @@ class VectorWords {
         return static_cast<amount_t>(shift > shift_limit ? shift_limit : shift);
     }
 
-    // A column keeps its word until a beat has another one for it.
+    // A column holds its word until a beat has another one for it.
     void load(const VectorBeat<Config>& beat) {
 #pragma HLS INLINE
     Columns_Load:
@@ -122,7 +121,7 @@ class VectorWords {
         }
     }
 
-    // max(most, x) in the columns whose tap lies inside the image; of a sum the first operand.
+    // max(most, x) in the columns whose tap is inside the image; of a sum the first operand.
     void combine() {
 #pragma HLS INLINE
         const mantissa_t smallest = static_cast<mantissa_t>(-(1 << (Config::mantissa_bits - 1)));

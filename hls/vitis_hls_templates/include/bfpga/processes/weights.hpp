@@ -3,8 +3,8 @@
 //
 // Two engines share the loop. One fills, for WEIGHTS. The other walks the steps of a GEMM in the order of the operands
 // (group, row block, kernel row, kernel column, channel word) and sends a weight word for each; of each pass it sends
-// the parameters of its rows beside the words, and ends them before the words of the next pass: `post` never waits for
-// parameters behind words that nobody takes. Counts in the descriptors keep the engines apart.
+// the parameters of its rows in parallel with the words, and ends them before the words of the next pass: `post` never
+// waits for parameters queued after words that nothing takes. Counts in the descriptors keep the engines apart.
 #pragma once
 #include "bfpga/contract/beats.hpp"
 #include "bfpga/contract/commands.hpp"
@@ -16,7 +16,7 @@
 
 namespace bfpga {
 
-// Finished operations of a start, and the comparison with how many there must be: both wrap around.
+// Finished operations of a start, and the comparison with the required number: both wrap around.
 class Finished {
    public:
     void clear() { count_ = 0; }
@@ -205,7 +205,7 @@ class WeightFill {
 #endif
     }
 
-    // What becomes of a beat; writes come behind the reads of the clock.
+    // Handling of a beat; writes follow the reads of the cycle.
     template <class Beats, class Memory>
     void write(const beat_t& beat, const Beats& beats, Memory& weights, ParameterMemory<Config>& parameters) const {
 #pragma HLS INLINE
@@ -258,12 +258,12 @@ class WeightFill {
     parameter_address_t row_;
     weight_address_t word_;
     uint_t<32> work_;
-    // For what a simulation says
+    // For the messages of a simulation
     Descriptor command_;
     int32_t fetched_;
 };
 
-// The rows whose parameters go beside the words of a pass: those of its row block, one block behind the other.
+// The rows whose parameters are sent with the words of a pass: those of its row block, one block after the other.
 template <class Config>
 class PassRows {
     using G = Geometry<Config>;
@@ -274,7 +274,7 @@ class PassRows {
     // Whether rows wait for the words of their pass.
     static constexpr bool behind_words = false;
 
-    // How often all blocks are gone through: for each group of output pixels.
+    // Number of walks through all blocks: one per group of output pixels.
     static int32_t turns(const Descriptor& d) {
 #pragma HLS INLINE
         return d.groups;
@@ -321,7 +321,7 @@ struct NoChunks {
     void step(bool, bool, bool) {}
 };
 
-// The walk of a GEMM over its weight words and the parameters of its rows: as often as `Rows` says through all blocks.
+// The walk of a GEMM over its weight words and its rows' parameters: all blocks, repeated as `Rows` gives.
 template <class Config, class Rows = PassRows<Config>, class Chunks = NoChunks>
 class WeightRead {
     using G = Geometry<Config>;
@@ -379,7 +379,7 @@ class WeightRead {
     // the array are no shorter.
     bool step(const Finished& fills, bool may, bool starts) {
 #pragma HLS INLINE
-        // Side by side, not one behind the other: each of these is few levels of logic.
+        // In parallel, not chained: each of these is few levels of logic.
         const bool opens = gate_.opens();
         const bool sends = words_ && may;
         const bool goes = rows_go();
@@ -407,7 +407,7 @@ class WeightRead {
     // Whether a row is due, be it one that the output has not.
     bool rows_go() const { return rows_ && !(Rows::behind_words && words_); }
 
-    // The passes are one ahead: what the pass that goes on ends, and what follows it, is a register.
+    // The passes are one ahead: the end and successor flags of the current pass are registers.
     void walk_passes(bool on) {
 #pragma HLS INLINE
         const bool last_block = blocks_.last();
@@ -425,7 +425,7 @@ class WeightRead {
         blocks_.step(on, gate_.begins());
     }
 
-    // The taps are a word ahead: whether the word that is due ends a tap, or all of them, is a register.
+    // The taps are a word ahead: whether the next word ends a tap, or all of them, is a register.
     void walk_taps(bool on) {
 #pragma HLS INLINE
         const bool tap = on && channel_words_.last();
@@ -441,7 +441,7 @@ class WeightRead {
         kernel_rows_.step(row, gate_.begins());
     }
 
-    // Steps of taps and of blocks are added ahead: an address is one addition wherever it goes.
+    // Steps of taps and of blocks are added ahead: any address is one addition.
     void walk_words(bool sent, bool tap, bool pass, bool again) {
 #pragma HLS INLINE
         const weight_address_t one_more = static_cast<weight_address_t>(address_ + 1);
@@ -472,12 +472,12 @@ class WeightRead {
     Chunks chunks_;
     bool ends_tap_, ends_pass_;    // the word that is due
     bool last_block_, last_pass_;  // the pass that goes on
-    bool more_words_, more_rows_;  // the pass behind it
+    bool more_words_, more_rows_;  // the next pass
     bool words_, rows_;            // words, rows of the pass are left
     weight_address_t base_, base_tap_, base_block_, tap_step_, block_step_, address_, next_tap_, next_block_;
 };
 
-// What is stored for an array, how a GEMM walks over it, and how a word of it is sent.
+// The stored form of an array's weights, a GEMM's walk over it, and the transfer of a word.
 template <class Config>
 struct StoredWeights {
     using Beats = WeightBeats<Config>;
@@ -502,7 +502,7 @@ class WeightsProcess {
     static constexpr bool single_beat = Config::beats_per_weight_word == 1;
 
    public:
-    // Until the start ends. `words`: the streams of the stored words. `trace.filled(work)`: hears of every WEIGHTS in
+    // Until the start ends. `words`: the streams of the stored words. `trace.filled(work)` receives every WEIGHTS in
     // order.
     template <class Source, class Trace, class... Words>
     void run(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
@@ -532,7 +532,7 @@ class WeightsProcess {
             if (filled) {
                 fill_.write(beat_, beats_, weights_, parameters_);
             }
-            // Behind the word: a beat that completes one has gone into it, and nothing waits for its register.
+            // After the word: a beat that completes one has entered it, and nothing waits for its register.
             if (filled || streamed) {
                 beats_.set(filled ? fill_.place() : static_cast<int>(streamed_beat_), beat_);
             }
@@ -609,7 +609,7 @@ class WeightsProcess {
     template <class Trace>
     void step(bool may, bool filled, bool came, Trace& trace) {
 #pragma HLS INLINE
-        // What an operation waits for stands before it: nobody else could finish it.
+        // An operation waits only for earlier ones: no other could complete it.
         simulation_check(!(fill_.waits(reads_) && !read_.active()), "a weight transfer",
                          "waits for operations behind it; GEMMs so far:", gemms_);
         simulation_check(!(read_.waits(fills_) && !fill_.active()), "a GEMM",
@@ -629,7 +629,7 @@ class WeightsProcess {
         if (read_.step(fills_, may, read_starts)) {
             reads_.one_more();
         }
-        // Nothing arrives behind the last command, so the flags may lag.
+        // No command follows the last one, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = fill_free && read_free;
         last_ = complete_ && !fills_next_ && !reads_next_ && !skips_next_;

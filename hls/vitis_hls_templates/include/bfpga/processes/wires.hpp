@@ -1,8 +1,8 @@
-// What travels between the processes of a kernel: beats, and the words of streams that carry them.
+// The wires between the processes of a kernel: beats, and the words of streams that carry them.
 //
 // A beat is a structure of fields. On a stream it is one word of bits, so that both ends of a wire agree whatever a
-// tool does with structures; a simulation with native integers sends the structure itself, which is faster and the
-// same.
+// tool does with structures; a simulation with native integers sends the structure itself, which is faster and
+// equivalent.
 #pragma once
 #include "bfpga/memory/weight_memory.hpp"
 #include "bfpga/memory/word.hpp"
@@ -51,7 +51,7 @@ inline Beat from_wire(const wire_t<Beat>& word) {
 
 // A word of a command: a field of a descriptor.
 using command_t = int_t<32>;
-// Bits of an operation in the first word of a command; `store` finds there what count registers tell, behind these.
+// Bits of an operation in the first word of a command; for `store` the values of the count registers follow them.
 constexpr int operation_bits = 8;
 
 // Bits `low` and up of a stream's word, as fields of W bits; a field that holds a truth value has one bit.
@@ -149,20 +149,20 @@ struct WordsBeat {
     }
 };
 
-// What a load writes and a store reads in a clock: pixels of a row that follow each other.
+// The data of a load's write or a store's read in a cycle: consecutive pixels of a row.
 template <class Config>
 using GroupBeat = WordsBeat<Config, Config::transfer_pixels>;
 
-// One word of results of all columns; columns without a pixel hold anything.
+// One word of results of all columns; undefined in columns without a pixel.
 template <class Config>
 using ResultBeat = WordsBeat<Config, Config::columns>;
 
-// Operands of the array in one slot of a step. `mine`: columns whose word this is; the others keep the one they have.
-// `neighbours`: columns multiply the words of those beside them too, but across the begin of a row.
-// A skip array gets its windows in chunks: `first` and `last` are said of a step of a chunk then, and `opens`,
-// `closes`, `single` and `slides` of a chunk (scratchpad/chunks.hpp); `apart` of an operation. Where it skips
-// activations, `first` and `last` are said of what a pass reads of a chunk, as is `leaves`, and no window slides: then
-// `apart` has the place of `slides`, and `leaves` that of `apart` (scratchpad/run_chunks.hpp).
+// Operands of the array in one slot of a step. `mine`: columns whose word this is; the others hold theirs.
+// `neighbours`: columns multiply the words of adjacent ones too, but across the start of a row. A skip array gets its
+// windows in chunks: `first` and `last` mark a step of a chunk then, and `opens`, `closes`, `single` and `slides` a
+// chunk (scratchpad/chunks.hpp); `apart` an operation. Where it skips activations, `first` and `last` mark a pass's
+// part of a chunk, as does `leaves`, and no window slides: then `apart` takes the place of `slides`, and `leaves` that
+// of `apart` (scratchpad/run_chunks.hpp).
 template <class Config>
 struct OperandBeat {
     using Words = PackedWords<Config, Config::columns>;
@@ -234,7 +234,7 @@ struct OperandBeat {
     }
 };
 
-// Operands that bypass the array. `mine` as above; `present`: the tap lies inside the image and the column works.
+// Operands that bypass the array. `mine` as above; `present`: the tap is inside the image and the column works.
 template <class Config>
 struct VectorBeat {
     using Words = PackedWords<Config, Config::columns>;
@@ -264,8 +264,8 @@ struct VectorBeat {
     }
 };
 
-// The weights of a step, and how they are held. Of an array that skips activations `two_hot` says that the step is the
-// last one of its chunk, `power_of_two` that each group needs one lane of the word.
+// The weights of a step, and their format. In an array that skips activations `two_hot` marks the last step of its
+// chunk, `power_of_two` that each group needs one lane of the word.
 template <class Config>
 struct WeightBeat {
     static constexpr int weights = Config::rows * Config::lanes;

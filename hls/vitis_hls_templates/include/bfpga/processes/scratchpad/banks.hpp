@@ -1,7 +1,7 @@
-// The banks of the scratchpad: one read vector and one write vector a clock, all reads before all writes.
+// The banks of the scratchpad: one read vector and one write vector a cycle, all reads before all writes.
 //
-// Reads go through a crossbar, as every column has a pixel of its own. What is written together are pixels that follow
-// each other, so they lie in banks that follow each other: a rotation brings every column to its bank.
+// Reads go through a crossbar, as every column has its own pixel. Pixels written together are consecutive, so they are
+// in consecutive banks: a rotation routes every column to its bank.
 #pragma once
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/waivers.hpp"
@@ -9,21 +9,21 @@
 
 namespace bfpga {
 
-// What one port wants to read in a clock.
+// The read request of one port in a cycle.
 template <class Config>
 struct PortRequest {
     bool active;
     Place<Config> place;
 };
 
-// The same word of pixels that follow each other: `mask` says which ports have one.
+// The same word of consecutive pixels; `mask`: the ports that have one.
 template <class Config>
 struct RunWrite {
     using T = ScratchpadTypes<Config>;
 
     bool enable;
     Place<Config> first;          // of the first port that writes
-    typename T::word_t carried;   // word of the pixels whose bank lies before that of the first
+    typename T::word_t carried;   // word of the pixels whose bank is below that of the first
     typename T::bank_t rotation;  // bank of port 0, if it were to write
     Word<Config> word[T::ports];
     bool mask[T::ports];
@@ -49,7 +49,7 @@ template <class Config>
 inline Word<Config> read_cell(const BankCells<Config>& cell, int bank, typename Geometry<Config>::word_t address) {
 #pragma HLS INLINE
 #ifdef BFPGA_SIMULATION
-    // A row block may reach beyond the memory; what it reads there reaches no result.
+    // A row block may reach beyond the memory; its reads there reach no result.
     if (!inside_memory<Config>(address)) {
         return Word<Config>::zero();
     }
@@ -74,9 +74,9 @@ Lanes_Write:
     }
 }
 
-// The banks, of block memories or of UltraRAM. An operation reads what another one has written `start_guard` clocks
-// after that has ended, or later (order.hpp), and its own results never: no read waits for a write, of this iteration
-// or of those that are in the pipeline.
+// The banks, of block memories or of UltraRAM. An operation reads the results of another one at least `start_guard`
+// cycles after its end (order.hpp), and never its own: no read waits for a write, of this iteration or of those in the
+// pipeline.
 template <class Config, bool ULTRA>
 struct BankWords {
     using T = ScratchpadTypes<Config>;
@@ -252,7 +252,7 @@ class ScratchpadBanks {
     using T = ScratchpadTypes<Config>;
 
    public:
-    // One clock: `word[i]` is what port i has requested, zero if it has not; then `write` takes place. `counts`: what
+    // One cycle: `word[i]` is what port i has requested, zero if it has not; then `write` is executed. `counts`: what
     // is read reaches a result.
     void step(const PortRequest<Config> (&request)[T::ports], Word<Config> (&word)[T::ports], bool counts,
               const RunWrite<Config>& write) {

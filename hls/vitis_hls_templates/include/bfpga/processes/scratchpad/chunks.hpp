@@ -1,21 +1,20 @@
 // Windows in chunks, of a kernel whose array is a skip array (processes/skip_array.hpp).
 //
-// A pass of a GEMM has two halves there: pixel groups 2n and 2n + 1, the last one maybe one alone. A step of the window
-// is read for one half after the other, and the window is cut into chunks of `chunk_steps` steps, the last one what is
-// left of it. Where an operation has blocks (channels with kernels of their own) a pass goes through the windows of all
-// blocks, and each is a chunk. MAX, SUM and a GEMM that reads nothing have passes of one group as everywhere.
+// A pass of a GEMM has two halves there: pixel groups 2n and 2n + 1, the last one possibly alone. A step of the window
+// is read for one half after the other, and the window is cut into chunks of `chunk_steps` steps, the last one shorter.
+// Where an operation has blocks (channels with kernels of their own) a pass goes through the windows of all blocks,
+// each a chunk. MAX, SUM and a GEMM that reads nothing have passes of one group as in any kernel.
 //
-// The array has room for `chunk_buffers` chunks and returns a credit for each that it has left. A chunk begins with a
-// credit alone, so the array takes its beats without waiting for anybody, as fast as it writes them: a step in `lanes`
-// clocks, or in one where lanes stand apart (skip/window.hpp). The nest keeps to that pace. So `operands` never holds
-// up the loop, whatever else waits, and that is why nothing here can wait for ever:
-// * results are taken in every clock, so the output stage always finds room and takes the sums of the array, which
-//   returns the credits in the end. That passes are under way whose results have no room in their stream is harmless;
-// * the output stage takes vectors behind the sums of the operation before. While `vectors` is full the loop takes no
-//   results, so vectors begin when all results before them are back, and those of their own passes have room;
+// The array buffers `chunk_buffers` chunks and returns a credit for each that it has finished. A chunk begins only with
+// a credit, so the array accepts its beats without a stall, at its write rate: a step in `lanes` cycles, or in one
+// where lanes are separate (skip/window.hpp). The nest keeps to that pace. So `operands` never applies backpressure to
+// the loop, and no deadlock is possible:
+// * results are taken in every cycle, so the output stage always finds room and takes the sums of the array, which
+//   returns the credits in the end. Passes in flight whose results have no room in their stream are harmless;
+// * the output stage takes vectors after the sums of the operation before. While `vectors` is full the loop takes no
+//   results, so vectors begin when all earlier results are back, and those of their own passes have room;
 // * an operation begins when all credits of the one before are back, for its chunks may be larger, and a start ends
-// with
-//   none missing. Credits need nothing that would come later: entries and parameters come from another process;
+//   with none missing. Credits depend on nothing later: entries and parameters come from another process;
 // * groups of a store have credits of their own (transfer.hpp).
 #pragma once
 #include "bfpga/numeric/checks.hpp"
@@ -26,15 +25,15 @@
 
 namespace bfpga {
 
-// In the place of the stream of credits where the array holds no windows.
+// Replaces the stream of credits where the array holds no windows.
 struct NoWindows {};
-// In the place of the stream of operands of a skip array where there is one array.
+// Replaces the stream of operands of a skip array where there is one array.
 struct NoOperands {};
 
-// What the nest says of a step that goes, besides what it is: how its loops stand.
+// State of the nest's loops for a step that is issued.
 struct WindowStep {
     bool slot_ends;    // its last slot
-    bool behind_ends;  // the slot behind it is the last one of its half
+    bool behind_ends;  // the next slot is the last one of its half
     bool slot_alone;   // a half has one slot
     bool window_ends;  // the window's last step
     bool last_block;
@@ -60,14 +59,14 @@ class PassChunks {
     bool step_ends(bool slot_ends) const { return slot_ends; }
     // Whether a step ends the reading of a pass; `window_ends`: that of a window, `step_ends`: of the step.
     bool pass_ends(bool window_ends, bool, const WindowStep&) const { return window_ends; }
-    // Whether the nest goes back behind the step, or marks where it does so later; whether the window is left where it
-    // ends; whether a pass is the last one, `last`: by the count of passes.
+    // Whether the nest returns after the step, or marks where it will do so; whether the window is left where it ends;
+    // whether a pass is the last one, `last`: by the count of passes.
     bool returns(bool, const WindowStep&) const { return false; }
     bool goes_on(bool, const WindowStep&) const { return false; }
     bool leaves_window() const { return true; }
     bool last_pass(bool last) const { return last; }
-    // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
-    // one that goes, or later; whether a step goes on that had to wait.
+    // Whether the nest must wait after the next step; whether the next pass may begin, right after the last step of one
+    // that is issued, or later; whether a stalled step resumes.
     bool halts() const { return false; }
     bool may_follow() const { return true; }
     bool may_begin() const { return true; }
@@ -148,7 +147,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
     static_assert(!Config::tap_reuse && !Config::wide_memory, "a window is read for each column, and for products");
     static constexpr int step_bits = bit_length(Config::skip_chunk) + 1;
     static constexpr int group_bits = Geometry<Config>::coordinate_bits;
-    // Clocks behind the one in which a half has been read until it may be read again.
+    // Cycles from the read of a half until it may be read again.
     static constexpr int rest = Config::lanes - 1;
 
    public:
@@ -192,14 +191,14 @@ class PassChunks<Config, ChunkOrder::Passes> {
         return step_ends & (now.window_ends & (!chunked_ | now.last_block));
     }
 
-    // Behind the last half of a step: the array still writes the first one, or has no room for the next chunk.
+    // After the last half of a step: the array still writes the first one, or has no room for the next chunk.
     bool halts() const { return next_.ends & !(keeps_pace() && (!next_.chunk_ends || room_behind())); }
     bool may_follow() const { return !chunked_ || (keeps_pace() && room_behind()); }
     bool may_begin() const { return !begins_ && (!chunked_ || (pace_.reached() && room_)); }
     bool resumes() const { return waits_ && pace_.reached() && (!needs_room_ || room_); }
     bool waits() const { return waits_; }
     bool begins_group(bool begins, bool go) const { return begins | (go & next_.second); }
-    // Three groups of pixels: those of the pass that would begin, and one that the flags do not know of yet.
+    // Three groups of pixels: those of the pass that would begin, and one that the flags do not yet count.
     bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
 
     bool chunked() const { return chunked_; }
@@ -210,8 +209,8 @@ class PassChunks<Config, ChunkOrder::Passes> {
         return held_.any() && windows.read_nb(credit);
     }
 
-    // A clock; `go`: the step that comes does; `stops`: the nest must wait behind it, inside a pass; `left`: the array
-    // has left a chunk; `awaits`: results are to come; `starts`: an operation does.
+    // One cycle; `go`: the next step is issued; `stops`: the nest must wait after it, inside a pass; `left`: the array
+    // has finished a chunk; `awaits`: results are due; `starts`: an operation starts.
     void step(bool go, bool stops, bool left, bool awaits, bool starts) {
 #pragma HLS INLINE
         waits_ = stops | (waits_ & !resumes());
@@ -224,7 +223,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
         issue_ = next_;
     }
 
-    // The nest goes a step further.
+    // The nest advances by one step.
     void walk(bool on, const WindowStep& now, bool starts) {
 #pragma HLS INLINE
         const bool window_ends = step_ends_ & now.window_ends;
@@ -245,7 +244,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
         const bool whole = !chunked_ | single_ | (now.window_ends & now.last_block & alone);
         const bool last_half = ends ? whole : half | last_half_;
         const bool whole_first = !chunked_ | alone_;
-        // What the step behind ends, if the nest goes on, which is decided last.
+        // What the next step ends, if the nest goes on, which is decided last.
         const bool last_half_behind = step_ends_ ? whole : now.slot_ends | last_half_;
         const bool ends_behind = now.behind_ends & last_half_behind;
         const bool ends_here = starts ? now.slot_alone & whole_first : step_ends_;
@@ -278,18 +277,18 @@ class PassChunks<Config, ChunkOrder::Passes> {
     static constexpr bool unpaced = rest == 0;
     static constexpr int pace_bits = bit_length(Config::lanes);
 
-    // A step. What is said of its end is false unless it is one of a chunk.
+    // A step. Its end flags are false unless it belongs to a chunk.
     struct Step {
         bool ends, chunk_ends;     // all its halves have been read with it; it is the last one of its chunk as well
         bool paces, begins_chunk;  // its first half has been read with it; it is the first one of a chunk as well
         bool second;               // its second half has been read with it, for the first time in the pass
-        bool turns;                // the first half may be read behind it, or must wait for the pace
+        bool turns;                // the first half may be read after it, or must wait for the pace
         bool half, first, last, opens, closes, single, apart;
     };
 
-    // Whether the first half may be read again behind a step that goes in this clock.
+    // Whether the first half may be read again after a step that is issued in this cycle.
     bool keeps_pace() const { return unpaced || (next_.turns && pace_.reached()); }
-    // Whether there is room for a chunk behind it. That of a chunk that begins with it is known a clock later.
+    // Whether there is room for another chunk. A chunk that begins with this step is counted a cycle later.
     bool room_behind() const { return room_ && !next_.begins_chunk; }
 
     void prepare(const WindowStep& now, bool chunk_ends) {
@@ -313,7 +312,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
     // The operation
     bool chunked_, odd_, alone_;     // of its groups
     bool slides_;                    // its windows keep rows of those before
-    bool apart_;                     // lanes stand apart
+    bool apart_;                     // lanes are separate
     Turns<group_bits> before_last_;  // passes before the last one
     Turns<step_bits> steps_;
     // The step of the nest: its half, whether that is the last one; whether the step is the first one of a chunk, in

@@ -1,16 +1,16 @@
 // The parts that execute operations: when each begins and ends.
 //
-// A computing operation has two sides, and the reading side goes on to the next operation while the results of the one
-// before are still on their way. So its command is taken piece by piece: the order as soon as that of the operation
-// before has been met, the walk when the last group of pixels has been handed over, the passes when the last read is
-// done, and the writing side when all results have been written. Results come back in the order of the operations, so
-// one that has ended is always the first of those that have begun.
+// A computing operation has two sides, and the reading side goes on to the next operation while results of the one
+// before are in flight. So its command is taken in pieces: the order as soon as that of the operation before has been
+// met, the walk when the last group of pixels has been handed over, the passes when the last read is done, and the
+// writing side when all results have been written. Results come back in the order of the operations, so one that has
+// ended is always the first of those that have begun.
 #pragma once
 #include "bfpga/processes/scratchpad/order.hpp"
 
 namespace bfpga {
 
-// The loads or the stores: what the one at work waits for, and what it has worked.
+// The loads or the stores: what the current one waits for, and its work so far.
 template <class Config>
 class TransferEngine {
    public:
@@ -29,14 +29,14 @@ class TransferEngine {
         index_ = index;
     }
 
-    // Whether an operation waits for others; whether one is under way or has all that it waits for.
+    // Whether an operation waits for others; whether one is running or has all that it waits for.
     bool waits(const FinishedOperations& finished) const { return order_.pending() && !order_.met(finished); }
     bool works(const FinishedOperations& finished) const {
         return running_ || (order_.pending() && order_.met(finished));
     }
 
-    // Whether the operation that waits begins in this clock, and whether the one that runs ends; `busy`: its part has
-    // steps left. Both are said by registers, and a part that begins is busy in the clock behind.
+    // Whether the waiting operation begins in this cycle, and whether the running one ends; `busy`: its part has steps
+    // left. Both are registers, and a part that begins is busy one cycle later.
     bool begins() const { return order_.begins(); }
     bool ends(bool busy) const { return running_ && !busy; }
 
@@ -63,7 +63,7 @@ class TransferEngine {
 template <class Config>
 class ComputingEngine {
    public:
-    // Who takes the command that has come in.
+    // The parts that take the command that has come in.
     struct Takes {
         bool order, walk, reader, writer;
     };
@@ -85,8 +85,8 @@ class ComputingEngine {
     // Whether all operations that were taken have ended.
     bool idle() const { return !writer_starts_ && !writing_; }
 
-    // What becomes of a command in this clock. `here`: there is one of a computing operation; `walked`: the walk is
-    // through. The writing side is the last one that takes it: an operation has ended when nothing of it is left.
+    // Handling of a command in this cycle. `here`: there is one of a computing operation; `walked`: the walk is done.
+    // The writing side takes it last: an operation has ended when nothing of it is left.
     Takes takes(bool here, bool walked) const {
 #pragma HLS INLINE
         const Takes takes = {here && !order_taken_ && !order_.pending(), here && !walk_taken_ && walked,
@@ -102,7 +102,7 @@ class ComputingEngine {
         order_.take(d);
     }
 
-    // Whether an operation waits for others; whether one is under way or has all that it waits for.
+    // Whether an operation waits for others; whether one is running or has all that it waits for.
     bool waits(const FinishedOperations& finished) const { return order_.pending() && !order_.met(finished); }
     bool works(const FinishedOperations& finished) const {
         return reading_ || ahead_read_ || read_ || (order_.pending() && order_.met(finished));
@@ -160,7 +160,7 @@ class ComputingEngine {
         reader_taken_ = false;
     }
 
-    // The nest gets ahead and begins a pass, and what it reads is a register.
+    // The nest advances and begins a pass, and its read is a register.
     static constexpr int first_read = 4;
 
     StartOrder<Config, first_read> order_;

@@ -1,4 +1,4 @@
-// When an operation may begin: what it needs has ended, and all of that has passed the pipeline.
+// When an operation may begin: its dependences have ended and passed the pipeline.
 #pragma once
 #include "bfpga/contract/descriptor.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
@@ -18,7 +18,7 @@ struct FinishedOperations {
         stores = 0;
     }
 
-    // Whether a count has come as far as an operation needs it.
+    // Whether a count has reached what an operation needs.
     static bool reached(count_t count, count_t needed) {
 #pragma HLS INLINE
         return static_cast<count_t>(count - needed) < 32768;
@@ -56,7 +56,7 @@ class StartOrder {
                FinishedOperations::reached(now.stores, needed_.stores);
     }
 
-    // An operation waits from now on. What was compared in this clock was the need of the one before it.
+    // An operation waits from now on. The comparison in this cycle was for the one before it.
     void take(const Descriptor& d) {
 #pragma HLS INLINE
         loads_ = false;
@@ -71,8 +71,8 @@ class StartOrder {
     // Whether the operation begins in this clock.
     bool begins() const { return ready_; }
 
-    // A clock; `may`: the part that executes the operation has all that it needs of it. Each comparison is a register:
-    // the flags lag, which is a part of the guard. A guard that has passed stays so.
+    // One cycle; `may`: the executing part has all that it needs of the operation. Each comparison is a register: the
+    // flags lag, which is a part of the guard. A guard that has passed stays so.
     void step(const FinishedOperations& now, bool may) {
 #pragma HLS INLINE
         const bool begins = ready_;

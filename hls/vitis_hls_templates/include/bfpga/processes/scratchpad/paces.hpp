@@ -1,11 +1,11 @@
-// How long something lasts at least, and how many passes are under way.
+// Minimum durations, and the number of passes in flight.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/numeric/types.hpp"
 
 namespace bfpga {
 
-// What lasts `limit` (1 or more) steps at least; `reached()`: it may end with the step that comes.
+// A duration of at least `limit` (1 or more) steps; `reached()`: it may end with the next step.
 template <int N>
 class Pace {
    public:
@@ -33,7 +33,7 @@ class Pace {
     bool one_, reached_;
 };
 
-// How many there are of something that comes and goes one at a time, `limit` at most: one flag for each number.
+// A count of at most `limit` that changes by one at a time: one flag for each number.
 template <int LIMIT>
 class FlaggedCount {
    public:
@@ -78,7 +78,7 @@ class FlaggedCount {
     bool are_[limit + 1];
 };
 
-// Passes that have begun and whose results have not come: the stream of results has room for so many.
+// Passes that have begun and whose results have not come: the stream of results bounds them.
 class AwaitedPasses {
     using Count = FlaggedCount<ProcessLimits::awaited_passes>;
 

@@ -1,9 +1,8 @@
 // The nest of a computing operation: group > block > kernel row > kernel column > channel word > slot.
 //
-// The nest is a step ahead: what the step that comes reads, and whether it ends something, is a register, and whether
-// the step may go is one flag. What has gone is a register too and is executed in the step behind, when the registers
-// of a new group are in place. For a skip array a step has two halves and passes go by in chunks (chunks.hpp), or
-// chunks in passes (run_chunks.hpp).
+// The nest is a step ahead: the next step's reads and end flags are registers, and one flag decides whether it is
+// issued. An issued step is a register too and is executed one step later, when the registers of a new group are set.
+// For a skip array a step has two halves and passes go by in chunks (chunks.hpp), or chunks in passes (run_chunks.hpp).
 #pragma once
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/pass_shape.hpp"
@@ -88,12 +87,12 @@ class PassNest {
         returns_ = writes_words<Config>(d);
     }
 
-    // Whether passes are left, or a read that has been decided: it needs the operation's numbers.
+    // Whether passes are left, or an issued read: it needs the operation's parameters.
     bool running() const { return active_ || between_ || pausing_ || issue_.valid || chunks_.waits(); }
     const ReadIssue<Config>& issue() const { return issue_; }
     const PassChunks<Config>& chunks() const { return chunks_; }
 
-    // What a step does, from registers alone: it reads; it begins a pass, or one that needs the pixels of a new group.
+    // A step's action, from registers alone: it reads; it begins a pass, or one that needs the pixels of a new group.
     // `may`: no store has the port.
     bool goes(bool may) const { return active_ & may; }
     bool begins(bool may) const { return between_ & goes(may); }
@@ -107,8 +106,8 @@ class PassNest {
     // of the operation's work.
     bool step(bool may, bool full, bool fills, bool returned, bool left, bool starts) {
 #pragma HLS INLINE
-        // `&` and `|`, here and elsewhere in the process: flags are told side by side, not one only if the other says
-        // so.
+        // `&` and `|`, here and elsewhere in the process: flags are evaluated in parallel, not one conditionally on
+        // another.
         const bool go = goes(may);
         const bool begin = begins(may);
         const bool ticks = (go & !primes_) | pausing_;
@@ -121,7 +120,7 @@ class PassNest {
         const bool last_pass = chunks_.last_pass(last_pass_);
         const bool room = chunks_.has_room(awaited_, returned);
         const bool halts = chunks_.halts();
-        // What a pass needs that ends in the clock in which it has begun is known a clock later.
+        // The needs of a pass that ends in the cycle in which it began are known a cycle later.
         const bool may_come = !last_block_ | full;
         const bool may_follow = (!between_) & (room & (may_come | fills)) & chunks_.may_follow();
         const bool follows = last_pass ? false : may_end & may_follow;
@@ -166,7 +165,7 @@ class PassNest {
         issue_.valid = go && reads_ && !primes_;
     }
 
-    // The passes are one ahead: what the one that goes on, or begins next, ends is a register.
+    // The passes are one ahead: the end flags of the current or next pass are registers.
     void walk_passes(bool on, bool starts) {
 #pragma HLS INLINE
         const bool last_block = passes_.last();
@@ -179,7 +178,7 @@ class PassNest {
         passes_.step(on, starts);
     }
 
-    // The nest goes a step further, and what it was at is the step that comes.
+    // The nest advances by one step, and its previous state becomes the next step.
     void walk(bool on, bool starts) {
 #pragma HLS INLINE
         const bool slot_ends = slots_.last();
@@ -219,7 +218,7 @@ class PassNest {
             kernel_height_.step(row, starts);
         }
         blocks_.step(block, starts);
-        // Where the nest goes back it has gone on for nothing.
+        // Where the nest returns, its advance is discarded.
         return_or_mark(returns, marks);
     }
 
@@ -267,7 +266,7 @@ class PassNest {
         block_word_ = (starts | (read & blocks_.last())) ? static_cast<word_t>(0) : read ? next_block : block_word_;
     }
 
-    // `next_row_` is one kernel row ahead, so a tap is one addition to a register wherever it lies.
+    // `next_row_` is one kernel row ahead, so any tap is one addition to a register.
     void walk_taps(bool tap, bool row, bool again) {
 #pragma HLS INLINE
         const Place<Config> next_tap = tap_.after(tap_x_);
@@ -313,8 +312,8 @@ class PassNest {
         coordinate_t y, x;
     } begin_;
     ReadIssue<Config> next_;
-    // The passes: a step reads as soon as it may (`active_`), and is the first of a pass (`between_`), another one, or
-    // none yet, by which the nest gets ahead (`primes_`); a pass whose reading is shorter than it must last pauses
+    // The passes: a step reads as soon as it may (`active_`), and is a pass's first (`between_`), another one, or none,
+    // while the nest gets ahead (`primes_`); a pass whose reads are shorter than its minimum duration pauses
     Turns<bits> passes_;
     Turns<Geometry<Config>::coordinate_bits> groups_;
     PassChunks<Config> chunks_;

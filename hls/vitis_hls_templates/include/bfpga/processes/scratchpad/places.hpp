@@ -1,5 +1,5 @@
-// Where pixels lie in the banks of the scratchpad, and the steps from one to another: one addition modulo the banks,
-// one addition of words, and the words never decide about the banks, so that each may have a clock of its own.
+// Addresses of pixels in the banks of the scratchpad, and the steps from one to another: one addition modulo the banks,
+// one addition of words; words never select banks, so each may have a cycle of its own.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/memory/word.hpp"
@@ -16,7 +16,7 @@ struct ScratchpadTypes {
     static constexpr int bank_bits = Config::banks > 1 ? bit_length(Config::banks - 1) : 1;
     using bank_t = uint_t<bank_bits>;
     using bank_sum_t = uint_t<bank_bits + 1>;
-    // A number of ports, and the place of one among them.
+    // A number of ports, and the index of one among them.
     using port_t = uint_t<bit_length(ports)>;
     // Clocks between the end of an operation and the first step of one that waits for it.
     static constexpr int start_guard = ProcessLimits::start_guard;
@@ -39,8 +39,8 @@ inline typename ScratchpadTypes<Config>::bank_sum_t raised_step(typename Scratch
     return static_cast<typename T::bank_sum_t>(step + rise);
 }
 
-// (bank + step) mod banks; `raised`: the step, raised. Returns whether the sum has reached `banks`. Both sums are there
-// at the same time, and a bit of one chooses.
+// (bank + step) mod banks; `raised`: the step, raised. Returns whether the sum has reached `banks`. Both sums are
+// computed in parallel, and a bit of one selects.
 template <class Config>
 inline bool bank_sum(typename ScratchpadTypes<Config>::bank_t bank, typename ScratchpadTypes<Config>::bank_sum_t step,
                      typename ScratchpadTypes<Config>::bank_sum_t raised,

@@ -78,17 +78,17 @@ class OperandReader {
         width_ = static_cast<coordinate_t>(d.input_width);
     }
 
-    // Whether the passes of an operation go on; whether its walk is through, so that another one's may begin.
+    // Whether the passes of an operation go on; whether its walk is done, so that another one's may begin.
     bool running() const { return nest_.running(); }
     bool walked() const { return walk_.through(); }
     bool vector() const { return vector_; }
-    // Whether columns take taps from their neighbours, and whether nothing lies to the left of a column's pixel.
+    // Whether columns take taps from adjacent ones, and whether no pixel is to the left of a column's.
     bool neighbours() const { return neighbours_; }
     bool begins_row(int column) const { return pixel_[0][column].begins_row; }
     const ReadIssue<Config>& issue() const { return nest_.issue(); }
     const PassChunks<Config>& chunks() const { return nest_.chunks(); }
 
-    // Which columns read in this clock and where; `mine`: the columns whose operand of this step is decided now.
+    // Read columns of this cycle, and their addresses; `mine`: the columns whose operand of this step is chosen now.
     void requests(PortRequest<Config> (&request)[T::ports], bool (&mine)[columns]) const {
 #pragma HLS INLINE
         const ReadIssue<Config>& issue = nest_.issue();
@@ -110,9 +110,8 @@ class OperandReader {
         }
     }
 
-    // Whether the word of this clock counts, for the check of a simulation: the last row block of a depthwise
-    // operation, or of accumulators, may have more words than its pixels, and what it reads behind them reaches no
-    // result.
+    // Whether the word of this cycle counts, for the check of a simulation: the last row block of a depthwise
+    // operation, or of accumulators, may have more words than its pixels, and reads beyond them reach no result.
     bool counts() const {
 #pragma HLS INLINE
         return (vector_ && !wide_) || nest_.issue().offset < pixel_words_;

@@ -12,7 +12,7 @@ constexpr int run_groups() {
     return Config::skip_halves * Config::skip_passes;
 }
 
-// Where the word that is written stands in runs; nothing where there are none.
+// Position of the written word in runs; empty where there are none.
 template <class Config, bool Runs = Config::skip_activations>
 class ResultOrder {
     using word_t = typename ScratchpadTypes<Config>::word_t;
@@ -47,7 +47,7 @@ class ResultOrder<Config, true> {
     bool last_group() const { return groups_.last(); }
     bool last() const { return groups_.last() && groups_.last_run() && words_.last_run(); }
 
-    // The first word of the next group, behind the last `word` of one.
+    // The first word of the next group, after the last `word` of one.
     word_t first_word(word_t word) const {
 #pragma HLS INLINE
         const word_t next = words_.last_run() ? static_cast<word_t>(0) : static_cast<word_t>(word + 1);

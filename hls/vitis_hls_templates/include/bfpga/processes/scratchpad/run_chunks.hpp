@@ -1,15 +1,15 @@
 // Windows in chunks, of a kernel whose array skips zeros of activations (processes/sparse_array.hpp).
 //
-// A pass has two halves, pixel groups 2n and 2n + 1, the last one maybe one alone, and up to `skip_passes` passes are a
-// run. What a step of the nest reads comes in the order run > slice (block) > chunk > pass > step > half: the weights
-// of a chunk stay in the array for a run, so each pass of the run reads its steps, and the window goes on behind the
-// last one. Operations that read no windows go by as everywhere.
+// A pass has two halves, pixel groups 2n and 2n + 1, the last one possibly alone, and up to `skip_passes` passes are a
+// run. The reads of the nest's steps are ordered run > slice (block) > chunk > pass > step > half: the weights of a
+// chunk stay in the array for a run, so each pass of the run reads its steps, and the window goes on after the last
+// one. Operations that read no windows go by as in any kernel.
 //
-// The array has room for a few segments of `skip_queue` / 4 steps of a pass and returns a credit for each that it is
-// done with. A segment begins with a credit alone, so the array takes its beats without waiting for anybody: why
-// nothing can wait for ever here is said in chunks.hpp. What else is different: results come slice by slice of a run,
-// so slices are counted in the place of groups, and none of them waits for another one's reading; and segments are as
-// long in all operations, so one begins while credits of the one before are out.
+// The array has room for a few segments of `skip_queue` / 4 steps of a pass and returns a credit for each that it has
+// finished. A segment begins only with a credit, so the array accepts its beats without a stall: chunks.hpp shows why
+// no deadlock is possible. The differences: results come slice by slice of a run, so slices are counted instead of
+// groups, and none of them waits for another one's reads; and segments are equally long in all operations, so one
+// begins while credits of the one before are out.
 #pragma once
 #include "bfpga/processes/scratchpad/chunks.hpp"
 #include "bfpga/processes/scratchpad/runs.hpp"
@@ -59,7 +59,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const bool chunk_ends = chunked_ && steps_.last();
         return step_ends & (now.window_ends | chunk_ends);
     }
-    // Whether the nest goes back to the chunk's begin behind the step, for another pass, or marks the begin of the next
+    // Whether the nest returns to the chunk's begin after the step, for another pass, or marks the begin of the next
     // chunk.
     bool returns(bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
@@ -74,7 +74,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // Whether the window is left where it ends.
     bool leaves_window() const { return !chunked_ || passes_.last(); }
 
-    // Behind the last half of a step there is no room for the next segment.
+    // After the last half of a step there is no room for the next segment.
     bool halts() const { return next_.ends_segment & !room_behind(); }
     bool may_follow() const { return !chunked_ || room_behind(); }
     bool may_begin() const { return !begins_ && (!chunked_ || room_); }
@@ -82,10 +82,10 @@ class PassChunks<Config, ChunkOrder::Runs> {
     bool waits() const { return waits_; }
     bool last_pass(bool last) const { return chunked_ ? next_.ends_runs & next_.last_block : last; }
     bool begins_group(bool begins, bool) const { return begins & (!chunked_ | next_.begins_slice); }
-    // Three: those of the pass that would begin, and what the flags do not know of yet.
+    // Three: those of the pass that would begin, and what the flags do not yet count.
     bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
 
-    // Whether the skip array gets what is read, not the systolic array beside it.
+    // Whether the skip array gets what is read, not the systolic array.
     bool chunked() const { return chunked_; }
     bool left_all() const { return !held_.any(); }
     bool hears(stream<bool>& windows) const {
@@ -94,8 +94,8 @@ class PassChunks<Config, ChunkOrder::Runs> {
         return held_.any() && windows.read_nb(credit);
     }
 
-    // A clock; `go`: the step that comes does; `stops`: the nest must wait behind it, inside a pass; `left`: a credit
-    // has come; `awaits`: results are to come; `starts`: an operation does.
+    // One cycle; `go`: the next step is issued; `stops`: the nest must wait after it, inside a pass; `left`: a credit
+    // has come; `awaits`: results are due; `starts`: an operation starts.
     void step(bool go, bool stops, bool left, bool awaits, bool starts) {
 #pragma HLS INLINE
         waits_ = stops | (waits_ & !resumes());
@@ -108,7 +108,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         issue_ = next_;
     }
 
-    // The nest goes a step further.
+    // The nest advances by one step.
     void walk(bool on, const WindowStep& now, bool starts) {
 #pragma HLS INLINE
         const bool ends = on & step_ends_;
@@ -126,14 +126,14 @@ class PassChunks<Config, ChunkOrder::Runs> {
         counting_ = starts ? counts_ : counting_ & !(chunk & now.window_ends);
         half_ = !starts & (half ? !last_half_ : half_);
         const bool on_run = now.window_ends && now.last_block;
-        // Whether the pass behind a step has no second half. What comes behind a pass with both halves is known in its
-        // second clock; behind one without, the run begins again.
+        // Whether the pass after a step has no second half. The successor of a pass with both halves is known in its
+        // second cycle; after one without, the run begins again.
         const bool of_run = single_ ? last_alone_ : in_run_;
         const bool of_next = single_ ? last_alone_ : in_next_;
         const bool in_window = steps_.last() ? of_run : single_;
         const bool behind_window = now.last_block ? of_next : of_run;
         const bool single_behind = now.window_ends ? behind_window : in_window;
-        // Whether the slot behind is of its pass's last half, if the nest goes on, which is decided last.
+        // Whether the next slot is of its pass's last half, if the nest goes on, which is decided last.
         const bool last_behind = step_ends_ ? single_behind : now.slot_ends | last_half_;
         const bool last_here = starts ? alone_ : last_half_;
         const bool ends_here = starts ? now.slot_alone & alone_ : step_ends_;
@@ -151,7 +151,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     template <class Beat>
     void mark(Beat& beat) const {
 #pragma HLS INLINE
-        // Of a beat for a systolic array the pass's first and last step are meant, which it has.
+        // In a beat for a systolic array the flags mean the pass's first and last step.
         if (!Config::dense_beside || chunked_) {
             beat.first = issue_.first;
             beat.last = issue_.last;
@@ -167,7 +167,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     int half() const { return issue_.half ? 1 : 0; }
 
    private:
-    // A step. What is said of its end is false unless it is one of a chunk.
+    // A step. Its end flags are false unless it belongs to a chunk.
     struct Step {
         bool ends_segment;                  // with it a segment ends
         bool ends_runs, last_block;         // the block in all runs; with both the whole operation ends
@@ -177,7 +177,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
 
     // Whether a step is the last one that its pass reads of the chunk.
     bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
-    // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
+    // Whether there is room for a segment after the step. One that begins with it is counted a cycle later.
     bool room_behind() const { return room_ && !next_.begins_segment; }
 
     void prepare(const WindowStep& now) {
@@ -208,7 +208,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // The step of the nest: its half, whether that is the last one, whether its pass has no second one; whether it is
     // the first one that its pass reads of a chunk, in the first chunk of a window, the first one of a segment; whether
     // the slot ends the step
-    bool in_run_, in_next_;  // the pass behind has no second half: of the same run, of the next one
+    bool in_run_, in_next_;  // the next pass has no second half: of the same run, of the next one
     bool half_, last_half_, single_, first_, opens_, begins_segment_, step_ends_;
     bool counting_;  // it is of the slice that is counted
     // The step that comes, the one that is executed

@@ -1,12 +1,12 @@
-// Turns in runs, of an array that skips zeros of activations: up to so many groups or passes are a run, which goes by
-// several times, for one slice of output channels after the other, before the next one comes.
+// Turns in runs, of an array that skips zeros of activations: up to N groups or passes are a run, which repeats, for
+// one slice of output channels after the other, before the next one comes.
 #pragma once
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 
 namespace bfpga {
 
-// Counts the turns of runs of N; the last run has what is left. `MaySingle`: or of runs of one turn each.
+// Counts the turns of runs of N; the last run has the remainder. `MaySingle`: or of runs of one turn each.
 template <int N, int Bits, bool MaySingle = false>
 class RunTurns {
     using turn_t = uint_t<bit_length(N)>;
@@ -46,7 +46,7 @@ class RunTurns {
     bool last() const { return last_; }
     bool last_run() const { return runs_.last(); }
 
-    // Whether the turn behind this one is the last one of all, if the run goes by again or, `on`, the next one comes.
+    // Whether the next turn is the last one of all, if the run repeats or, `on`, the next one comes.
     bool ends_next(bool on) const {
 #pragma HLS INLINE
         const bool in_run = runs_.last() && left_ == 1;
@@ -56,7 +56,7 @@ class RunTurns {
         return last_ ? wrapped : in_run;
     }
 
-    // A clock: to the next turn; behind the last one of the run to its first one again or, if the run goes on, to the
+    // One cycle: to the next turn; after the last one of the run to its first one again or, if the run goes on, to the
     // first one of the next run.
     void step(bool next, bool on, bool starts) {
 #pragma HLS INLINE
@@ -68,7 +68,7 @@ class RunTurns {
         const bool single_again = on ? next_single_ : single_;
         const turn_t left = last_ ? again : static_cast<turn_t>(left_ - 1);
         const bool last = last_ ? single_again : left_ == 1;
-        // What the run behind has is known a clock after the run has begun.
+        // The length of the next run is known a cycle after the run has begun.
         const turn_t behind = runs_.last() ? first_ : runs_.before_last() ? rest_ : whole();
         left_ = starts ? first_ : next ? left : left_;
         last_ = starts ? first_ == 0 : next ? last : last_;
@@ -87,14 +87,14 @@ class RunTurns {
 
     Turns<Bits> runs_;
     bool singles_;
-    // Turns after the first one: of the last run, of the first one; of the run, of the one behind it; after this one
+    // Turns after the first one: of the last run, of the first one; of the run, of the next one; after this one
     turn_t rest_, first_, others_, next_others_, left_;
     bool single_, next_single_, last_, is_first_;
-    bool next_is_last_;  // the run behind
+    bool next_is_last_;  // of the next run
 };
 
-// How often a walk over the pixels of runs goes back to the begin of one: a run goes by once for each chunk of each
-// slice. A set of pixels is a turn.
+// How often a walk over the pixels of runs returns to the begin of one: a run repeats for each chunk of each slice. A
+// set of pixels is a turn.
 template <class Config, int N>
 class RunRepeats {
     static constexpr int bits = 16;
@@ -113,7 +113,7 @@ class RunRepeats {
         once_ = chunks == 1 && d.blocks == 1;
     }
 
-    // Whether the walk goes back behind the set, and whether another run begins there.
+    // Whether the walk returns after the set, and whether another run begins there.
     bool returns() const { return repeats_ && sets_.last() && !last_; }
     bool goes_on() const { return sets_.last() && last_; }
 
@@ -132,7 +132,7 @@ class RunRepeats {
     RunTurns<N, Geometry<Config>::coordinate_bits> sets_;
     Turns<bits> chunks_, blocks_;
     bool repeats_, once_;
-    bool last_;  // the run goes by for the last time
+    bool last_;  // the last repetition of the run
 };
 
 }  // namespace bfpga

@@ -1,6 +1,6 @@
 // The walk of a LOAD or a STORE: row by row, in a row `transfer_pixels` pixels together, word by word of these pixels.
 //
-// The pixels of a row follow each other, so those of a group lie in banks that follow each other.
+// The pixels of a row are consecutive, so those of a group are in consecutive banks.
 #pragma once
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/scratchpad/banks.hpp"
@@ -44,7 +44,7 @@ class TransferPlaces {
     bool running() const { return running_; }
     typename T::bank_t bank() const { return place_.bank; }
 
-    // The words of this clock: of the first pixel, and of those whose bank lies before its.
+    // The words of this cycle: of the first pixel, and of those whose bank is below its bank.
     word_t word() const {
 #pragma HLS INLINE
         return static_cast<word_t>(place_.word + word_);
@@ -113,11 +113,11 @@ class TransferPlaces {
     Stride<Config> by_;
     word_t word_;
     Turns<bits> words_, groups_;
-    int_t<bits> rest_;  // pixels behind this row
+    int_t<bits> rest_;  // pixels after this row
     bool last_row_, running_;
 };
 
-// The words of the loads on their way to memory, in clocks that no result takes.
+// The words of the loads in flight to memory, in cycles that no result takes.
 template <class Config>
 class LoadWriter {
     using T = ScratchpadTypes<Config>;
@@ -137,7 +137,7 @@ class LoadWriter {
     bool running() const { return places_.running(); }
     bool waits() const { return held_ & places_.running(); }
 
-    // In place of a run of results.
+    // Instead of a run of results.
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
         write.first.bank = places_.bank();
@@ -147,7 +147,7 @@ class LoadWriter {
     Pixels_Write:
         for (int i = 0; i < T::ports; ++i) {
 #pragma HLS UNROLL
-            // A word behind those of the group is masked: it stays what it is.
+            // A word beyond those of the group is masked: it is unchanged.
             if (i < Config::transfer_pixels) {
                 write.word[i] = word_[i];
             }
@@ -189,11 +189,11 @@ class LoadWriter {
     bool held_;
 };
 
-// The words of the stores on their way from memory, in clocks that no pass takes, or in one of eight.
+// The words of the stores in flight from memory, in cycles that no pass takes, or in one of eight.
 template <class Config>
 class StoreReader {
     using T = ScratchpadTypes<Config>;
-    // Groups that may be on their way to the store process; flags that lag let two more go than this.
+    // Groups in flight to the store process; flags that lag let two more go than this.
     static constexpr int may_be_out = ProcessLimits::store_credits - 2;
 
    public:
@@ -218,7 +218,7 @@ class StoreReader {
     bool forced() const { return forced_; }
     // The store reads, if no pass does.
     bool wants() const { return places_.running() & room_; }
-    // What was decided in the step before is read in this one.
+    // The request of the step before is read in this one.
     bool issued() const { return issue_.valid; }
 
     void requests(PortRequest<Config> (&request)[T::ports]) const {

@@ -1,6 +1,6 @@
-// The walk over output pixels, one a clock, into the spare of two register sets. Nothing is divided or multiplied.
+// The walk over output pixels, one a cycle, into the spare of two register sets. No division or multiplication.
 //
-// The pixels follow each other row by row; `columns` of them are a group. What a group lasts is longer than its walk.
+// The pixels are consecutive row by row; `columns` of them are a group. A group lasts longer than its walk.
 #pragma once
 #include <type_traits>
 
@@ -11,7 +11,7 @@
 
 namespace bfpga {
 
-// What a walk needs to know: a tensor's addresses in the order of the output pixels.
+// Parameters of a walk: a tensor's addresses in the order of the output pixels.
 template <class Config>
 struct WalkSetup {
     using T = ScratchpadTypes<Config>;
@@ -40,8 +40,8 @@ class OnePass {
     void step(bool, bool) {}
 };
 
-// One pixel after the other, until a set of them is full: a group, or the groups of two halves. `Repeats`: how often
-// the walk goes over them.
+// One pixel after the other, until a set of them is full: a group, or the groups of two halves. `Repeats`: the number
+// of walks over them.
 template <class Config, int Halves = 1, class Repeats = OnePass<Config>>
 class SerialWalk {
     using T = ScratchpadTypes<Config>;
@@ -80,12 +80,12 @@ class SerialWalk {
     bool through() const { return through_; }
     bool begins_row() const { return begins_row_; }
     bool ends_row() const { return row_.last(); }
-    // Whether the walk goes back to the begin of its run behind the pixel, and whether another run begins there.
+    // Whether the walk returns to the begin of its run after the pixel, and whether another run begins there.
     bool returns() const { return ends_set() && repeats_.returns(); }
     bool goes_on() const { return ends_set() && repeats_.goes_on(); }
 
-    // A clock: a pixel further unless the set is full; `take` hands the set over, `starts`: the walk of an operation
-    // does. What the one before it still fills holds no pixel.
+    // One cycle: a pixel further unless the set is full; `take` hands the set over, `starts`: the walk of an operation
+    // starts. The set that the one before still fills holds no pixel.
     void step(const WalkSetup<Config>& setup, bool take, bool starts) {
 #pragma HLS INLINE
         const bool fill = fills();

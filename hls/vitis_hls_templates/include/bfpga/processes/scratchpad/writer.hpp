@@ -1,7 +1,7 @@
-// The writing side of a computing operation: results of a group go to its pixels, a run of consecutive pixels a clock.
+// The write side of a computing operation: results of a group go to its pixels, a run of consecutive pixels a cycle.
 //
-// The pixels of a group that lie in one row of the output follow each other in memory, and all of them do where the
-// rows have no gap between them. Such a run needs one address and one rotation, which the walk leaves in a table.
+// The pixels of a group in one row of the output are consecutive in memory, and all of them are where the rows have no
+// gap between them. Such a run needs one address and one rotation, which the walk stores in a table.
 #pragma once
 #include "bfpga/processes/scratchpad/banks.hpp"
 #include "bfpga/processes/scratchpad/passes.hpp"
@@ -11,7 +11,7 @@
 
 namespace bfpga {
 
-// Pixels of a group that follow each other: where the first one lies, and which bank port 0 would have.
+// Consecutive pixels of a group: the address of the first one, and the bank that port 0 would have.
 template <class Config>
 struct OutputRun {
     Place<Config> first;
@@ -82,7 +82,7 @@ class ResultWriter {
         returns_ = writes_words<Config>(d);
     }
 
-    // Whether results are to come; a walk that is under way keeps the next operation from starting.
+    // Whether results are due; an unfinished walk delays the start of the next operation.
     bool running() const { return running_ || !walk_.full(); }
     // A run is written in this clock. Results of a KEPT operation may be there before their pass has begun.
     bool writes() const {
@@ -144,7 +144,7 @@ class ResultWriter {
         const bool ends = group & last_group;
         groups_.step(group, starts);
         order_.step(done, word_, starts);
-        // Counted a clock later beside a skip array, whose reader leaves less time in a clock.
+        // Counted a cycle later with a skip array, whose reader leaves less slack.
         due_.step(begun_, Config::skip_groups > 0 ? returned_ : pass);
         begun_ = begun;
         returned_ = pass;
@@ -192,7 +192,7 @@ class ResultWriter {
         }
     }
 
-    // The walk's pixel goes to its column; it begins a run in the first column, and behind a gap.
+    // The walk's pixel goes to its column; it begins a run in the first column, and after a gap.
     void fill() {
 #pragma HLS INLINE
         const bool fills = walk_.fills();
@@ -247,7 +247,7 @@ class ResultWriter {
     Turns<run_bits> columns_;
     ResultOrder<Config> order_;
     bool running_, open_, held_;
-    // Passes whose results are due; what the reader says of them, and what it hears, a clock later
+    // Passes whose results are due; what the reader has begun and what has returned, a cycle later
     AwaitedPasses due_;
     bool begun_, returned_;
 };

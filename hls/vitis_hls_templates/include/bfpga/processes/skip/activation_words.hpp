@@ -1,7 +1,7 @@
-// The words of activations that wait for the groups of an array that skips zeros of activations.
+// The queued activation words of the groups of an array that skips zeros of activations.
 //
-// A word has the channels of one step for one pixel, with the mask of those that are not zero. Words of zeros are left
-// out, unless something ends with them. What waits for a group is counted from the clock on in which it can be read.
+// A word has the channels of one step for one pixel, with the mask of the nonzero ones. Words of zeros are dropped,
+// unless something ends with them. A queued word counts from the cycle in which it can be read.
 #pragma once
 #include "bfpga/memory/word.hpp"
 #include "bfpga/numeric/waivers.hpp"
@@ -13,7 +13,7 @@ template <class Config>
 struct SparseTypes {
     static constexpr int lanes = Config::lanes;
     static constexpr int chunk_steps = Config::skip_chunk / lanes;
-    // A credit is given for a segment of so many steps of a pass; the queues have room for so many segments.
+    // A segment, the unit of credits, is `segment_steps` steps of a pass; the queues have room for `segments`.
     static constexpr int segments = 4;
     static constexpr int segment_steps = Config::skip_queue / segments;
     static_assert(is_power_of_two(Config::skip_chunk) && is_power_of_two(lanes) && is_power_of_two(Config::skip_queue),

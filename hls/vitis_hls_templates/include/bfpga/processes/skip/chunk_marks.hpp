@@ -1,4 +1,4 @@
-// What the skip array remembers of chunks until their sums have left.
+// The skip array's state of chunks until their sums have left.
 #pragma once
 #include "bfpga/processes/wires.hpp"
 

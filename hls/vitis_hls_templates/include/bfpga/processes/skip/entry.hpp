@@ -1,7 +1,7 @@
-// Entries of the skip array: a value that is not zero, and which wide word of its window it multiplies.
+// Entries of the skip array: a nonzero value, and the wide word of its window that it multiplies.
 //
-// Each group takes its own entries from a stream, whose FIFO is the group's queue: groups are as far ahead of each
-// other as it is deep. A kernel begins, in every chunk, with an entry of value zero that says its row; one without a
+// Each group takes its own entries from a stream, whose FIFO is the group's queue: its depth bounds how far groups run
+// ahead of each other. A kernel begins, in every chunk, with an entry of value zero that holds its row; one without a
 // value in the chunk has another one, with which its sums leave.
 #pragma once
 #include "bfpga/processes/held_beat.hpp"

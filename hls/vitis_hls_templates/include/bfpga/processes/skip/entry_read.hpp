@@ -1,9 +1,9 @@
-// What the weights process has for a skip array: the walk of a GEMM over its stored entries and the parameters of its
+// The weights process's part for a skip array: the walk of a GEMM over its stored entries and the parameters of its
 // rows.
 //
 // A pass computes a group of pixels in each half of the array, the last one of an odd number in the first half alone.
-// Each pass reads the same words; beside them go the parameters of all rows, for each half that has pixels, and end
-// before the entries of the next pass.
+// Each pass reads the same words; in parallel the parameters of all rows are sent, for each half that has pixels, and
+// end before the entries of the next pass.
 #pragma once
 #include "bfpga/processes/skip/entry_words.hpp"
 #include "bfpga/processes/weights.hpp"
@@ -61,7 +61,7 @@ class EntryRead {
     // ended with the clock before.
     bool step(const Finished& fills, bool may, bool starts) {
 #pragma HLS INLINE
-        // Side by side, not one behind the other: each of these is few levels of logic.
+        // In parallel, not chained: each of these is few levels of logic.
         const bool opens = gate_.opens();
         const bool sends = words_ && may;
         const bool half_ends = rows_ && output_rows_.last();
@@ -84,7 +84,7 @@ class EntryRead {
     }
 
    private:
-    // The passes are one ahead: what is said of the pass that goes on is a register.
+    // The passes are one ahead: the flags of the pass that goes on are registers.
     void walk_passes(bool on) {
 #pragma HLS INLINE
         if (on) {

@@ -1,9 +1,9 @@
 // Entries as they are stored: a word has a slot for each group of a skip array; they are resident, or come from the
 // stream while a GEMM runs.
 //
-// A slot that is zero throughout is no entry: lists of entries are not equally long. On the stream a word has the
-// values and positions of all slots first, each in a field of a power of two of bits, then the marks of all slots: no
-// field lies across two beats.
+// An all-zero slot is no entry: lists of entries are not equally long. On the stream a word has the values and
+// positions of all slots first, each in a field of a power of two of bits, then the marks of all slots: no field
+// crosses a beat boundary.
 #pragma once
 #include "bfpga/memory/weight_memory.hpp"
 #include "bfpga/processes/skip/entry.hpp"

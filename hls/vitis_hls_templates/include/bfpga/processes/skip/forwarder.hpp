@@ -2,7 +2,7 @@
 //
 // Sums leave in rounds: the first kernel of each group, then the second of each group that has one. A group whose chunk
 // has ended has none; as no group has more kernels than the one before it, the round ends there. The chunk has left
-// when all groups have ended it, and not before is anything of the next one kept.
+// when all groups have ended it, and nothing of the next one is stored earlier.
 #pragma once
 #include "bfpga/processes/skip/entry.hpp"
 #include "bfpga/processes/skip/pair_sums.hpp"
@@ -69,7 +69,7 @@ class SumForwarder {
     // Whether a group can finish neither a kernel nor a chunk.
     bool shut(int group) const { return there_[group] || over_[group]; }
 
-    // Gives away the sums whose turn it is, if they are there and somebody takes them. `single`: half 0 is all.
+    // Sends the sums whose turn it is, if they are valid and the sink is ready. `single`: half 0 is all.
     Moves send(bool takes, bool single, Kernel& kernel) {
 #pragma HLS INLINE
         const bool there = there_[static_cast<int>(group_)] && takes;
@@ -112,7 +112,7 @@ class SumForwarder {
         row_[group] = row;
     }
 
-    // A clock, behind `send`: whether the groups finish a kernel, or their chunk.
+    // One cycle, after `send`: whether the groups finish a kernel, or their chunk.
     void step(const Moves& moves, const bool (&finishes)[groups], const bool (&ends)[groups]) {
 #pragma HLS INLINE
         bool all = true;

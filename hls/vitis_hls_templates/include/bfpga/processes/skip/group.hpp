@@ -33,9 +33,9 @@ class SkipGroup {
     // Whether it needs a chunk.
     bool pending(int chunk) const { return pending_[chunk]; }
 
-    // A clock: multiplies the entry that waits, if its chunk is there and, at an end, the forwarder is free.
-    // `loaded`: of each chunk, whether it can be read from now on; `base`: where its window begins. Says what ends
-    // with the entry.
+    // One cycle: multiplies the waiting entry, if its chunk is there and, at an end, the forwarder is free. `loaded`:
+    // of each chunk, whether it can be read from now on; `base`: where its window begins. Returns what ends with the
+    // entry.
     template <class Stream>
     void step(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const bool (&loaded)[T::chunks],
               const address_t (&base)[T::chunks], Stream& entries, bool& finishes, bool& ends) {
@@ -61,7 +61,7 @@ class SkipGroup {
             const bool leaves = ends && chunk_ == c;
             pending_[c] = loaded[c] || (pending_[c] && !leaves);
         }
-        // A chunk's base is there long before its words can be read.
+        // A chunk's base is valid long before its words can be read.
         const typename T::chunk_t next = T::next(chunk_);
         base_ = base[static_cast<int>(ends ? next : chunk_)];
         chunk_ = ends ? next : chunk_;
@@ -69,8 +69,8 @@ class SkipGroup {
     }
 
    private:
-    // An entry that counts: adds value * x in all lanes, to zero where a kernel begins. Another one adds zero, so that
-    // the sums need no way around the addition.
+    // A valid entry: adds value * x in all lanes, to zero where a kernel begins. An invalid one adds zero, so that the
+    // sums need no bypass of the adder.
     template <class Beat>
     void multiply(const WindowMemory<Config>& window, Forwarder& forwarder, int number, bool fires, const Beat& entry,
                   address_t address) {

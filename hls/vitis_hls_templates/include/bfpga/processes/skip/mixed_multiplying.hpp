@@ -1,4 +1,4 @@
-// A systolic array and beside it an array that skips zeros of activations, in a simulation of a kernel, with the
+// A systolic array and an array that skips zeros of activations, in parallel, in a simulation of a kernel, with the
 // process of their weights.
 #pragma once
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace bfpga {
 
-// Has what `SystolicMultiplying` has. Each array has streams of its own: what is sent to one never waits for the other.
+// Same interface as `SystolicMultiplying`. Each array has its own streams: neither stalls the other.
 template <class Config, class Storage>
 class MixedMultiplying {
     using Skips = SparseArrayProcess<Config, Storage>;

@@ -11,7 +11,7 @@
 
 namespace bfpga {
 
-// Has what `SystolicMultiplying` has.
+// Same interface as `SystolicMultiplying`.
 template <class Config, class Storage>
 class SkipMultiplying {
     using Array = SkipArrayProcess<Config, Storage>;

@@ -1,10 +1,10 @@
-// The sums of a pair of lanes of the skip array: what a group adds up while it works on one kernel.
+// The sums of a pair of lanes of the skip array: what a group accumulates while it works on one kernel.
 //
-// Both sums are in the accumulator of the DSP block that multiplies, side by side as its products are. The low one has
-// room for the lowest bits of its sum alone: how often it went past them is counted beside, by where it stands. A
-// product is a quarter of its room at most, so a step from the last quarter into the first is one upwards. At the end
-// of the kernel `kept` is what has to be remembered; `read` makes both sums of it, which one unit does for all groups,
-// behind the selection of what leaves.
+// Both sums are packed in the accumulator of the DSP block, like its products. The low field holds the lowest bits of
+// its sum alone: an extra counter counts its overflows, from the field's position. A product is a quarter of its field
+// at most, so a step from the last quarter into the first is an overflow upwards. At the end of the kernel `kept`
+// returns what must be stored; `read` restores both sums from it, in one unit for all groups, after the output
+// multiplexer.
 #pragma once
 #include "bfpga/processes/skip/pixel_pairs.hpp"
 
@@ -49,7 +49,7 @@ class PairSums {
         return static_cast<kept_t>(static_cast<kept_t>(wraps << static_cast<unsigned>(both_bits)) | both);
     }
 
-    // Both sums of what was kept: the low field has borrowed from the high one as often as it went past its bits.
+    // Both sums from what was kept: the low field has borrowed from the high one once per overflow.
     static void read(const kept_t& kept, sum_t& low, sum_t& high) {
 #pragma HLS INLINE
         const kept_t wraps = static_cast<kept_t>(kept >> static_cast<unsigned>(both_bits));
@@ -65,14 +65,14 @@ class PairSums {
         return static_cast<kept_t>((static_cast<uint64_t>(1) << static_cast<unsigned>(bits)) - 1);
     }
 
-    // Where the low field stands in its room: its two highest bits.
+    // Position of the low field in its range: its two highest bits.
     struct Quarter {
         bool half, quarter;
 
         explicit Quarter(both_t both)
             : half((both >> (largest_bits + 1) & 1) != 0), quarter((both >> largest_bits & 1) != 0) {}
 
-        // How often it went past its bits on the way from another quarter: 1 upwards, -1 downwards.
+        // Overflows on the way from another quarter: 1 upwards, -1 downwards.
         wraps_t steps_from(const Quarter& from) const {
 #pragma HLS INLINE
             const bool up = from.half && from.quarter && !half && !quarter;

@@ -2,8 +2,8 @@
 // groups go on.
 //
 // The groups of a half have the pixels of one group, so their sums leave together, row by row, when the last of them
-// has ended what the pass reads of its chunk; half by half, pass by pass. A half without pixels takes a clock. Of a
-// pixel whose lanes have a group each the sums of these are added on their way.
+// has ended the pass's part of its chunk; half by half, pass by pass. A half without pixels takes a cycle. If a pixel's
+// lanes have a group each, their sums are added on the way out.
 #pragma once
 #include "bfpga/processes/skip/activation_words.hpp"
 #include "bfpga/processes/skip/chunk_marks.hpp"
@@ -75,7 +75,7 @@ class PassForwarder {
     // Whether a group cannot finish.
     bool shut(int group) const { return there_[group]; }
 
-    // Gives away the sums whose turn it is, if they are there and somebody takes them. `pass`: what they are of.
+    // Sends the sums whose turn it is, if they are valid and the sink is ready. `pass`: what they are of.
     Moves send(bool takes, const ChunkMarks& pass, Row& row) {
 #pragma HLS INLINE
         const bool last_half = half_ == halves - 1;
@@ -95,7 +95,7 @@ class PassForwarder {
         }
         moves.ends_group = through && !hidden_;
         moves.ends_pass = through && last_half;
-        // Behind the end of a slice it is known a clock later whether there is room for another one.
+        // After the end of a slice, room for another one is known a cycle later.
         const bool slice = last_half && pass.closes && pass.leaves;
         const half_t next_half = last_half ? static_cast<half_t>(0) : static_cast<half_t>(half_ + 1);
         const bool hides = pass.single && !last_half;
@@ -123,7 +123,7 @@ class PassForwarder {
         finished_[group % columns].set(group / columns * T::pairs + pair, sums);
     }
 
-    // A clock, behind `send`: whether the groups finish.
+    // One cycle, after `send`: whether the groups finish.
     void step(const Moves& moves, const bool (&finishes)[T::groups]) {
 #pragma HLS INLINE
     Halves_Step:
@@ -158,7 +158,7 @@ class PassForwarder {
         }
     }
 
-    // The first column gets the sums of those that have a lane of its pixel, if they have; these have no pixel.
+    // The first column gets the sums of those that have a lane of its pixel, if any; these have no pixel.
     static void add_lanes(bool apart, Row& row) {
 #pragma HLS INLINE
         int_t<Config::accumulator_bits> others = 0;

@@ -1,8 +1,8 @@
-// What a group of the skip array multiplies: one value with pairs of pixels, a DSP block for each pair.
+// The multiplications of a group of the skip array: one value with pairs of pixels, a DSP block for each pair.
 //
-// A pair is held as x1 * 256 + x0. As the operand x1 * 65536 + x0 its fields are further apart, which is wiring: what
-// x0 borrows from x1 is in the pair already. In a product, and in a sum of products, the low field has borrowed from
-// the high one what it lacks (pair_sums.hpp gives it back). Exact for all values of 8 bits.
+// A pair is held as x1 * 256 + x0. As the operand x1 * 65536 + x0 its fields are further apart, which is wiring: the
+// borrow of x0 from x1 is in the pair already. In a product, and in a sum of products, a negative low field has
+// borrowed from the high one (pair_sums.hpp restores it). Exact for all values of 8 bits.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 
@@ -32,7 +32,7 @@ struct PixelPairs {
    private:
     using operand_t = int_t<operand_bits>;
 
-    // Both fields side by side, the low one with its sign.
+    // Both fields packed, the low one with its sign.
     static operand_t operand(pair_t pair) {
 #pragma HLS INLINE
         const int_t<pair_bits - pixel_bits> high = static_cast<int_t<pair_bits - pixel_bits>>(pair >> pixel_bits);

@@ -1,17 +1,17 @@
-// What the weights process has for an array that skips zeros of activations.
+// The weights process's part for an array that skips zeros of activations.
 //
-// The words of a row block go once for all passes of a run: block by block, in chunks, and then the next run. Beside
-// the words of a block go the parameters of its rows, for each group of output pixels of the run again. They need room
-// for two runs: those of a block wait for its sums, which need its words, and those of the block before may still be
-// there.
+// The words of a row block are sent once for all passes of a run: block by block, in chunks, and then the next run. In
+// parallel with the words of a block the parameters of its rows are sent, again for each group of output pixels of the
+// run. They need room for two runs: those of a block wait for its sums, which need its words, and those of the block
+// before may still be there.
 #pragma once
 #include "bfpga/processes/scratchpad/runs.hpp"
 #include "bfpga/processes/weights.hpp"
 
 namespace bfpga {
 
-// The rows of a block, again for each group of a run. They go on to the next block as soon as the last one has gone:
-// nothing here waits for the words.
+// The rows of a block, again for each group of a run. They continue with the next block right after the last one: they
+// never wait for the words.
 template <class Config>
 class SliceRows {
     using G = Geometry<Config>;
@@ -21,11 +21,11 @@ class SliceRows {
     static constexpr int shift = bit_length(groups) - 1;
 
    public:
-    // Of a sparse cluster a run is a whole map: `parameters` has no room for its rows, for which the words of a block
+    // In a sparse cluster a run is a whole map: `parameters` has no room for its rows, for which the words of a block
     // must not wait. Its sums need all words of the block, and no word of the next one.
     static constexpr bool behind_words = Config::has_cluster;
 
-    // How often all blocks are gone through: for each run.
+    // Number of walks through all blocks: one per run.
     static int32_t turns(const Descriptor& d) {
 #pragma HLS INLINE
         return on_skip_array<Config>(d) ? ((d.groups - 1) >> shift) + 1 : d.groups;
@@ -110,7 +110,7 @@ class WordChunks {
     bool chunked_, apart_, ends_;
 };
 
-// The words of a systolic array, each of which tells whether it ends a chunk.
+// The words of a systolic array, each with a flag for the end of a chunk.
 template <class Config>
 struct StoredSlices {
     using Beats = WeightBeats<Config>;
@@ -123,7 +123,7 @@ struct StoredSlices {
         weight_words.write(to_wire(beat(word, read)));
     }
 
-    // Of two arrays, to that which computes the operation.
+    // For two arrays, to the one that computes the operation.
     static void send(const WeightWord<Config>& word, const Read& read, stream<wire_t<WeightBeat<Config>>>& weight_words,
                      stream<wire_t<WeightBeat<Config>>>& skip_words) {
 #pragma HLS INLINE

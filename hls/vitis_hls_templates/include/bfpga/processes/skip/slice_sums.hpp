@@ -1,9 +1,9 @@
-// The sums buffer of an array that skips zeros of activations: adds what the chunks of a slice give to each row of each
-// group of a run, and gives the sums of the slice back in their order.
+// The sums buffer of an array that skips zeros of activations: accumulates the chunks of a slice for each row of each
+// group of a run, and returns the sums of the slice in their order.
 //
 // Sums come chunk by chunk, group by group, row by row; the first chunk of a slice writes them, others are added.
-// Groups of the last one leave when they have come. Two slices have room, so that one leaves while the next one comes;
-// a third one waits. A word that the stream refuses is read once more: nothing but the drain waits for it.
+// Groups of the last one leave when they have come. Two slices have room, so that one drains while the next one comes;
+// a third one waits. A word stalled by the stream is read again: only the drain waits for it.
 #pragma once
 #include "bfpga/processes/skip/pass_forwarder.hpp"
 #include "bfpga/processes/skip/sums_buffer.hpp"
@@ -66,7 +66,7 @@ class SliceSums {
         const bool adds = in.there && !pass.opens;
         const bool refused = fetched_there_ && !sums.write_nb(to_wire(fetched_));
         const bool drained = drained_;
-        // What a ready group decides comes last.
+        // A ready group's decision is evaluated last.
         const bool may = !adds && !all_fetched_;
         const bool may_take = may && ends_group_;
         const bool fetches = any_ready_ & may;
@@ -95,7 +95,7 @@ class SliceSums {
         return static_cast<address_t>(static_cast<address_t>(of_slice | of_group) | static_cast<address_t>(row));
     }
 
-    // What is fetched next; where the stream has refused what was fetched before, that once more.
+    // The next fetch; if the stream has stalled the fetch before, that one again.
     void walk(bool fetches, bool refused, bool drained) {
 #pragma HLS INLINE
         const row_t row = row_;
@@ -119,7 +119,7 @@ class SliceSums {
         fetched_last_ = ends_slice;
     }
 
-    // `used`: somebody needs the word.
+    // `used`: the word is needed.
     Sums read(address_t address, bool used) const {
 #pragma HLS INLINE
         if (native_integers && !used) {
@@ -148,9 +148,9 @@ class SliceSums {
         }
     }
 
-    // Groups that may leave: one has come; the last row of one is fetched; what has just been fetched and is fetched
-    // now is refused, `back`: the former was the last row of a group. The rows of a group have come one by one in
-    // `skip_guard` clocks or more, and leave no faster.
+    // Groups that may leave: one has come; the last row of one is fetched; the previous and the current fetch are
+    // stalled, `back`: the former was the last row of a group. The rows of a group have come one by one in `skip_guard`
+    // cycles or more, and leave no faster.
     void count_groups(bool comes, bool taken, bool refused, bool back) {
 #pragma HLS INLINE
         const bool more = ready_ > 1;
@@ -159,7 +159,7 @@ class SliceSums {
         const bool takes = !refused && taken;
         const count_t plus = static_cast<count_t>(ready_ + (comes ? 1 : 0));
         ready_ = adds ? static_cast<count_t>(plus + 1) : takes ? static_cast<count_t>(plus - 1) : plus;
-        // The group of what is refused has not left.
+        // The group of the stalled word has not left.
         const bool others = comes || refused;
         const bool if_taken = others || more;
         const bool if_not = others || some;
@@ -170,7 +170,7 @@ class SliceSums {
     void count_slices(group_t group, bool ends_group, bool closes, bool drained) {
 #pragma HLS INLINE
         come_.step(closes, drained);
-        // A pass without a second half ends behind its only group.
+        // A pass without a second half ends after its only group.
         last_come_ = ends_group ? group : last_come_;
     Slices_Count:
         for (int s = 0; s < 2; ++s) {

@@ -1,7 +1,7 @@
-// One group of an array that skips zeros of activations: an activation a clock times the weights of all rows.
+// One group of an array that skips zeros of activations: an activation a cycle times the weights of all rows.
 //
-// The word that is worked on leaves its lanes lowest first, those that are not zero alone. Two words have left the
-// queue and wait behind it, so that the memory of the queue has a clock of its own.
+// The current word issues its nonzero lanes, lowest first. Two more words are prefetched from the queue, so that the
+// memory of the queue has a cycle of its own.
 #pragma once
 #include "bfpga/processes/skip/pass_forwarder.hpp"
 #include "bfpga/processes/skip/wide_weights.hpp"
@@ -104,7 +104,7 @@ class SparseGroup {
 
    private:
     // Adds value * weights in all rows, to zero where a pass begins. What does not fire adds zero, so that the sums
-    // need no way around the addition.
+    // need no bypass of the adder.
     void multiply(const WideWeights<Config>& weights, Forwarder& forwarder, int number, bool fires, bool finishes) {
 #pragma HLS INLINE
         lane_t lane = 0;
@@ -186,7 +186,7 @@ class SparseGroup {
         }
     }
 
-    // Whether more than two lanes are left behind this one, of four at most.
+    // Whether more than two lanes remain after this one, of four at most.
     bool all() const {
 #pragma HLS INLINE
         static_assert(lanes <= 4, "a word has four channels at most");
@@ -211,8 +211,8 @@ class SparseGroup {
         }
     }
 
-    // The words that wait move up, and another one leaves the queue if there has been a place in the clock before: two
-    // of three clocks bring one.
+    // The prefetched words move up, and another one leaves the queue if a register was free in the cycle before: two of
+    // three cycles bring one.
     void fetch(const Queues& queues, int number, bool fires, bool moves, bool one, bool there) {
 #pragma HLS INLINE
         const bool comes = arrived_[skip_guard - 1];
@@ -249,8 +249,8 @@ class SparseGroup {
     bool arrived_[skip_guard];  // [k]: k + 1 clocks before a word has come
     count_t count_;
     bool any_;
-    // The words behind, the second one and the next one, and the one that is worked on: lanes that are left of it;
-    // whether only one is, whether more than two are, whether the sums end with the lane
+    // The prefetched words, the second one and the next one, and the current one: its remaining lanes; whether only one
+    // is left, whether more than two are, whether the sums end with the lane
     bool waits_, next_there_, there_;
     typename Own::code_t waiting_, next_;
     Own word_;

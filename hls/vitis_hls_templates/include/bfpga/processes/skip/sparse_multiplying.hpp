@@ -10,7 +10,7 @@
 
 namespace bfpga {
 
-// Has what `SystolicMultiplying` has.
+// Same interface as `SystolicMultiplying`.
 template <class Config, class Storage>
 class SparseMultiplying {
     using Array = SparseArrayProcess<Config, Storage>;

@@ -1,10 +1,10 @@
-// The sums buffer of the skip array: adds what chunks of a pass give to each row, and gives the sums of a pass back row
+// The sums buffer of the skip array: accumulates the chunks of a pass for each row, and returns the sums of a pass row
 // by row.
 //
 // Sums of kernels come in any order, each with its row; the chunk that opens a pass writes them, others are added. When
 // the last chunk has left, the pass leaves: all rows of half 0, then those of the other halves if the pass has them.
-// Two passes have room, so that one leaves while the next one comes; a third one waits. A word that the stream refuses
-// is read once more: nothing but the drain waits for it.
+// Two passes have room, so that one drains while the next one comes; a third one waits. A word stalled by the stream is
+// read again: only the drain waits for it.
 #pragma once
 #include "bfpga/processes/skip/chunk_marks.hpp"
 #include "bfpga/processes/skip/forwarder.hpp"
@@ -12,7 +12,7 @@
 
 namespace bfpga {
 
-// A count of two at most, in registers that say what is asked.
+// A count of at most two; its queries are registers.
 class UpToTwo {
    public:
     void clear() {
@@ -50,8 +50,8 @@ class SumsBuffer {
     static constexpr int half_bits = bit_length(halves - 1);
     static constexpr int words = 2 << (row_bits + half_bits);
     using address_t = uint_t<bit_length(words - 1)>;
-    // Clocks behind the one that hears of a chunk's end in which nothing of it is read: its last sum came two clocks
-    // before that one, or earlier.
+    // Cycles after the one that receives a chunk's end in which none of it is read: its last sum came at least two
+    // cycles before that one.
     static constexpr int apart = skip_guard - 3;
 
    public:
@@ -93,7 +93,7 @@ class SumsBuffer {
     // Whether every pass has left.
     bool idle() const { return !come_.any(); }
 
-    // A clock: sums of `chunk` that come, or the news that its sums have come in the clocks before the last one.
+    // One cycle: sums of `chunk` that come, or the flag that its sums have come in the cycles before the last one.
     void step(const KernelSums<Config>& kernel, const ChunkMarks& chunk, bool chunk_ends, stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
         const bool adds = kernel.there && !chunk.opens;
@@ -119,12 +119,12 @@ class SumsBuffer {
         const address_t of_pass = static_cast<address_t>(buffer ? words / 2 : 0);
         const address_t of_half =
             static_cast<address_t>(static_cast<address_t>(half) << static_cast<unsigned>(row_bits));
-        // Rows count from one; the last one may stand in the place of row 0.
+        // Rows count from one; the last one may use the address of row 0.
         const address_t of_row = static_cast<address_t>(row & static_cast<row_t>((1 << row_bits) - 1));
         return static_cast<address_t>(of_pass | of_half | of_row);
     }
 
-    // What is fetched next; where the stream has refused what was fetched before, that once more.
+    // The next fetch; if the stream has stalled the fetch before, that one again.
     void walk(bool fetches, bool refused, bool drained) {
 #pragma HLS INLINE
         const int buffer = drains_ ? 1 : 0;
@@ -145,7 +145,7 @@ class SumsBuffer {
         fetched_last_ = last_row && last_half;
     }
 
-    // `used`: somebody needs the word.
+    // `used`: the word is needed.
     Sums read(address_t address, bool used) const {
 #pragma HLS INLINE
         if (native_integers && !used) {

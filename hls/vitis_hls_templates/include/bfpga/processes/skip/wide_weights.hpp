@@ -1,9 +1,9 @@
-// The weights of an array that skips zeros of activations: wide words of one channel of one tap, all rows side by side.
+// The weights of an array that skips zeros of activations: wide words of one channel of one tap, with all rows.
 //
-// Each group has a copy, for it reads where its own activation says. A copy has two buffers, each for the words of a
-// chunk: while the groups work on one, the other one is filled, a channel a clock. A buffer is filled anew when all
-// groups have left it. Where each group needs one lane of the words it gets this alone, so a whole weight word goes to
-// its places in a clock.
+// Each group has a copy, since it reads at its own activation's address. A copy has two buffers, each for the words of
+// a chunk: while the groups work on one, the other is filled, a channel a cycle. A buffer is refilled when all groups
+// have left it. Where each group needs one lane of the words it gets this alone, so a whole weight word is written in a
+// cycle.
 #pragma once
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/skip/activation_words.hpp"
@@ -30,7 +30,7 @@ class WideWeights {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=3
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A chunk is read when `skip_guard` clocks have passed, and written anew when all groups have left it.
+// A chunk is read when `skip_guard` cycles have passed, and overwritten when all groups have left it.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -43,7 +43,7 @@ class WideWeights {
         return static_cast<address_t>(static_cast<address_t>(of_buffer | of_step) | static_cast<address_t>(lane));
     }
 
-    // `used`: the word matters.
+    // `used`: the word is needed.
     WideWord<Config> read(int group, address_t address, bool used) const {
 #pragma HLS INLINE
         if (used) {

@@ -1,10 +1,10 @@
-// The windows of the skip array: wide words of one channel of one tap, all pixels of a pass side by side.
+// The windows of the skip array: wide words of one channel of one tap, with all pixels of a pass.
 //
-// The words are a ring: each chunk begins where the one before it has ended, and as many as have room come while one is
-// multiplied. Each group has a copy, for it reads where its own entry says. A word of operands has several channels, so
-// it takes as many clocks to write; halves of the pixels come in turns and each is written by itself. Where every
-// kernel reads one channel alone, a group has kernels of one lane only: lanes stand apart then, each in the copies of
-// its own groups, at the same place, and a word of operands is written in one clock.
+// The words are a ring: each chunk begins where the one before it ended, and as many as fit are prefetched while one is
+// multiplied. Each group has a copy, since it reads at its own entry's address. A word of operands has several
+// channels, so it takes as many cycles to write; halves of the pixels alternate and each is written by itself. Where
+// every kernel reads one channel alone, a group has kernels of one lane only: lanes are separate then, each in the
+// copies of its own groups, at the same address, and a word of operands is written in one cycle.
 #pragma once
 #include "bfpga/memory/word.hpp"
 #include "bfpga/processes/skip/pixel_pairs.hpp"
@@ -23,12 +23,12 @@ struct WindowTypes {
     static_assert(Config::skip_halves >= 1, "a pass has pixels");
     static constexpr int pairs = Config::columns / 2;
     static constexpr int words = 2 * Config::skip_chunk;
-    // Chunks that the ring has at most; they are numbered around.
+    // Chunks that the ring has at most; numbers wrap around.
     static constexpr int chunks = 4;
     using chunk_t = uint_t<bit_length(chunks - 1)>;
     using address_t = uint_t<bit_length(words - 1)>;
 
-    // The word so many behind another one.
+    // The address `by` words after another one.
     static address_t behind(address_t address, address_t by) {
 #pragma HLS INLINE
         return static_cast<address_t>(static_cast<address_t>(address + by) & static_cast<address_t>(words - 1));
@@ -66,12 +66,12 @@ class WindowMemory {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=4
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A chunk is read when `skip_guard` clocks have passed, and written anew when all groups have left it.
+// A chunk is read when `skip_guard` cycles have passed, and overwritten when all groups have left it.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
-    // `used`: the word matters.
+    // `used`: the word is needed.
     PairWord<Config> read(int group, int half, typename T::address_t address, bool used) const {
 #pragma HLS INLINE
         if (used) {
@@ -134,7 +134,7 @@ class HalfWriter {
     bool free() const { return !writes_ || last_lane_; }
     // Whether the chunk is complete with this clock.
     bool completes() const { return writes_ && last_lane_ && last_ && ends_; }
-    // Where the next word goes.
+    // Address of the next word.
     address_t address() const { return address_; }
 
     // A clock: the channel whose turn it is, or each to its groups.
@@ -175,7 +175,7 @@ class HalfWriter {
         address_ = address;
     }
 
-    // A beat for this half, behind the step of a clock in which it was free. `ends`: no other half follows.
+    // A beat for this half, after the step of a cycle in which it was free. `ends`: no other half follows.
     void take(const OperandBeat<Config>& beat, bool ends) {
 #pragma HLS INLINE
         simulation_check(!beat.fires || beat.first == (words_ == 0), "a chunk of a window",
