@@ -1,9 +1,9 @@
-// `hls::stream` outside the vendor's tool, under the vendor's name: a FIFO that never waits for ever.
+// `hls::stream` outside the vendor's tool, under the vendor's name: a FIFO that never blocks for ever.
 //
-// Reading an empty stream or writing a full one throws a sentence that says which stream it was and what its user waits
-// for; a stream that joins two processes lets the others run instead. A stream without a depth takes every word, as the
-// vendor's does in C simulation; it remembers its peak occupancy, which is the depth hardware needs. The vendor's tool
-// has a header of this name and never sees this one.
+// Reading an empty stream or writing a full one throws a sentence that names the stream and what its user waits for; a
+// stream that joins two processes lets the others run instead. A stream without a depth takes every word, as the
+// vendor's does in C simulation; it records its peak occupancy, which is the depth that hardware needs. The vendor's
+// tool has a header of this name and never includes this one.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,15 @@
 
 namespace bfpga {
 
-// Who runs processes that are joined by streams. A stream that has none of these stops its user with an error where it
+// The scheduler of processes that are joined by streams. A stream without one stops its user with an error where it
 // would have to wait.
 class StreamWaits {
    public:
     virtual ~StreamWaits() {}
 
-    // The process that runs can go on only when `stream` has a word (`reads`) or room for one: lets others run.
+    // The current process can go on only when `stream` has a word (`reads`) or room for one: runs the others.
     virtual void wait(const std::string& stream, bool reads) = 0;
-    // The process found `stream` empty, or full, and goes on without moving a word: lets others run if it does nothing
+    // The process found `stream` empty, or full, and goes on without moving a word: runs the others if it does nothing
     // else.
     virtual void polled(const std::string& stream) = 0;
     // A word entered or left a stream.
@@ -39,7 +39,7 @@ class StreamWaits {
     }
     // The loop that keeps what the process writes now in its pipeline; null if words are there at once.
     PipelinedLoop* keeper() const { return has_stages_ ? deep_loop() : nullptr; }
-    // Whether a stream shall pretend to be empty or full this time; a test of all that may happen in hardware.
+    // Whether a stream reports empty or full at random this time; tests all that may happen in hardware.
     bool refuses() { return disturbs_ && pretends(); }
 
     uint64_t transfers() const { return transfers_; }
@@ -86,7 +86,7 @@ class stream : private bfpga::WordUnderWay {
     // Its ends are such processes no longer.
     void part() { waits_ = nullptr; }
 
-    // Forgets its words; from now on it holds as many as `depth`.
+    // Clears its words; from now on it holds as many as `depth`.
     void clear(std::size_t depth) {
         depth_ = depth;
         first_ = 0;
@@ -150,7 +150,7 @@ class stream : private bfpga::WordUnderWay {
 
     const std::string& name() const { return name_; }
     bool empty() const { return held_ == 0; }
-    // Words that its writer's pipeline has under way have their room: it may send no more than that.
+    // Words in flight in its writer's pipeline have their room: it may send no more than that.
     bool full() const { return held_ + under_way_ >= depth_; }
     std::size_t peak_occupancy() const { return peak_; }
 
@@ -189,7 +189,7 @@ class stream : private bfpga::WordUnderWay {
         count_put();
     }
 
-    // Whether the word goes into the pipeline of its writer: behind those that are held, and not one of them yet.
+    // Whether the word enters the pipeline of its writer: after those already held.
     bool keep(const T& value) {
         bfpga::PipelinedLoop* const loop = waits_ == nullptr ? nullptr : waits_->keeper();
         if (loop == nullptr) {

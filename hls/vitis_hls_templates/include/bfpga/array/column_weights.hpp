@@ -1,16 +1,16 @@
-// The weights of one clock, made ready for the columns that take them.
+// The weights of one cycle, decoded for the columns that use them.
 #pragma once
 #include "bfpga/memory/geometry.hpp"
 
 namespace bfpga {
 
-// How the weights of a layer are held.
+// The format of a layer's weights.
 struct WeightMode {
     bool two_hot;
     bool power_of_two;
 };
 
-// All columns multiply alike. `mixed_columns.hpp` has the columns of an array of two kinds.
+// All columns have the same multipliers. `mixed_columns.hpp` has the columns of an array of two kinds.
 template <class Config, bool Mixed = (Config::shift_columns > 0)>
 class ColumnWeights {
     static_assert(!Mixed, "the configuration of an array with shift columns includes mixed_columns.hpp");

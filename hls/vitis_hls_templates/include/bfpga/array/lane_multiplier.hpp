@@ -1,4 +1,4 @@
-// What multiplies in the lanes of the sparse engines, chosen by a tag: one coefficient times the values of all lanes.
+// The multipliers in the lanes of the sparse engines, selected by a tag: one coefficient times the values of all lanes.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 

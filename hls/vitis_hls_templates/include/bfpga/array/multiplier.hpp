@@ -1,9 +1,9 @@
-// What multiplies in a dot tile, chosen by a tag: pragmas stay out of the arithmetic (BFP R59, section 7).
+// The multipliers of a dot tile, selected by a tag: pragmas stay out of the arithmetic (BFP R59, section 7).
 //
-// `Dsp`: one product per DSP slice; the sum of a tile's products is one expression on exact widths.
-// `DspPacked`: two rows share one slice. The operand (w1 << SHIFT) + w0 times a shared activation holds both products,
-// SHIFT bits apart. Exact because weights are symmetric (|w| <= 127: the operand fits 25 bits on DSP48E1 and 27 bits on
-// DSP48E2) and because the sum of one clock is taken apart before its low field overflows.
+// `Dsp`: one product per DSP slice; the sum of a tile's products is one expression on exact widths. `DspPacked`: two
+// rows share one slice. The operand (w1 << SHIFT) + w0 times a shared activation holds both products, SHIFT bits apart.
+// Exact because weights are symmetric (|w| <= 127: the operand fits 25 bits on DSP48E1 and 27 bits on DSP48E2) and
+// because the sum of one cycle is split before its low field overflows.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 
@@ -55,7 +55,7 @@ struct PackedProducts {
         return result;
     }
 
-    // The sum of a clock: its low field is signed, and has borrowed from the high one if it is negative.
+    // The sum of a cycle: its low field is signed, and borrows from the high one if it is negative.
     static int_t<sum_bits> multiply_signed(const int_t<MW> (&x)[LANES], const int_t<operand_bits> (&w)[LANES]) {
 #pragma HLS INLINE
         int_t<sum_bits> sum = product(x[0], w[0]);
@@ -67,8 +67,8 @@ struct PackedProducts {
         return sum;
     }
 
-    // A number and the high field of a signed sum. What the low field has borrowed, its sign, lies below the high field
-    // in the same sum: a bit more of the adder gives it back.
+    // A number and the high field of a signed sum. The sign that the low field borrows is just below the high field in
+    // the same sum: one more adder bit restores it.
     template <int ACC>
     static int_t<ACC> add_high(int_t<ACC> before, int_t<sum_bits> sum) {
 #pragma HLS INLINE
@@ -77,9 +77,9 @@ struct PackedProducts {
     }
 };
 
-// Each tag has `Weights`, a weight word made ready once for all columns; a value that registers may hold. `accumulate`
-// adds the products of one clock, weight row r times the operands of a column, to row r of the column, which begins
-// with them if they are the `first`.
+// Each tag has `Weights`, a weight word decoded once for all columns; a value that registers may hold. `accumulate`
+// adds the products of one cycle, weight row r times the operands of a column, to row r of the column, which starts
+// from them if they are the `first`.
 struct Dsp {
     template <class Config>
     class Weights {

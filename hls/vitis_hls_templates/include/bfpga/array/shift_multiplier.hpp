@@ -1,9 +1,9 @@
 // Products by shifts: weights that are powers of two or sums of two, without a multiplier (SM 2, 3).
 //
-// A weight word holds two fields of a sign and an exponent, field 2 above field 1. The mode bit says whether they are
-// two power-of-two weights (A = x << e2 for accumulator 0, C = x << e1 for accumulator 1) or one two-hot weight (B = A
-// plus or minus C << d, for accumulator 0). Shifts and adders only: there is nothing here that a DSP slice could take
-// but the adders, which are bound to logic.
+// A weight word holds two fields of a sign and an exponent, field 2 above field 1. The mode bit selects two
+// power-of-two weights (A = x << e2 for accumulator 0, C = x << e1 for accumulator 1) or one two-hot weight (B = A plus
+// or minus C << d, for accumulator 0). Shifters and adders only: a DSP slice could take no more than the adders, which
+// are bound to logic.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 
@@ -17,14 +17,14 @@ enum class ZeroScope { Auto, Both, Pow2 };
 enum class SignMode { Relative, Absolute };
 // The modes that are built.
 enum class ShiftModes { Both, TwoHot, Pow2 };
-// What becomes of accumulator 1 in two-hot mode: it adds the zero of multiplexer 1, or the mode bit disables it.
+// Accumulator 1 in two-hot mode: it adds the zero of multiplexer 1, or the mode bit disables it.
 enum class ShiftRouting { Select, Disable };
 
 // The mode bit.
 constexpr bool kModeTwoHot = false;
 constexpr bool kModePow2 = true;
 
-// The numbers of a unit; a build derives from it and hides what differs.
+// The parameters of a unit; a build derives from it and overrides what differs.
 struct ShiftDefaults {
     static constexpr int x_width = 8;
     static constexpr bool x_signed = true;
@@ -158,7 +158,7 @@ struct ShiftMultiplier {
         return shifted_left<Types::term_bits>(operand, amount);
     }
 
-    // `d`: the register of a build with `runtime_d`, up to its `d`; otherwise it is not looked at.
+    // `d`: the register of a build with `runtime_d`, up to its `d`; otherwise unused.
     static Terms multiply(x_t x, typename Types::word_t word, bool pow2, typename Types::distance_t d) {
 #pragma HLS INLINE
         // A constant distance is wiring; from a register it is a third barrel.

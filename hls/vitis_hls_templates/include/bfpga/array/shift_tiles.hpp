@@ -8,7 +8,7 @@
 
 namespace bfpga {
 
-// The multipliers of an array: activations are mantissas, words as the array's configuration says.
+// The multipliers of an array: activations are mantissas, weight words as the array is configured.
 template <class Config>
 struct ShiftNumbers : ShiftDefaults {
     static constexpr int x_width = Config::mantissa_bits;
@@ -18,13 +18,13 @@ struct ShiftNumbers : ShiftDefaults {
     static constexpr ZeroCode zero_code = Config::shift_zero_code;
     static constexpr ZeroScope zero_scope = Config::shift_zero_scope;
     static constexpr SignMode sign_mode = Config::shift_sign_mode;
-    // Shift columns beside columns of DSP slices know two-hot weights only (SM R16).
+    // Shift columns next to DSP columns support two-hot weights only (SM R16).
     static constexpr ShiftModes modes = Config::accumulator_rows > Config::rows ? ShiftModes::Both : ShiftModes::TwoHot;
 };
 
 // The shift units of one weight word, ready for all columns; `accumulate` serves one column.
 struct ShiftUnits {
-    // The integer that a two-hot word stands for.
+    // The integer value of a two-hot word.
     template <class Config>
     static int_t<ShiftTypes<ShiftNumbers<Config>>::product_bits + 1> value(typename Geometry<Config>::weight_t word) {
 #pragma HLS INLINE
@@ -47,7 +47,7 @@ struct ShiftUnits {
     class Weights {
         using mantissa_t = int_t<Config::mantissa_bits>;
         using weight_t = typename Geometry<Config>::weight_t;
-        // Where the rows of accumulator 1 begin; in an array without them row 0, which is then left alone.
+        // First row of accumulator 1; in an array without them row 0, which is then not written.
         static constexpr int second_row = Config::accumulator_rows - Config::rows;
         using accumulator_t = int_t<Config::accumulator_bits>;
 

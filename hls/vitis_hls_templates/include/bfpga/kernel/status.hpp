@@ -1,4 +1,4 @@
-// What a start of a kernel reports, and who hears of its operations.
+// What a start of a kernel reports, and the traces of its operations.
 #pragma once
 #include <cstdint>
 
@@ -17,8 +17,7 @@ struct KernelStatus {
     uint32_t output_checksum;
 };
 
-// Hears of every finished descriptor, or of what the processes of a kernel do with them; the hardware has nobody who
-// listens.
+// Receives every finished descriptor, or what the processes of a kernel do with it; the hardware has no trace.
 struct NoTrace {
     void finished(int, const Descriptor&, uint32_t) {}
     void finished(int, uint32_t) {}

@@ -4,7 +4,7 @@
 
 namespace bfpga {
 
-// How a scratchpad reaches its banks (processes/scratchpad/banks.hpp).
+// Access of a scratchpad to its banks (processes/scratchpad/banks.hpp).
 struct SwitchedPorts;
 struct IndexedPorts;
 

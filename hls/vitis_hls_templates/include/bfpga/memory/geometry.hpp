@@ -37,18 +37,18 @@ struct Geometry {
     using weight_address_t = int_t<weight_address_bits>;
     using parameter_address_t = int_t<parameter_address_bits>;
     using mantissa_t = int_t<Config::mantissa_bits>;
-    // A weight as it lies in memory: a mantissa, or the bits of a word of a shift unit.
+    // A weight as stored: a mantissa, or the bits of a word of a shift unit.
     using weight_t = int_t<Config::weight_bits>;
 };
 
-// Output channels of one pass: one a row, or two where a unit multiplies with two powers of two at once.
+// Output channels of one pass: one per row, or two where a unit multiplies with two powers of two at once.
 template <class Config>
 inline int block_rows(const Descriptor& d) {
 #pragma HLS INLINE
     return Config::accumulator_rows > Config::rows && d.has(Flag::PowerOfTwo) ? 2 * Config::rows : Config::rows;
 }
 
-// Columns that work: shift columns need weights that they can shift by.
+// Active columns: shift columns need weights that they can shift by.
 template <class Config>
 inline int active_columns(const Descriptor& d) {
 #pragma HLS INLINE

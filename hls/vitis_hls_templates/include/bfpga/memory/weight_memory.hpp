@@ -9,7 +9,7 @@
 
 namespace bfpga {
 
-// Clocks after which what a weight transfer has written is read at the earliest, where one loop does both
+// Minimum cycles between the write of a weight transfer and its first read, where one loop does both
 // (processes/weights.hpp).
 constexpr int fill_guard = 24;
 

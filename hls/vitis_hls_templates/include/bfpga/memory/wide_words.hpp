@@ -1,7 +1,7 @@
-// A memory of wide words, one of which is read and one written in a clock: of block memories, or of UltraRAM.
+// A memory of wide words, one read and one write per cycle: in block memories, or in UltraRAM.
 //
-// A block memory is narrow, so every item of a word has one of its own. An UltraRAM has 72 bits and four thousand
-// words: there the items of a word lie side by side in as many as its bits need.
+// A block memory is narrow, so every item of a word has its own. An UltraRAM is 72 bits wide and four thousand words
+// deep: there the items of a word are packed into as many as its bits need.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
 
@@ -17,7 +17,7 @@ struct WideWords {
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
-// A word is read by operations behind the one that has written it, and none is written that somebody still reads.
+// A word is read by operations after the one that wrote it, and no word is written while a read of it is outstanding.
 #pragma HLS DEPENDENCE variable=cell inter false
         waiver.states("cell", __FILE__, __LINE__ - 1);
     }

@@ -1,8 +1,8 @@
 // Shift, round, saturate, leading one, square root: the arithmetic every output stage shares (BFP R9, R16, R22, R27).
 //
-// Each function is exact for every argument. Shift amounts are unsigned with a direction of their own (a signed amount
-// costs two barrels), and rounding looks at a guard and a sticky bit. Where a machine has an instruction for what
-// hardware does in stages, there are two forms, `Staged...` and `Machine...`; a native build takes the second.
+// Each function is exact for every argument. Shift amounts are unsigned with a separate direction (a signed amount
+// costs two barrels), and rounding uses a guard and a sticky bit. Where a machine has an instruction for what hardware
+// does in stages, there are two forms, `Staged...` and `Machine...`; a native build takes the second.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 
@@ -19,7 +19,7 @@ using exponent_t = int_t<kExponentBits>;
 using amount_t = uint_t<6>;
 
 // The floor of value / 2**amount and the bits that decide its rounding: `guard` has half the weight of the unit,
-// `sticky` says whether anything lies below it.
+// `sticky` is set if any lower bit is.
 template <int N>
 struct Shifted {
     int_t<N> floor;
@@ -49,7 +49,7 @@ struct StagedShift {
     Stages_Shift:
         for (int stage = last_stage; stage >= 0; --stage) {
 #pragma HLS UNROLL
-            // A stage that moves further than the width loses every bit and leaves the sign.
+            // A stage that shifts by more than the width loses every bit and leaves the sign.
             const int lost = (1 << stage) < N + 1 ? (1 << stage) : N + 1;
             const int moved = lost < N + 1 ? lost : N;
             const wide_t mask = static_cast<wide_t>((static_cast<uint64_t>(1) << lost) - 1);
@@ -62,7 +62,7 @@ struct StagedShift {
         return result;
     }
 
-    // Each stage looks at the bits that the stages behind it do not move into the field, and drops them.
+    // Each stage tests the bits that later stages do not shift into the field, and drops them.
     template <int N, int K, int LIMIT>
     static ShiftedField<K> field(int_t<N> value, amount_t amount) {
 #pragma HLS INLINE
@@ -129,7 +129,7 @@ using Shifter = std::conditional<native_integers, MachineShift, StagedShift>::ty
 template <Rounding R>
 inline bool rounds_up(bool negative, bool odd, bool guard, bool sticky) {
 #pragma HLS INLINE
-    // Without branches: a simulation would guess them wrong half of the time.
+    // Branch-free: a simulation would mispredict half of the branches.
     return R == Rounding::Rne        ? guard & (sticky | odd)
            : R == Rounding::HalfUp   ? guard
            : R == Rounding::HalfAway ? guard & (sticky | !negative)
@@ -174,7 +174,7 @@ inline Shift limited_shift(exponent_t distance) {
     return shift;
 }
 
-// A number in a range of N bits, and whether it had to be changed for that.
+// A number in a range of N bits, and whether it was clamped.
 template <int N>
 struct Saturated {
     int_t<N> value;
@@ -211,8 +211,8 @@ struct RangeShift {
 
 // value * 2**-distance, rounded, in the range that S makes of W bits; value has N bits.
 //
-// Only the bits that can matter are incremented and compared: the lowest W + 1 of the floor. That the others are more
-// than a sign is known before.
+// Only the bits that can matter are incremented and compared: the lowest W + 1 of the floor. Whether the others are
+// more than a sign is known earlier.
 template <Rounding R, Saturation S, int W, int N>
 inline Saturated<W> shift_saturate(int_t<N> value, const RangeShift<S, W, N>& shift) {
 #pragma HLS INLINE
@@ -242,7 +242,7 @@ inline Saturated<W> shift_saturate(int_t<N> value, exponent_t distance) {
     return shift_saturate<R, S, W, N>(value, RangeShift<S, W, N>::by(distance));
 }
 
-// A mantissa with what happened to the value on its way.
+// A mantissa, with its clamping flags.
 template <int MW>
 struct Requantized {
     int_t<MW> mantissa;

@@ -1,9 +1,9 @@
-// Pipelined loops, by name. Hardware has nothing of this; a simulation counts iterations, see
+// Pipelined loops, by name. Hardware has none of this; a simulation counts iterations, see
 // simulation/pipelined_loop.hpp.
 //
 //     before a loop:  PipelinedLoop loop("Label");
 //     in its body:    loop.iteration();  // the first statement
-//     behind it:      loop.ended();      // unless the scope ends there
+//     after it:       loop.ended();      // unless the scope ends there
 #pragma once
 #include "bfpga/numeric/checks.hpp"
 

@@ -4,7 +4,7 @@
 // holds N bits; with BFPGA_EXACT_INTEGERS clang's `_BitInt(N)`, of exactly N bits. All builds give the same bits
 // because no code relies on the wrap-around of a width: every value fits the type it is stored in, and bits are dropped
 // with `low_bits` only. The exact build is the strictest: a sum or product has no more bits than its wider operand, so
-// it finds code that leans on the promotion to `int` or on the growth of `ap_int`.
+// it finds code that depends on the promotion to `int` or on the growth of `ap_int`.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -194,7 +194,7 @@ inline void set_signed(bits_t<N>& word, int low, int64_t number) {
 template <int N>
 inline uint_t<N> magnitude(int_t<N> value) {
 #pragma HLS INLINE
-    // One adder without a multiplexer behind it.
+    // One adder, no multiplexer after it.
     const uint_t<N> sign = value < 0 ? static_cast<uint_t<N>>(-1) : static_cast<uint_t<N>>(0);
     return static_cast<uint_t<N>>((static_cast<uint_t<N>>(value) ^ sign) + (value < 0 ? 1 : 0));
 }

@@ -1,9 +1,9 @@
-// Waivers of dependences, checked: a `DEPENDENCE` pragma tells a synthesis tool what it cannot see, and nothing in the
-// hardware notices when it is not true. With BFPGA_WAIVER_CHECKS a simulation does.
+// Checked dependence waivers: a `DEPENDENCE` pragma asserts what a synthesis tool cannot see, and no hardware detects
+// when it is false. With BFPGA_WAIVER_CHECKS a simulation does.
 //
-// A memory with a waiver has a `Waiver` beside it, which hears of every access; the loop that uses such a memory is a
-// `PipelinedLoop`. An access that the waiver excludes stops the simulation with the memory, the word, the
-// loop, the iterations and the line of the pragma. Otherwise, and in hardware, all of this is nothing.
+// A memory with a waiver has a `Waiver` member that records every access; the loop that uses such a memory is a
+// `PipelinedLoop`. An access that the waiver excludes stops the simulation with the memory, the word, the loop, the
+// iterations and the line of the pragma. Otherwise, and in hardware, all of this is empty.
 //
 //     for a memory:   Memory() {
 //                     #pragma HLS DEPENDENCE variable=cell_ inter false

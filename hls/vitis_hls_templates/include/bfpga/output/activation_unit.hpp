@@ -1,8 +1,8 @@
-// The function unit (BFP 4.4, R11): arithmetic on accumulators, and tables between whose points it interpolates.
+// The function unit (BFP 4.4, R11): arithmetic on accumulators, and tables with interpolation between their points.
 //
-// The rows of bfpga/contract/functions.py say what there is; those by arithmetic have their lines in `apply_function`.
-// Functions that a configuration leaves out cost nothing: their branches are constant. All tables of a build share the
-// shifter that brings the argument to their grid, the product and its rounding.
+// The rows of bfpga/contract/functions.py list the functions; arithmetic ones have their lines in `apply_function`.
+// Functions that a configuration omits cost nothing: their branches are constant. All tables of a build share the
+// shifter that aligns the argument to their grid, the multiplier and its rounding.
 #pragma once
 #include "bfpga/numeric/numeric.hpp"
 #include "bfpga/output/table_dispatch.hpp"

@@ -1,6 +1,6 @@
 // The output exponent: from the leading position of the results, or predicted from earlier ones (BFP R23-R38).
 //
-// `PolicySlot` keeps what one policy has seen; section 5 of docs/systolic-array.md says what each policy does.
+// `PolicySlot` holds the statistics of one policy; section 5 of docs/systolic-array.md defines each policy.
 #pragma once
 #include "bfpga/contract/descriptor.hpp"
 #include "bfpga/numeric/checks.hpp"
@@ -8,7 +8,7 @@
 
 namespace bfpga {
 
-// The largest leading position of a block; no value that is not zero: a block of zeros.
+// The largest leading position of a block; without a nonzero value: a block of zeros.
 struct Lead {
     bool any;
     exponent_t position;
@@ -23,7 +23,7 @@ struct Lead {
         }
     }
 
-    // The lead of values so many bits larger; none stays none.
+    // The lead of values that are larger by `bits` bits; none stays none.
     Lead raised(int bits) const {
 #pragma HLS INLINE
         return Lead(any, static_cast<int>(position) + bits);
@@ -117,7 +117,7 @@ struct WindowSums {
     }
 };
 
-// One policy: what it keeps from run to run, and what the current run of its layer has shown.
+// One policy: its state from run to run, and the statistics of the current run of its layer.
 template <class Config>
 class PolicySlot {
    public:
@@ -126,7 +126,7 @@ class PolicySlot {
 
     PolicySlot() : in_use_(false), exponent_(0), newest_(0), overflows_(0), full_(false) {}
 
-    // The first descriptor of a layer forgets what the last run has shown.
+    // The first descriptor of a layer clears the statistics of the last run.
     void begin(bool measure) {
 #pragma HLS INLINE
         if (measure) {
@@ -174,8 +174,8 @@ class PolicySlot {
         overflows_ += overflows;
     }
 
-    // A value of column 0 in units of the output exponent (BFP 4.2). Only the last full window will be looked at, so
-    // its sums are kept until then: a prediction takes a square root, which has no place in the loop of the rows.
+    // A value of column 0 in units of the output exponent (BFP 4.2). Only the last full window will be read, so its
+    // sums are held until then: a prediction takes a square root, which does not fit the loop of the rows.
     // `before_last`: of the window; the comparison does not wait for the addition.
     void count(typename WindowSums<Config>::count_t before_last, value_t value) {
 #pragma HLS INLINE
@@ -188,7 +188,7 @@ class PolicySlot {
         }
     }
 
-    // The last descriptor of a layer: from its exponent and what it has shown to the exponent of the next run.
+    // The last descriptor of a layer: from its exponent and its statistics to the exponent of the next run.
     void learn(const Descriptor& d, int32_t exponent, int32_t& status) {
         if (d.has(Flag::CopyExponent)) {
             return;

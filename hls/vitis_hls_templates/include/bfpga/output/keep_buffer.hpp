@@ -1,7 +1,7 @@
-// The keep buffer: accumulators of a measured pass, which the main pass takes instead of computing them again (FP R24).
+// The keep buffer: accumulators of a measured pass, which the main pass reads instead of recomputing them (FP R24).
 //
-// Every column has a memory of its own. The rows of a pass leave in the same order when they are kept and when they are
-// taken, so an address is counted, not computed.
+// Every column has its own memory. The rows of a pass leave in the same order when they are written and when they are
+// read, so an address is counted, not computed.
 #pragma once
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
@@ -31,8 +31,8 @@ class KeepBuffer<Config, true> {
     using accumulator_t = int_t<Config::accumulator_bits>;
 
     KeepBuffer() {
-// One memory for each column; a clock reads or writes one accumulator of each. An operation keeps or takes, never both:
-// no iteration of its loop waits for a write.
+// One memory for each column; a cycle reads or writes one accumulator of each. An operation writes or reads, never
+// both: no iteration of its loop waits for a write.
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ inter false

@@ -1,4 +1,4 @@
-// What a kernel remembers of its layers: the exponents of its tensors, and what the policies have learned.
+// A kernel's state of its layers: the exponents of its tensors, and the state of the policies.
 #pragma once
 #include "bfpga/output/exponent_selector.hpp"
 
@@ -16,15 +16,15 @@ template <class Config>
 class LayerRegisters {
    public:
     LayerRegisters() : exponent_(), policy_() {
-// Exponents are in LUT memory, none in block memory (BFP R39): operations need them one after the other, and so many
-// registers would be selected from wherever one is read.
+// Exponents are in LUT memory, none in block memory (BFP R39): operations need one after the other, and so many
+// registers would need a wide multiplexer at every read.
 #pragma HLS BIND_STORAGE variable=exponent_ type=ram_s2p impl=lutram
 // Policy slots are rows of a LUT memory; the slot of the running operation is copied to registers.
 #pragma HLS AGGREGATE variable=policy_
 #pragma HLS BIND_STORAGE variable=policy_ type=ram_s2p impl=lutram
     }
 
-    // The policies forget what they have learned.
+    // Resets the policies.
     void clear_policies() {
     Policies_Clear:
         for (int slot = 0; slot < Config::policy_slots; ++slot) {
@@ -41,7 +41,7 @@ class LayerRegisters {
     void set_policy(int32_t slot, const PolicySlot<Config>& policy) { policy_[policy_index(slot)] = policy; }
 
     // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that
-    // writes. `status`: receives the bits that the choice earns.
+    // writes. `status`: receives the bits of that choice.
     LayerExponents begin(const Descriptor& d, PolicySlot<Config>& policy, int32_t& status) {
         LayerExponents exponents;
         exponents.first = exponent(d.input_slot);

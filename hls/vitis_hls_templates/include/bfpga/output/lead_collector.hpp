@@ -11,7 +11,7 @@
 
 namespace bfpga {
 
-// Whether the results of an operation are collected: those of a measuring pass, and of a main pass whose policy learns
+// Whether the results of an operation are collected: those of a measuring pass, and of a main pass whose policy updates
 // from it (FP R11).
 template <class Config>
 inline bool collects_positions(const Descriptor& d) {
@@ -51,7 +51,7 @@ template <class Config>
 class LeadCollector<Config, true> {
     static constexpr int ACC = Config::accumulator_bits;
     static constexpr int bins = Config::position_bins;
-    static constexpr int fits = Config::mantissa_bits - 2;  // position of a mantissa's highest bit beside its sign
+    static constexpr int fits = Config::mantissa_bits - 2;  // position of a mantissa's highest bit below its sign
     static_assert(bins >= 8 && bins <= 64, "a collector has 8 to 64 bins");
 
     using value_t = int_t<ACC>;
@@ -69,8 +69,8 @@ class LeadCollector<Config, true> {
         clear();
     }
 
-    // An operation begins; the first one of a pass forgets what earlier passes have shown (FP R15). `unit`: exponent of
-    // results without a row exponent.
+    // An operation begins; the first one of a pass clears the statistics of earlier passes (FP R15). `unit`: exponent
+    // of results without a row exponent.
     void start(const Descriptor& d, int32_t unit) {
 #pragma HLS INLINE
         collects_ = collects_positions<Config>(d);
@@ -96,8 +96,8 @@ class LeadCollector<Config, true> {
         row_open_ = true;
     }
 
-    // The columns of the row follow. Forgotten here and not when the row opens: what they show is then no value that is
-    // carried from row to row.
+    // The columns of the row follow. Cleared here and not when the row opens: then the columns' results are not carried
+    // from row to row.
     void open_columns() {
 #pragma HLS INLINE
         row_values_ = 0;
@@ -111,8 +111,8 @@ class LeadCollector<Config, true> {
         }
     }
 
-    // The value of column i in the row. `seen`: it has the row's exponent; `alone`: it is nothing but the row's bias;
-    // neither: the column has none.
+    // The value of column i in the row. `seen`: it has the row's exponent; `alone`: it is only the row's bias; neither:
+    // the column has none.
     void see(int i, value_t value, bool seen, bool alone) {
 #pragma HLS INLINE
         const value_t shown = seen ? value : static_cast<value_t>(0);
@@ -124,7 +124,7 @@ class LeadCollector<Config, true> {
         row_alone_ = static_cast<row_count_t>(row_alone_ + (alone ? 1 : 0));
     }
 
-    // What the row's values are that are nothing but its bias, with an exponent of their own.
+    // The row's values that are only its bias, with an exponent of their own.
     void see_alone(value_t value, exponent_t exponent) {
 #pragma HLS INLINE
         alone_value_ = value;
@@ -192,7 +192,7 @@ class LeadCollector<Config, true> {
         }
     }
 
-    // Beyond all exponents there are: what begins with them needs no flag beside its comparison.
+    // Outside the range of exponents: a comparison that starts from these needs no valid flag.
     static constexpr int limit = 1 << (kExponentBits - 1);
     static exponent_t highest_exponent() { return static_cast<exponent_t>(limit - 1); }
     static exponent_t lowest_exponent() { return static_cast<exponent_t>(-limit); }
@@ -272,8 +272,8 @@ class LeadCollector<Config, true> {
         }
     }
 
-    // Smallest position that no more than one of 2**rate values lies above. Counts are added from the last bin on: one
-    // adder for all bins, because a layer waits for them once.
+    // Smallest position with at most one of 2**rate values above it. Counts are added from the last bin on: one adder
+    // for all bins, because a layer waits for them once.
     int32_t tolerated_position() const {
         simulation_check(rate_ >= 0 && rate_ < 32, "rule rate", "has a rate beyond 0..31:", rate_);
         const count_t allowed = static_cast<count_t>(values_ >> static_cast<uint_t<6>>(rate_));

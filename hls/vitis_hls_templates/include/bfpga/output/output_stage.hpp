@@ -22,7 +22,7 @@ struct StageValue {
     bool bias_alone;  // nothing but a bias that the accumulator's unit cannot express: it keeps its own
 };
 
-// How the statistics unit brings magnitudes into its range.
+// Aligns magnitudes to the range of the statistics unit.
 template <class Config>
 using StatisticsRange = RangeShift<Saturation::Full, Config::mantissa_bits + 3, Config::accumulator_bits + 1>;
 
@@ -106,8 +106,8 @@ class OutputStage {
     }
 
     // The mantissas of the row, after `row` and once for each row; columns that are not `shown` have none and count
-    // nothing. Column 0 feeds the statistics of the policy slot. What the columns have seen is joined in one go, so
-    // that nothing of a row waits for the row before.
+    // nothing. Column 0 feeds the statistics of the policy slot. The columns' statistics are merged at once, so that
+    // nothing of a row waits for the row before.
     template <int N>
     void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
                 mantissa_t (&mantissa)[N]) {
@@ -117,7 +117,7 @@ class OutputStage {
         largest.clear();
         bool alone_seen = false, bias_saturated = false, accumulator_saturated = false;
         row_count_t overflows = 0, underflows = 0;
-        // All values of the row are shifted alike, but those that are nothing but its bias; and these are equal.
+        // All values of the row have the same shift, except those that are only its bias; and these are equal.
         const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result_exponent_);
         const Range range = Range::by(distance);
         const exponent_t alone_distance = static_cast<exponent_t>(output_exponent_ - alone_exponent_);
@@ -141,7 +141,7 @@ class OutputStage {
             largest.include(seen ? magnitude<ACC>(passed.value) : static_cast<uint_t<ACC>>(0));
             collector_.see(i, passed.value, seen, alone);
             if (i == 0 && counts_ && shown[0]) {
-                // Both shifts are known before it is known which value it is.
+                // Both shifts are ready before the selection between them.
                 const StatisticsRange<Config> of_row = StatisticsRange<Config>::by(distance);
                 const StatisticsRange<Config> of_bias = StatisticsRange<Config>::by(alone_distance);
                 policy.count(before_last_, statistics_value<Config>(bias_alone ? alone_value_ : passed.value,
@@ -165,7 +165,7 @@ class OutputStage {
         collector_.see_alone(alone_value_, alone_exponent_);
     }
 
-    // What the operation's results have shown goes to the policy slot and to the kernel's counters.
+    // The operation's statistics go to the policy slot and to the kernel's counters.
     template <class Counters>
     void finish(PolicySlot<Config>& policy, Counters& counters) {
 #pragma HLS INLINE
@@ -195,7 +195,7 @@ class OutputStage {
     using row_count_t = uint_t<16>;
     using Range = RangeShift<Config::saturation, MW, ACC>;
 
-    // An accumulator behind bias and function, in the row's unit.
+    // An accumulator after bias and function, in the row's unit.
     struct Passed {
         accumulator_t value;
         bool nothing;  // but a bias
@@ -272,7 +272,7 @@ class OutputStage {
         row_underflows_ = 0;
     }
 
-    // What the columns have seen in a row, added up once: one detector of the leading one serves all of them.
+    // The columns' statistics of a row, added once: one detector of the leading one serves all of them.
     void close_row() {
 #pragma HLS INLINE
         collector_.close_row();

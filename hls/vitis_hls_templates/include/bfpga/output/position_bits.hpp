@@ -1,6 +1,6 @@
-// Where the highest and the lowest bit of a number are, as one-hot numbers: no adder, no comparison (FP R10).
+// One-hot positions of the highest and the lowest bit of a number: no adder, no comparison (FP R10).
 //
-// Bit 0 stands for "there is none", bit i + 1 for position i, so that every number has exactly one bit set.
+// Bit 0 means "none", bit i + 1 position i, so exactly one bit is set for every number.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 

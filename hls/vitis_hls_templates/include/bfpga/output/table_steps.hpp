@@ -25,7 +25,7 @@ inline bool in_set(Function function) {
 // A number on the grid of the tables.
 using argument_t = int_t<kArgumentBits>;
 
-// Where an argument lies in a table: the point below it, from there to the next one, and how much of that, in 1/64.
+// An argument's position in a table: the point below it, the step to the next point, and the fraction of it in 1/64.
 struct TableStep {
     int_t<16> start;
     int_t<16> slope;
@@ -42,7 +42,7 @@ inline TableStep step_at(const int16_t (&table)[257], int offset) {
     const int step = offset >> FRACTION_BITS;
     TableStep result;
     result.start = table[step];
-    // At the last point nothing is left of the argument, so its neighbour does not matter.
+    // At the last point the fraction is zero, so the next point does not matter.
     result.slope = static_cast<int_t<16>>(table[step == 256 ? 256 : step + 1] - result.start);
     result.part = static_cast<int_t<7>>((offset & ((1 << FRACTION_BITS) - 1)) << (6 - FRACTION_BITS));
     return result;

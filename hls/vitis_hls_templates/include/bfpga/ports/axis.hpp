@@ -1,4 +1,4 @@
-// AXI-Stream ends for the core: the only place that knows beats with TLAST.
+// AXI-Stream ends of the core: only these handle beats with TLAST.
 #pragma once
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
@@ -23,7 +23,7 @@ using axis_beat = ap_axiu<N, 0, 0, 0>;
 template <int N>
 using axis_stream = stream<axis_beat<N>>;
 
-// What the core reads from. TLAST of an input is ignored: descriptors say how much follows.
+// The core's input. TLAST of an input is ignored: descriptors give the length.
 template <int N>
 class AxisSource {
    public:
@@ -45,7 +45,7 @@ class AxisSource {
         return true;
     }
 
-    // What the next reads are for, told by a simulated stream that is empty.
+    // The purpose of the next reads; a simulated stream reports it when empty.
     void expect(long long count, const char* what, int number) {
 #pragma HLS INLINE
 #ifdef BFPGA_STREAM_SHIM

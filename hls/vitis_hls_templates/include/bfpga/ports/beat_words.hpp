@@ -6,7 +6,7 @@
 
 namespace bfpga {
 
-// Groups of activation words in beats: word i of group k is word k * transfer_pixels + i of the beat; word n lies at
+// Groups of activation words in beats: word i of group k is word k * transfer_pixels + i of the beat; word n starts at
 // bit n * lanes * container_bits, its lane l at l * container_bits.
 template <class Config>
 struct BeatWords {
@@ -47,7 +47,7 @@ struct BeatWords {
     }
 };
 
-// Beats of a tensor: only a simulation that reports them asks.
+// Beats of a tensor, used only by a simulation that reports them.
 template <class Config>
 long long beats_of(const Descriptor& d, int32_t pixel_words) {
 #pragma HLS INLINE

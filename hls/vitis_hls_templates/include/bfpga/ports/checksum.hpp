@@ -1,4 +1,4 @@
-// Checksums of the streams: the host knows what it sent, the kernel what it read.
+// Checksums of the streams: the host's of what it sent, the kernel's of what it read.
 //
 // A beat is folded to 32 bits by exclusive-or of its words; the sum is rotated by one and the fold added by
 // exclusive-or. `bfpga.contract.checksum` is the same in numpy.

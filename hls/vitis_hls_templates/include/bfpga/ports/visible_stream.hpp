@@ -1,9 +1,8 @@
 // Streams for tools that read a kernel as LLVM IR, without any vendor's header: every transfer is one volatile access.
 //
-// clang keeps each volatile access, in its order and with its whole width, and it changes no other memory. So in the IR
-// a read of a stream of N bits is `load volatile iN`, a write `store volatile iN`; the pointer says which stream it is,
-// the debug information (`read`, `write`, `empty`, `full`) what is done with it. Nothing waits: a tool that schedules
-// adds the handshake.
+// clang keeps each volatile access, in order and at full width, and it changes no other memory. So in the IR a read of
+// a stream of N bits is `load volatile iN`, a write `store volatile iN`; the pointer identifies the stream, the debug
+// information (`read`, `write`, `empty`, `full`) the operation. Nothing blocks: a scheduling tool adds the handshake.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 

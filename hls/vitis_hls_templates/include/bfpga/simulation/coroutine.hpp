@@ -1,5 +1,5 @@
-// A function that can be left in its middle and gone on with later, for simulations of a kernel beside other hardware:
-// a kernel that waits for a stream gives the processor back to the model of the board.
+// A function that can be suspended and resumed, for simulations of a kernel with other hardware: a kernel that waits
+// for a stream yields the processor to the model of the board.
 //
 // One coroutine at a time runs on the thread that resumed it; no threads, so every run is repeatable.
 #pragma once
@@ -16,8 +16,8 @@ namespace bfpga {
 
 #if defined(__x86_64__)
 
-// A place where a thread goes on: its stack, with the registers on it that a function must keep. `swapcontext` would
-// ask the system for its mask of signals each time, which takes longer than a process of a kernel runs.
+// A suspension point of a thread: its stack, with the callee-saved registers on it. `swapcontext` would query the
+// system for its signal mask each time, which takes longer than a process of a kernel runs.
 class StackContext {
    public:
     // The place where `function(argument)` begins on an own stack; it never returns.
@@ -34,7 +34,7 @@ class StackContext {
         pointer_ = top;
     }
 
-    // Goes on at `to`; returns when somebody goes on here.
+    // Resumes `to`; returns when this context is resumed.
     void leave_for(StackContext& to) { change(&pointer_, to.pointer_); }
 
    private:
@@ -107,7 +107,7 @@ class Coroutine {
     // Runs until the body suspends itself or returns; no exception may leave the body.
     void resume() { outside_.leave_for(inside_); }
 
-    // Called by the body: back to who resumed.
+    // Called by the body: returns to the caller of `resume`.
     void suspend() { inside_.leave_for(outside_); }
 
     // Between `start` and the end of the body.

@@ -1,4 +1,4 @@
-// Streams of a kernel that is simulated beside other hardware: beats arrive and leave piece by piece, and a kernel that
+// Streams of a kernel that is simulated with other hardware: beats arrive and leave piece by piece, and a kernel that
 // can neither read nor write is suspended.
 #pragma once
 #include <string>

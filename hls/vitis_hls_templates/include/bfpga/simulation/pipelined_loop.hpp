@@ -1,8 +1,8 @@
 // Pipelined loops in a simulation, which counts their iterations for two purposes.
 //
 // Stages: in a pipeline of `stages` stages a word that iteration i writes is in its stream when iteration i + `stages`
-// begins, or when the loop has ended, and while the loop waits nothing of it moves: the default of the vendor's tool, a
-// pipeline that stalls as a whole. Reads stay where they are. Without stages, the default, a word is there at once.
+// begins, or when the loop has ended, and a stall of the loop stalls all of them: the default of the vendor's tool.
+// Reads stay in their iteration. Without stages, the default, a word is there at once.
 //
 // Waivers of dependences (numeric/waivers.hpp), with BFPGA_WAIVER_CHECKS.
 #pragma once
@@ -28,7 +28,7 @@ class WordUnderWay {
     ~WordUnderWay() {}
 };
 
-// Says how many stages the loops of a process have.
+// Gives the number of stages of a process's loops.
 class LoopStages {
    public:
     virtual int stages_of(const char* loop) = 0;
@@ -42,7 +42,7 @@ class PipelinedLoop {
    public:
     explicit PipelinedLoop(const char* name)
         : PipelinedLoop(name, running(), running() == nullptr ? nullptr : running()->process_, true) {}
-    // What is under way when a start is given up is lost.
+    // Words in flight when a start is aborted are lost.
     ~PipelinedLoop() noexcept(false) {
         try {
             if (!std::uncaught_exception()) {

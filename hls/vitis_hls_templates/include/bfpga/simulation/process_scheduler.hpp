@@ -1,10 +1,10 @@
 // Runs the processes of a kernel in a simulation: each is a coroutine that runs until it has to wait for a stream.
 //
-// Values do not depend on who runs when, so the order is free: round robin, or drawn by chance to try that very claim.
+// Values do not depend on the order of processes, so it is free: round robin, or random to test that claim.
 //
 // Where waivers are checked, rounds can be clocks: a process uses a stream in the clock of the iteration that it is in,
-// and a process that waits for a stream goes on a clock later. What is not counted are the stages of pipelines, unless
-// they are given: a word is in its stream in the clock of its iteration.
+// and a process that waits for a stream goes on a clock later. Pipeline stages do not count unless they are given: a
+// word is in its stream in the clock of its iteration.
 #pragma once
 #include <exception>
 #include <functional>
@@ -24,7 +24,7 @@ namespace bfpga {
 // Thrown through the processes of a start that is given up.
 struct ProcessAborted {};
 
-// An end of the kernel that somebody outside serves: asked for once no process can do anything else.
+// A kernel port that is served from outside: polled once no process can make progress.
 class OutsideEnd {
    public:
     virtual ~OutsideEnd() {}
@@ -44,10 +44,10 @@ class ProcessScheduler : public StreamWaits {
     // A process more; processes run in this order.
     void add(const std::string& name) { processes_.emplace_back(new Process(*this, name)); }
 
-    // The ends that somebody outside serves, the most urgent first.
+    // The ports that are served from outside, the most urgent first.
     void outside(std::vector<OutsideEnd*> ends) { ends_ = std::move(ends); }
 
-    // From now on the order is drawn by chance, and streams pretend to be empty or full. 0: no longer.
+    // From now on the order is random, and streams report empty or full at random. 0: no longer.
     void disturb(uint64_t seed) {
         disturbs_ = seed != 0;
         random_ = seed;
@@ -108,7 +108,7 @@ class ProcessScheduler : public StreamWaits {
         running_->due = clock_;
     }
 
-    // A process that moves no word is suspended once in a turn of its loop: at the stream that it asked first.
+    // A process that moves no word is suspended once per loop iteration: at the stream that it polled first.
     void polled(const std::string& stream) override {
         if (counts_clocks_) {
             return;
@@ -202,7 +202,7 @@ class ProcessScheduler : public StreamWaits {
         const PipelinedLoop* loop = nullptr;  // in which it was suspended
         const std::string* stream = nullptr;
         Waits waits = Waits::Nothing;
-        // What had moved when the process was suspended or asked a stream last; that stream; those it asked since.
+        // Transfers when the process was suspended or last polled a stream; that stream; those it has polled since.
         uint64_t transfers = 0;
         const std::string* asked = nullptr;
         int others = 0;
@@ -263,7 +263,7 @@ class ProcessScheduler : public StreamWaits {
         }
     }
 
-    // All wait: for somebody outside, or for each other.
+    // All wait: for an outside port, or for each other.
     void nothing_moves() {
         idle_rounds_ = 0;
         try {
@@ -328,7 +328,7 @@ class ProcessScheduler : public StreamWaits {
 
     // Stack of a process: pages that are never touched cost nothing.
     static constexpr std::size_t stack_bytes = std::size_t(1) << 20;
-    // Streams that a process asks in one turn of its loop are fewer.
+    // A process polls fewer streams in one iteration of its loop.
     static constexpr int most_others = 16;
     // Rounds in which a process that waits for nothing has moved its pipeline on by a stage, in any order.
     static constexpr int turns_a_stage = 16;

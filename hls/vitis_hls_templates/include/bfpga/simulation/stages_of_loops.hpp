@@ -1,6 +1,6 @@
-// How many stages the pipelined loops of a kernel have in its simulation: none, so many, or a number drawn by chance.
+// Pipeline stages of a kernel's loops in its simulation: none, a fixed number, or a random one.
 //
-// What a synthesis tool makes of a loop is not known before; no number of stages may stop a kernel or change a bit.
+// The stages of a synthesized loop are not known in advance; no number of them may stop a kernel or change a bit.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@ class StagesOfLoops {
     // The most that is drawn; chains of DSP blocks and wide adders come to about twenty.
     static constexpr int most_drawn = 40;
 
-    // Forgets what was said before; each loop of each process has a number of its own, drawn from `seed`. 0: no stages.
+    // Clears what was set before; each loop of each process has its own number, drawn from `seed`. 0: no stages.
     void draw(uint64_t seed) {
         seed_ = seed;
         said_.clear();
@@ -43,8 +43,8 @@ class StagesOfLoops {
     }
 
    private:
-    // By the name alone, whichever loops there are beside it (FNV-1a, Fowler, Noll and Vo; the finalizer of
-    // MurmurHash3, Appleby).
+    // From the name alone, independent of other loops (FNV-1a, Fowler, Noll and Vo; the finalizer of MurmurHash3,
+    // Appleby).
     int drawn(const std::string& name) const {
         uint64_t hash = 0xcbf29ce484222325u ^ seed_;
         for (const char letter : name) {
