@@ -21,7 +21,7 @@ class ColumnWeights {
     ColumnWeights() {}
     ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode) : ready_(w, mode.power_of_two) {}
 
-    // Adds the products of one clock to column `index`; `first`: it begins with them.
+    // Adds the products of one cycle to column `index`; `first`: it begins with them.
     template <class Column>
     void accumulate(int, Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
 #pragma HLS INLINE

@@ -36,7 +36,7 @@ class ColumnWeights<Config, true> {
     ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode)
         : multiplied_(Mantissas(w, mode.two_hot).cell, false), shifted_(w, false) {}
 
-    // Adds the products of one clock to column `index`; `first`: it begins with them.
+    // Adds the products of one cycle to column `index`; `first`: it begins with them.
     template <class Column>
     void accumulate(int index, Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
 #pragma HLS INLINE

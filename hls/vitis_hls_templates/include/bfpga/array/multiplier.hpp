@@ -9,7 +9,7 @@
 
 namespace bfpga {
 
-// Sum of the products of one clock and an accumulator: one expression, which maps to slices in cascade.
+// Sum of the products of one cycle and an accumulator: one expression, which maps to slices in cascade.
 template <int MW, int ACC, int LANES>
 struct Products {
     static_assert(2 * MW <= ACC, "an accumulator holds a product at least");

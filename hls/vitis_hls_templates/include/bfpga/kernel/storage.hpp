@@ -20,7 +20,7 @@ struct ScalarStorage {
     using RegisterSets = ScalarRegisters;
 };
 
-// Simulation: the ports index the banks directly. Same values and clocks.
+// Simulation: the ports index the banks directly. Same values and cycles.
 struct SimulationStorage {
     using ScratchpadPorts = IndexedPorts;
     using RegisterSets = ArrayRegisters;

@@ -346,7 +346,7 @@ struct LargestMagnitude {
     }
 };
 
-// floor(sqrt(value)), digit by digit: once a window, so small and slow (N / 2 clocks, no multiplier).
+// floor(sqrt(value)), digit by digit: once a window, so small and slow (N / 2 cycles, no multiplier).
 template <int N>
 inline uint_t<N / 2> integer_sqrt(uint_t<N> value) {
     static_assert(N % 2 == 0, "two bits of the value give one of the root");
@@ -355,7 +355,7 @@ inline uint_t<N / 2> integer_sqrt(uint_t<N> value) {
     uint_t<N / 2> root = 0;
 Digits_Root:
     for (int digit = 0; digit < N / 2; ++digit) {
-// II=1: one trial subtraction a clock.
+// II=1: one trial subtraction a cycle.
 #pragma HLS PIPELINE II=1
         const remainder_t pair = static_cast<remainder_t>((value >> (N - 2)) & 3);
         const remainder_t trial = static_cast<remainder_t>((static_cast<remainder_t>(root) << 2) | 1);

@@ -1,4 +1,4 @@
-// Sets of registers that a whole loop body reads and writes in one clock.
+// Sets of registers that a whole loop body reads and writes in one cycle.
 //
 // `Registers` takes its form from a storage policy. `ArrayRegisters` is a completely partitioned array, the form of
 // Vitis and of a fast simulation; `ScalarRegisters` is one scalar for each register, for compilers that ignore

@@ -28,7 +28,7 @@ class LayerRegisters {
     void clear_policies() {
     Policies_Clear:
         for (int slot = 0; slot < Config::policy_slots; ++slot) {
-// II=1: one slot a clock.
+// II=1: one slot a cycle.
 #pragma HLS PIPELINE II=1
             policy_[slot] = PolicySlot<Config>();
         }

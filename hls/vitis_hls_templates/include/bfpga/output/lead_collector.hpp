@@ -1,7 +1,7 @@
 // Statistics of the results of a layer, and the lead that a rule makes of them (docs/kernel-positions.md; FP 2.2, 2.3).
 //
-// The numpy side is engines/output/collector.py. A row of all columns is collected in a clock and counted in the next
-// one, so a counter's addition is the only thing that depends on the clock before. A build without bins has no
+// The numpy side is engines/output/collector.py. A row of all columns is collected in a cycle and counted in the next
+// one, so a counter's addition is the only thing that depends on the cycle before. A build without bins has no
 // collector: its leads are those of the largest magnitudes.
 #pragma once
 #include "bfpga/contract/descriptor.hpp"

@@ -80,7 +80,7 @@ class OutputStage {
         open_row();
     }
 
-    // The parameters of the row that leaves in this clock; one transfer serves all columns (BFP R70).
+    // The parameters of the row that leaves in this cycle; one transfer serves all columns (BFP R70).
     void row(int_t<Config::bias_bits> bias, int32_t exponent) {
 #pragma HLS INLINE
         close_row();

@@ -146,7 +146,7 @@ class Choices {
    private:
     uint_t<16> truths_;
     uint_t<6> pending_;  // outstanding counts
-    bool settled_;       // there were none a clock before
+    bool settled_;       // there were none a cycle before
     // The descriptor that is read
     uint_t<4> tested_;
     bool tests_, unless_;

@@ -46,7 +46,7 @@ class Turns {
         last_ = last;
     }
 
-    // A clock: to the next turn or, `again`, to the first one.
+    // One cycle: to the next turn or, `again`, to the first one.
     void step(bool next, bool again) {
 #pragma HLS INLINE
         const bool first = again | (next & last_);
@@ -121,7 +121,7 @@ class AheadTurns {
 
     bool last() const { return last_; }
 
-    // A clock: to the next turn or, `again`, to the first one.
+    // One cycle: to the next turn or, `again`, to the first one.
     void step(bool next, bool again) {
 #pragma HLS INLINE
         const count_t left = last_ ? from_ : static_cast<count_t>(left_ - 1);
@@ -146,7 +146,7 @@ class GroupCount {
     static constexpr int pixel_shift = bit_length(Config::transfer_pixels) - 1;
 
    public:
-    // `pixels`: of the tensor, whole rows of `width` pixels of `words` words each. Its first clock follows later.
+    // `pixels`: of the tensor, whole rows of `width` pixels of `words` words each. Its first cycle follows later.
     void set(int32_t pixels, int32_t width, int32_t words) {
 #pragma HLS INLINE
         width_ = static_cast<coordinate_t>(width);
@@ -161,7 +161,7 @@ class GroupCount {
     // Whether the group that moves now is the tensor's last.
     bool last() const { return word_.last() && group_.last() && last_row_; }
 
-    // A clock; `moved`: the group has. `begins`: the first group comes in the next clock.
+    // One cycle; `moved`: the group has. `begins`: the first group comes in the next cycle.
     void step(bool moved, bool begins) {
 #pragma HLS INLINE
         const bool group = moved && word_.last();

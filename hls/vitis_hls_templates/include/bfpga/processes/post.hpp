@@ -107,7 +107,7 @@ class PostProcess {
         PipelinedLoop loop("Words_Fetch");
     Words_Fetch:
         for (int index = 0; index <= PostCommand::words; ++index) {
-// II=1: a word is read a clock; the fields are registers.
+// II=1: a word is read a cycle; the fields are registers.
 #pragma HLS PIPELINE II=1
             loop.iteration();
             word = static_cast<int32_t>(commands.read());

@@ -60,7 +60,7 @@ class ScratchpadProcess {
         PipelinedLoop loop("Scratchpad");
     Scratchpad:
         do {
-// II=1: one read and one write a bank and clock, reads first. Carried are counters with registered ends, walks of one
+// II=1: one read and one write per bank and cycle, reads first. Carried are counters with registered ends, walks of one
 // addition, and flags; addresses and the ways to and from the banks are not carried.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=64 max=1048576
@@ -394,7 +394,7 @@ class ScratchpadProcess {
     int32_t incoming_[ScratchpadCommand::words];
     uint_t<7> word_;
     bool complete_, known_, taken_, last_, idle_, ended_;
-    bool skipped_, skips_next_, skips_;  // it is one of an operation that is skipped, and counted in this clock
+    bool skipped_, skips_next_, skips_;  // it is one of an operation that is skipped, and counted in this cycle
     Moves next_;                         // who executes it, if it is known
     int32_t heard_;
     uint_t<32> work_;

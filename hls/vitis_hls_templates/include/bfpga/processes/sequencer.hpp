@@ -281,7 +281,7 @@ class SequencerProcess {
         return own;
     }
 
-    // The word of this clock; it is sent in the next one.
+    // The word of this cycle; it is sent in the next one.
     template <class Trace>
     void take_word(const Clock& now, Trace& trace) {
 #pragma HLS INLINE
@@ -415,14 +415,14 @@ class SequencerProcess {
     static constexpr int part_behind_flags = 2 % words_per_beat;
 
     Clock clock_;
-    Sent sent_, before_;  // read in the clock before, and before that
+    Sent sent_, before_;  // read in the cycle before, and before that
     Choices<Config> choices_;
     bool skips_;         // the descriptor
     bool counts_now_;    // the operation whose flags have left counts
     index_t skip_left_;  // beats
     bool running_, stops_, sent_all_, loads_, last_descriptor_;
     bool hears_scratchpad_, hears_weights_, hears_post_, hears_store_;
-    bool will_reach_post_, will_bring_tensor_;  // `hears_post_` and `loads_`, a clock later,
+    bool will_reach_post_, will_bring_tensor_;  // `hears_post_` and `loads_`, a cycle later,
     bool reaches_post_, brings_tensor_;         // and two
     int_t<32> left_, number_;                   // descriptors from this one on, before it
     index_t own_index_;                         // of the word of the own command

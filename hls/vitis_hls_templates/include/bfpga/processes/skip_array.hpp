@@ -47,7 +47,7 @@ class SkipArrayProcess {
     Skip:
         while (running) {
 // II=1: a sum takes one addition; flags and counters are registers that a few of them decide; what is written to a
-// memory is read `skip_guard` clocks later.
+// memory is read `skip_guard` cycles later.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -226,7 +226,7 @@ class SkipArrayProcess {
     WindowMemory<Config> window_;
     HalfWriter<Config> half_[halves];
     half_t turn_;                        // the half whose word comes next
-    bool loading_[skip_guard];           // [k]: a chunk was complete k clocks before
+    bool loading_[skip_guard];           // [k]: a chunk was complete k cycles before
     typename T::chunk_t comes_, loads_;  // the chunk that comes; that can be read next
     address_t base_[T::chunks];          // where the window of each begins
     address_t begin_, last_base_;        // where the words that come begin; the window of the chunk before
@@ -236,7 +236,7 @@ class SkipArrayProcess {
     Forwarder forwarder_;
     // One chunk leaves when those after it fill the windows.
     ChunkQueue<T::chunks + 1> chunks_;
-    bool left_;   // the first of them, in the clock before
+    bool left_;   // the first of them, in the cycle before
     bool ended_;  // all that came before the stop has left
     SumsBuffer<Config> sums_;
 };

@@ -47,7 +47,7 @@ class SparseArrayProcess {
     Sparse:
         while (running) {
 // II=1: a sum takes one addition in its DSP block; flags and counters are registers that a few of them decide; what is
-// written to a memory is read `skip_guard` clocks later.
+// written to a memory is read `skip_guard` cycles later.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -263,7 +263,7 @@ class SparseArrayProcess {
     bool fired_;
     half_t turn_;         // the half whose word comes next
     int step_taken_ = 0;  // for checks alone
-    // The word that was complete in the clock before: what it is, its step, the segment that comes
+    // The word that was complete in the cycle before: what it is, its step, the segment that comes
     bool complete_, last_half_, single_, last_, leaves_, apart_;
     half_t half_;
     typename T::step_t step_;

@@ -4,7 +4,7 @@
 
 namespace bfpga {
 
-// GUARD: clocks from the one in which a set is whole to its first use at least, more than a loop has between the stages
+// GUARD: cycles from the one in which a set is whole to its first use at least, more than a loop has between the stages
 // that write and that read.
 template <int GUARD>
 class TwoSets {
@@ -42,7 +42,7 @@ class TwoSets {
     bool readable() const { return readable_[reading_ ? 1 : 0]; }
     bool empty() const { return !full_[0] && !full_[1]; }
 
-    // A clock; `whole`: the set that comes is; `ended`: the one that is used has been.
+    // One cycle; `whole`: the set that comes is; `ended`: the one that is used has been.
     void step(bool whole, bool ended) {
 #pragma HLS INLINE
         const bool opens = whole_[GUARD - 1];
@@ -67,7 +67,7 @@ class TwoSets {
    private:
     bool writing_, reading_, opened_;  // opened_: the set that can be used next
     bool full_[2], readable_[2];
-    bool whole_[GUARD];  // [k]: a set was whole k clocks before
+    bool whole_[GUARD];  // [k]: a set was whole k cycles before
 };
 
 }  // namespace bfpga

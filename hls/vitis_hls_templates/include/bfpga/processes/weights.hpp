@@ -39,7 +39,7 @@ class Finished {
 class Gate {
    public:
     static constexpr int guard = fill_guard;
-    // Clocks that are counted: the flag that opens is one more.
+    // Cycles that are counted: the flag that opens is one more.
     static constexpr int wait = guard - 1;
 
     void clear() {
@@ -53,7 +53,7 @@ class Gate {
         left_ = wait;
     }
 
-    // Whether there is an operation, and whether it has come with the clock before.
+    // Whether there is an operation, and whether it has come with the cycle before.
     bool active() const { return active_; }
     bool begins() const { return begins_; }
 
@@ -63,7 +63,7 @@ class Gate {
         needed_ = needed;
     }
 
-    // Whether the operation may work from the next clock on.
+    // Whether the operation may work from the next cycle on.
     bool opens() const { return opens_; }
     // Whether it waits for operations that are not finished.
     bool waits(const Finished& finished) const {
@@ -71,7 +71,7 @@ class Gate {
         return active_ && !opens_ && !opened_ && !finished.reached(needed_);
     }
 
-    // One clock; the comparisons are registers, so the flag lags. `starts`: an operation does, `ended`: the one before
+    // One cycle; the comparisons are registers, so the flag lags. `starts`: an operation does, `ended`: the one before
     // it has.
     void step(const Finished& finished, bool starts, bool ended) {
 #pragma HLS INLINE
@@ -119,7 +119,7 @@ class FillBeats {
         return rows_ ? rows_left_.last() && !any_words_ : words_left_.last() && last_beat_;
     }
 
-    // A clock: to the next beat or, `again`, to the first one.
+    // One cycle: to the next beat or, `again`, to the first one.
     void step(bool next, bool again) {
 #pragma HLS INLINE
         const bool row = next && rows_;
@@ -224,7 +224,7 @@ class WeightFill {
     // The place of the beat in its weight word.
     int place() const { return static_cast<int>(place_.beat()); }
 
-    // One clock; `taken`: a beat was; `came`: one from the stream; `starts`: an operation does, `ended`: the one before
+    // One cycle; `taken`: a beat was; `came`: one from the stream; `starts`: an operation does, `ended`: the one before
     // it has.
     void step(const Finished& reads, bool taken, bool came, bool starts, bool ended) {
 #pragma HLS INLINE
@@ -292,7 +292,7 @@ class PassRows {
     bool last() const { return block_rows_.last(); }
     parameter_address_t address() const { return address_; }
 
-    // One clock; `row`: one has gone, of the turn's last block or not; `turn`: the pass of that block has; `begins`:
+    // One cycle; `row`: one has gone, of the turn's last block or not; `turn`: the pass of that block has; `begins`:
     // the operation.
     void step(bool row, bool turn, bool, bool begins) {
 #pragma HLS INLINE
@@ -374,8 +374,8 @@ class WeightRead {
         base_block_ = static_cast<weight_address_t>(d.weight_base + d.weight_block_step);
     }
 
-    // One clock; `may`: a weight word that is due can be sent; `starts`: an operation does. Returns whether the
-    // operation has ended with the clock before. Rows of a block that do not exist take their clocks too: the passes of
+    // One cycle; `may`: a weight word that is due can be sent; `starts`: an operation does. Returns whether the
+    // operation has ended with the cycle before. Rows of a block that do not exist take their cycles too: the passes of
     // the array are no shorter.
     bool step(const Finished& fills, bool may, bool starts) {
 #pragma HLS INLINE
@@ -465,7 +465,7 @@ class WeightRead {
     }
 
     bool streams_, kept_, two_hot_, power_of_two_;
-    bool works_, over_;  // passes are left; the last one was the clock before
+    bool works_, over_;  // passes are left; the last one was the cycle before
     Gate gate_;
     Counter turns_, blocks_, kernel_rows_, kernel_columns_, channel_words_;
     Rows pass_rows_;
@@ -515,7 +515,7 @@ class WeightsProcess {
     Weights:
         do {
 // II=1: a beat is read at most; each memory is read once and written once. Carried: flags, counters with registered
-// ends and addresses that one addition updates. What is written is read when 24 clocks have passed, by the counts.
+// ends and addresses that one addition updates. What is written is read when 24 cycles have passed, by the counts.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();

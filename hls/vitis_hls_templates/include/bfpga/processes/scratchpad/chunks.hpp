@@ -119,7 +119,7 @@ class HeldChunks {
     }
 
     bool any() const { return count_.any(); }
-    // Whether there is room for another one; `begun`: besides one that begins in this clock.
+    // Whether there is room for another one; `begun`: besides one that begins in this cycle.
     bool room(bool begun) const {
 #pragma HLS INLINE
         bool full = false;
@@ -133,7 +133,7 @@ class HeldChunks {
         return !full;
     }
 
-    // A clock; `begun`: a chunk has; `left`: the array has left one.
+    // One cycle; `begun`: a chunk has; `left`: the array has left one.
     void step(bool begun, bool left) { count_.step(begun, left); }
 
    private:

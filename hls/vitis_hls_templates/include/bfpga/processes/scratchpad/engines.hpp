@@ -40,7 +40,7 @@ class TransferEngine {
     bool begins() const { return order_.begins(); }
     bool ends(bool busy) const { return running_ && !busy; }
 
-    // A clock; `begins` and `ends` as above; `works`: its part makes a step.
+    // One cycle; `begins` and `ends` as above; `works`: its part makes a step.
     template <class Trace>
     void step(const FinishedOperations& finished, bool begins, bool ends, bool works, Trace& trace) {
 #pragma HLS INLINE
@@ -108,7 +108,7 @@ class ComputingEngine {
         return reading_ || ahead_read_ || read_ || (order_.pending() && order_.met(finished));
     }
 
-    // Whether in this clock the walk of an operation begins, its reading, and its writing.
+    // Whether in this cycle the walk of an operation begins, its reading, and its writing.
     bool walk_starts() const { return walk_starts_; }
     bool begins() const { return order_.begins(); }
     bool writer_starts() const { return writer_starts_; }
@@ -117,7 +117,7 @@ class ComputingEngine {
     bool read_ends(bool busy) const { return reading_ && !busy; }
     bool ends(bool busy) const { return writing_ && read_ && !busy; }
 
-    // A clock; `takes`, `read` and `ends` as above; `works`: the reading side makes a step; `index`: of the command.
+    // One cycle; `takes`, `read` and `ends` as above; `works`: the reading side makes a step; `index`: of the command.
     template <class Trace>
     void step(const FinishedOperations& finished, const Takes& takes, bool read, bool ends, bool works, int32_t index,
               Trace& trace) {

@@ -32,7 +32,7 @@ struct FinishedOperations {
     }
 };
 
-// `Begins`: clocks from the begin of an operation to its first read.
+// `Begins`: cycles from the begin of an operation to its first read.
 template <class Config, int Begins = 0>
 class StartOrder {
    public:
@@ -68,7 +68,7 @@ class StartOrder {
         pending_ = true;
     }
 
-    // Whether the operation begins in this clock.
+    // Whether the operation begins in this cycle.
     bool begins() const { return ready_; }
 
     // One cycle; `may`: the executing part has all that it needs of the operation. Each comparison is a register: the
@@ -91,7 +91,7 @@ class StartOrder {
 
    private:
     using count_t = FinishedOperations::count_t;
-    // Clocks from the last access of an operation to the count of it being compared: the engine's end, the count, the
+    // Cycles from the last access of an operation to the count of it being compared: the engine's end, the count, the
     // comparison, all of them.
     static constexpr int lag = 4 + Begins;
     static constexpr int whole_guard = ScratchpadTypes<Config>::start_guard - lag;

@@ -18,7 +18,7 @@ class Pace {
         one_ = limit == 1;
     }
 
-    // A clock; `enable`: with a step. `restart`: from the first one again.
+    // One cycle; `enable`: with a step. `restart`: from the first one again.
     void step(bool enable, bool restart) {
 #pragma HLS INLINE
         const bool next = reached_ | (enable & (left_ == 2));
@@ -55,7 +55,7 @@ class FlaggedCount {
     bool is(int number) const { return are_[number]; }
     bool any() const { return !are_[0]; }
 
-    // A clock; `comes`: one more does; `goes`: one of them does.
+    // One cycle; `comes`: one more does; `goes`: one of them does.
     void step(bool comes, bool goes) {
 #pragma HLS INLINE
         bool next[limit + 1];
@@ -103,7 +103,7 @@ class AwaitedPasses {
         return none | one | two;
     }
 
-    // A clock; `begun`: a pass has; `returned`: the results of one have come.
+    // One cycle; `begun`: a pass has; `returned`: the results of one have come.
     void step(bool begun, bool returned) { count_.step(begun, returned); }
 
    private:

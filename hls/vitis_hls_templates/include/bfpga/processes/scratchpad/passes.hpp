@@ -101,8 +101,8 @@ class PassNest {
     // accumulators.
     bool asks(bool may) const { return chunks_.begins_group(begins(may), goes(may)) && returns_; }
 
-    // A clock; `full`: the pixels of a pass are there, `fills`: in the next one; `returned`: the results of a group
-    // have arrived; `left`: the array has left a chunk; `starts`: an operation does. Returns whether the clock is one
+    // One cycle; `full`: the pixels of a pass are there, `fills`: in the next one; `returned`: the results of a group
+    // have arrived; `left`: the array has left a chunk; `starts`: an operation does. Returns whether the cycle is one
     // of the operation's work.
     bool step(bool may, bool full, bool fills, bool returned, bool left, bool starts) {
 #pragma HLS INLINE

@@ -18,7 +18,7 @@ struct ScratchpadTypes {
     using bank_sum_t = uint_t<bank_bits + 1>;
     // A number of ports, and the index of one among them.
     using port_t = uint_t<bit_length(ports)>;
-    // Clocks between the end of an operation and the first step of one that waits for it.
+    // Cycles between the end of an operation and the first step of one that waits for it.
     static constexpr int start_guard = ProcessLimits::start_guard;
 };
 

@@ -122,7 +122,7 @@ class OperandReader {
     // Whether the results of a group are awaited from now on.
     bool asks(bool may) const { return nest_.asks(may); }
 
-    // A clock; `returned`: the results of a group have arrived; `left`: the array has left a chunk; `walks`: the walk
+    // One cycle; `returned`: the results of a group have arrived; `left`: the array has left a chunk; `walks`: the walk
     // of an operation starts; `starts`: its passes do, not before. Returns whether it is one of the operation's work.
     bool step(bool may, bool returned, bool left, bool walks, bool starts) {
 #pragma HLS INLINE

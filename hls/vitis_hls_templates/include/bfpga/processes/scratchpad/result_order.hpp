@@ -54,7 +54,7 @@ class ResultOrder<Config, true> {
         return groups_.last() ? next : first_;
     }
 
-    // A clock; `done`: a word of a group has been written; `word`: the next one.
+    // One cycle; `done`: a word of a group has been written; `word`: the next one.
     void step(bool done, word_t word, bool starts) {
 #pragma HLS INLINE
         const bool group = done & words_.last();

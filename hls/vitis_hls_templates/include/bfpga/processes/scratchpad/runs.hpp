@@ -122,7 +122,7 @@ class RunRepeats {
         const bool chunk = set & sets_.last();
         const bool block = chunk & chunks_.last();
         sets_.step(set, last_, starts);
-        // A clock later: no two sets are filled without one between.
+        // A cycle later: no two sets are filled without one between.
         last_ = starts ? once_ : chunks_.last() && blocks_.last();
         chunks_.step(chunk, starts);
         blocks_.step(block, starts);

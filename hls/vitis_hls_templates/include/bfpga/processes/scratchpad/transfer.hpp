@@ -59,7 +59,7 @@ class TransferPlaces {
         return !groups_.last() || i < last_pixels_;
     }
 
-    // A clock; `enable`: the words have been moved; `starts`: an operation does.
+    // One cycle; `enable`: the words have been moved; `starts`: an operation does.
     void step(bool enable, bool starts) {
 #pragma HLS INLINE
         const bool word = enable & words_.last();
@@ -92,7 +92,7 @@ class TransferPlaces {
     }
 
    private:
-    // The step to the next group is chosen a clock before it is taken.
+    // The step to the next group is chosen a cycle before it is taken.
     void choose() {
 #pragma HLS INLINE
         if (groups_.last()) {
@@ -155,7 +155,7 @@ class LoadWriter {
         }
     }
 
-    // A clock; `written`: what is held has gone to memory; `starts`: an operation does.
+    // One cycle; `written`: what is held has gone to memory; `starts`: an operation does.
     void step(stream<wire_t<GroupBeat<Config>>>& loads, bool written, bool starts) {
 #pragma HLS INLINE
         const bool asks = places_.running() & (!held_ | written);
@@ -214,7 +214,7 @@ class StoreReader {
 
     bool running() const { return places_.running(); }
     bool idle() const { return !places_.running() && out_ == 0; }
-    // A pass leaves the port to the store in this clock.
+    // A pass leaves the port to the store in this cycle.
     bool forced() const { return forced_; }
     // The store reads, if no pass does.
     bool wants() const { return places_.running() & room_; }
@@ -235,7 +235,7 @@ class StoreReader {
         }
     }
 
-    // A clock; `goes`: the port is the store's in the next one; `starts`: an operation does.
+    // One cycle; `goes`: the port is the store's in the next one; `starts`: an operation does.
     void step(bool goes, stream<bool>& credits, bool starts) {
 #pragma HLS INLINE
         issue_.valid = goes;

@@ -67,7 +67,7 @@ class SerialWalk {
         halves_ = Halves > 1 && halves;
     }
 
-    // Whether a set is there, and whether one that is not is there in the next clock.
+    // Whether a set is there, and whether one that is not is there in the next cycle.
     bool full() const { return full_; }
     bool fills_up() const { return ends_set(); }
     bool fills() const { return !full_; }
@@ -141,7 +141,7 @@ class SerialWalk {
     // Whether the set is full with the pixel.
     bool ends_set() const { return columns_.last() && (Halves == 1 || last_half_); }
 
-    // The step of the next pixel is chosen a clock before it is taken.
+    // The step of the next pixel is chosen a cycle before it is taken.
     void choose(const WalkSetup<Config>& setup) {
 #pragma HLS INLINE
         if (row_.last()) {

@@ -84,13 +84,13 @@ class ResultWriter {
 
     // Whether results are due; an unfinished walk delays the start of the next operation.
     bool running() const { return running_ || !walk_.full(); }
-    // A run is written in this clock. Results of a KEPT operation may be there before their pass has begun.
+    // A run is written in this cycle. Results of a KEPT operation may be there before their pass has begun.
     bool writes() const {
 #pragma HLS INLINE
         const bool due = Config::skip_groups > 0 ? due_.any_besides(returned_) : due_.any();
         return held_ & open_ & due;
     }
-    // The last word of a pass was written in the clock before.
+    // The last word of a pass was written in the cycle before.
     bool returned() const { return returned_; }
 
     void write(RunWrite<Config>& write) const {
@@ -109,7 +109,7 @@ class ResultWriter {
         }
     }
 
-    // A clock; `begun`: the results of another group, or pass of it, are awaited; `starts`: an operation does.
+    // One cycle; `begun`: the results of another group, or pass of it, are awaited; `starts`: an operation does.
     void step(stream<wire_t<ResultBeat<Config>>>& results, bool begun, bool starts) {
 #pragma HLS INLINE
         const bool writes = this->writes();

@@ -145,7 +145,7 @@ class ActivationQueues {
     ActivationQueues() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
-// A word is counted when `skip_guard` clocks have passed.
+// A word is counted when `skip_guard` cycles have passed.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }

@@ -31,7 +31,7 @@ class ChunkQueue {
     bool empty() const { return count_ == 0; }
     const ChunkMarks& first() const { return marks_[0]; }
 
-    // A clock: whether the first one leaves, and whether another one comes.
+    // One cycle: whether the first one leaves, and whether another one comes.
     void step(bool leaves, bool comes, const ChunkMarks& marks) {
 #pragma HLS INLINE
         const count_t rest = static_cast<count_t>(count_ - (leaves ? 1 : 0));

@@ -61,7 +61,7 @@ class StoredEntries {
     bool there() const { return head_.there(); }
     const Beat& entry() const { return head_.beat(); }
 
-    // A clock; `used`: the entry that was there.
+    // One cycle; `used`: the entry that was there.
     void step(bool used, stream<wire_t<Beat>>& entries) {
 #pragma HLS INLINE
         if (used || !head_.there()) {

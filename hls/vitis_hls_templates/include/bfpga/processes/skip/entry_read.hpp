@@ -57,8 +57,8 @@ class EntryRead {
         parameter_base_ = static_cast<parameter_address_t>(d.parameter_base);
     }
 
-    // One clock; `may`: a word that is due can be sent; `starts`: an operation does. Returns whether the operation has
-    // ended with the clock before.
+    // One cycle; `may`: a word that is due can be sent; `starts`: an operation does. Returns whether the operation has
+    // ended with the cycle before.
     bool step(const Finished& fills, bool may, bool starts) {
 #pragma HLS INLINE
         // In parallel, not chained: each of these is few levels of logic.
@@ -108,7 +108,7 @@ class EntryRead {
     }
 
     bool streams_, kept_;
-    bool works_, over_;  // passes are left; the last one was the clock before
+    bool works_, over_;  // passes are left; the last one was the cycle before
     Gate gate_;
     Turns<G::coordinate_bits> passes_;
     Turns<entry_word_bits + 1> entry_words_;

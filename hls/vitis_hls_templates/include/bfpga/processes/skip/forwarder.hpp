@@ -14,7 +14,7 @@ namespace bfpga {
 template <class Config>
 using KernelPair = PairSums<Config::accumulator_bits, Config::skip_chunk>;
 
-// What leaves in a clock, if anything: sums of one half of a finished kernel, and the row that they are for.
+// What leaves in a cycle, if anything: sums of one half of a finished kernel, and the row that they are for.
 template <class Config>
 struct KernelSums {
     using half_t = uint_t<bit_length(Config::skip_halves)>;
@@ -40,7 +40,7 @@ class SumForwarder {
     using row_t = typename Kernel::row_t;
     using kept_t = typename Pair::kept_t;
 
-    // What leaves in a clock: the group whose last sums do, and the end of a chunk.
+    // What leaves in a cycle: the group whose last sums do, and the end of a chunk.
     struct Moves {
         bool sent[groups];
         bool closes;
@@ -100,13 +100,13 @@ class SumForwarder {
         return moves;
     }
 
-    // The finished sums of a pair of lanes, in a clock in which its group is not shut.
+    // The finished sums of a pair of lanes, in a cycle in which its group is not shut.
     void keep(int group, int half, int pair, const kept_t& sums) {
 #pragma HLS INLINE
         finished_[pair].set(group * halves + half, sums);
     }
 
-    // The row of the sums, in the same clock.
+    // The row of the sums, in the same cycle.
     void keep_row(int group, row_t row) {
 #pragma HLS INLINE
         row_[group] = row;
@@ -133,7 +133,7 @@ class SumForwarder {
     row_t row_[groups];
     // Of a group: its sums are there; its chunk has ended
     bool there_[groups], over_[groups];
-    bool all_over_;  // a clock ago
+    bool all_over_;  // a cycle ago
     // Whose turn it is
     group_t group_;
     half_t half_;

@@ -1,4 +1,4 @@
-// One group of the skip array: an entry a clock times a wide word of pixels, sums in registers.
+// One group of the skip array: an entry a cycle times a wide word of pixels, sums in registers.
 #pragma once
 #include "bfpga/processes/skip/forwarder.hpp"
 #include "bfpga/processes/skip/window.hpp"

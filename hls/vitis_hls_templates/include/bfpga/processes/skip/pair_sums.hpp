@@ -27,7 +27,7 @@ class PairSums {
    public:
     using kept_t = uint_t<wrap_bits + both_bits>;
 
-    // sums = (begins ? 0 : sums) + value * pair. In every clock: a value of zero that does not begin leaves them.
+    // sums = (begins ? 0 : sums) + value * pair. In every cycle: a value of zero that does not begin leaves them.
     //
     // Expected of Vitis HLS: a multiply-add whose addend is its own result or zero, and of Vivado that it takes both
     // into one block, as an accumulator with a synchronous load (UG901): `both_` is its register, the selection its
@@ -41,7 +41,7 @@ class PairSums {
         wraps_ = static_cast<wraps_t>(wraps + to.steps_from(from));
     }
 
-    // The sums with what `accumulate` has added in this clock.
+    // The sums with what `accumulate` has added in this cycle.
     kept_t kept() const {
 #pragma HLS INLINE
         const kept_t wraps = static_cast<kept_t>(static_cast<kept_t>(wraps_) & mask(wrap_bits));

@@ -12,7 +12,7 @@
 
 namespace bfpga {
 
-// What leaves in a clock, if anything: the sums of a row of one group of pixels of a run.
+// What leaves in a cycle, if anything: the sums of a row of one group of pixels of a run.
 template <class Config>
 struct RowSums {
     using group_t = uint_t<bit_length(Config::skip_halves* Config::skip_passes - 1)>;
@@ -32,14 +32,14 @@ class PassForwarder {
     using half_t = uint_t<bit_length(Config::skip_halves)>;
     static constexpr int halves = Config::skip_halves;
     static constexpr int columns = Config::columns;
-    // Clocks that the sums of a half take: rows of it are added again in the next chunk, `skip_guard` clocks later.
+    // Cycles that the sums of a half take: rows of it are added again in the next chunk, `skip_guard` cycles later.
     static constexpr int clocks = Config::rows > skip_guard ? Config::rows : skip_guard;
     using clock_t = uint_t<bit_length(clocks)>;
 
    public:
     using kept_t = typename Pair::kept_t;
 
-    // What happens in a clock: the sums of a half are through, those of a group of pixels are, those of a pass.
+    // What happens in a cycle: the sums of a half are through, those of a group of pixels are, those of a pass.
     struct Moves {
         bool sent[halves];
         bool ends_group, ends_pass;
@@ -117,7 +117,7 @@ class PassForwarder {
         return moves;
     }
 
-    // The finished sums of a pair of rows, in a clock in which its group is not shut.
+    // The finished sums of a pair of rows, in a cycle in which its group is not shut.
     void keep(int group, int pair, const kept_t& sums) {
 #pragma HLS INLINE
         finished_[group % columns].set(group / columns * T::pairs + pair, sums);
@@ -175,10 +175,10 @@ class PassForwarder {
     using Finished = typename Storage::RegisterSets::template Set<kept_t, halves * T::pairs>;
 
     Finished finished_[columns];
-    // Of a group: its sums are there; of a half: those of all its groups were, a clock ago
+    // Of a group: its sums are there; of a half: those of all its groups were, a cycle ago
     bool there_[T::groups];
     bool complete_[halves];
-    // Whose turn it is: the half, the group of the run, the clock of it, whether that has a row
+    // Whose turn it is: the half, the group of the run, the cycle of it, whether that has a row
     half_t half_;
     typename Row::group_t group_;
     clock_t clock_;

@@ -48,7 +48,7 @@ class SliceRows {
     bool last() const { return rows_.last() && groups_.last(); }
     parameter_address_t address() const { return address_; }
 
-    // One clock; `row`: one has gone; `last_block`: it is of the run's last block; `begins`: the operation.
+    // One cycle; `row`: one has gone; `last_block`: it is of the run's last block; `begins`: the operation.
     void step(bool row, bool, bool last_block, bool begins) {
 #pragma HLS INLINE
         const bool group = row & rows_.last();
@@ -96,7 +96,7 @@ class WordChunks {
     bool apart() const { return apart_; }
     bool ends() const { return ends_; }
 
-    // One clock, a word ahead; `on`: the next one is due, `last`: the block's last one.
+    // One cycle, a word ahead; `on`: the next one is due, `last`: the block's last one.
     void step(bool on, bool last, bool begins) {
 #pragma HLS INLINE
         if (on) {

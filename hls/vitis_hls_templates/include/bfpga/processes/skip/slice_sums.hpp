@@ -33,7 +33,7 @@ class SliceSums {
 #pragma HLS ARRAY_PARTITION variable=last_group_ complete dim=0
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A word is read `skip_guard` clocks after it was written, or later.
+// A word is read `skip_guard` cycles after it was written, or later.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -55,12 +55,12 @@ class SliceSums {
         known_[1] = false;
     }
 
-    // Whether sums of another slice can come in the next clock, unless one ends in this clock.
+    // Whether sums of another slice can come in the next cycle, unless one ends in this cycle.
     bool takes() const { return !come_.two(); }
     // Whether every slice has left.
     bool idle() const { return !come_.any(); }
 
-    // A clock: sums of `pass` that come; `ends_group`, `ends_pass`: they are the last ones.
+    // One cycle: sums of `pass` that come; `ends_group`, `ends_pass`: they are the last ones.
     void step(const Row& in, const ChunkMarks& pass, bool ends_group, bool ends_pass, stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
         const bool adds = in.there && !pass.opens;
@@ -194,7 +194,7 @@ class SliceSums {
     group_t last_group_[2];
     count_t ready_;  // groups that may leave
     bool any_ready_;
-    // What is fetched next, unless all of the slice is, and what was fetched a clock ago
+    // What is fetched next, unless all of the slice is, and what was fetched a cycle ago
     row_t row_;
     bool ends_group_;  // it is the last one of the group
     group_t group_;

@@ -79,7 +79,7 @@ class SparseGroup {
         arrived_[0] = writes;
     }
 
-    // A clock: multiplies an activation, if there is one, its weights are there and, at an end, the forwarder is free.
+    // A cycle: multiplies an activation, if there is one, its weights are there and, at an end, the forwarder is free.
     // `loaded`: of each buffer of weights, whether it can be read from now on; `begins`: of each segment, whether its
     // first word comes. Returns whether the sums of a pass have ended.
     bool step(const Queues& queues, const WideWeights<Config>& weights, Forwarder& forwarder, int number,
@@ -246,7 +246,7 @@ class SparseGroup {
 
     // The queue
     typename Queues::place_t to_, from_;
-    bool arrived_[skip_guard];  // [k]: k + 1 clocks before a word has come
+    bool arrived_[skip_guard];  // [k]: k + 1 cycles before a word has come
     count_t count_;
     bool any_;
     // The prefetched words, the second one and the next one, and the current one: its remaining lanes; whether only one

@@ -24,7 +24,7 @@ class UpToTwo {
     bool any() const { return any_; }
     bool two() const { return two_; }
 
-    // A clock: whether one comes, and whether one leaves. None comes where there are two.
+    // One cycle: whether one comes, and whether one leaves. None comes where there are two.
     void step(bool comes, bool leaves) {
 #pragma HLS INLINE
         const bool any = any_;
@@ -62,7 +62,7 @@ class SumsBuffer {
 #pragma HLS ARRAY_PARTITION variable=single_ complete dim=0
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A word is read `skip_guard` clocks after it was written, or later.
+// A word is read `skip_guard` cycles after it was written, or later.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -88,7 +88,7 @@ class SumsBuffer {
         }
     }
 
-    // Whether sums of the chunk can come in this clock.
+    // Whether sums of the chunk can come in this cycle.
     bool takes(const ChunkMarks& chunk) const { return !come_.two() && (chunk.opens || !near_); }
     // Whether every pass has left.
     bool idle() const { return !come_.any(); }
@@ -209,11 +209,11 @@ class SumsBuffer {
     bool fills_, drains_;
     UpToTwo come_, ready_;               // passes that have come and not left; of these, that may be read
     bool near_;                          // a chunk has just ended
-    bool ended_[apart], closed_[apart];  // [k]: k + 1 clocks ago, a chunk; a pass
+    bool ended_[apart], closed_[apart];  // [k]: k + 1 cycles ago, a chunk; a pass
     row_t last_row_;                     // of the pass that comes, so far
     row_t rows_[2];
     bool single_[2];
-    // What is fetched next, unless all of the pass is, and what was fetched a clock ago
+    // What is fetched next, unless all of the pass is, and what was fetched a cycle ago
     row_t row_;
     half_t half_;
     bool all_fetched_;

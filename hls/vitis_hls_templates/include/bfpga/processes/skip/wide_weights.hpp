@@ -132,7 +132,7 @@ class WeightSpreader {
         loaded[1] = loading_[skip_guard - 1] && last_loading_[skip_guard - 1];
     }
 
-    // A clock; `used`: of each buffer, whether a group needs it.
+    // One cycle; `used`: of each buffer, whether a group needs it.
     void step(WideWeights<Config>& memory, const bool (&used)[2], stream<wire_t<Weights>>& weight_words) {
 #pragma HLS INLINE
         const Weights& beat = held_.beat();
@@ -217,8 +217,8 @@ class WeightSpreader {
     bool last_lane_;
     typename T::step_t step_;  // of the chunk
     bool fills_;               // which buffer is filled
-    bool full_[2], used_[2];   // it has a chunk; a group needed it in the clock before
-    // [k]: k clocks before a buffer was complete, and it was the second one
+    bool full_[2], used_[2];   // it has a chunk; a group needed it in the cycle before
+    // [k]: k cycles before a buffer was complete, and it was the second one
     bool loading_[skip_guard], last_loading_[skip_guard];
 };
 

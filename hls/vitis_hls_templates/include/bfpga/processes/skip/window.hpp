@@ -12,7 +12,7 @@
 
 namespace bfpga {
 
-// Clocks between the write of a word and its first read: more than the loop has between these stages.
+// Cycles between the write of a word and its first read: more than the loop has between these stages.
 constexpr int skip_guard = 8;
 
 template <class Config>
@@ -130,14 +130,14 @@ class HalfWriter {
         words_ = 0;
     }
 
-    // Whether a beat can be taken in this clock.
+    // Whether a beat can be taken in this cycle.
     bool free() const { return !writes_ || last_lane_; }
-    // Whether the chunk is complete with this clock.
+    // Whether the chunk is complete with this cycle.
     bool completes() const { return writes_ && last_lane_ && last_ && ends_; }
     // Address of the next word.
     address_t address() const { return address_; }
 
-    // A clock: the channel whose turn it is, or each to its groups.
+    // One cycle: the channel whose turn it is, or each to its groups.
     void step(WindowMemory<Config>& memory, int half) {
 #pragma HLS INLINE
         if (!writes_) {
