@@ -19,7 +19,7 @@ from bfpga.compiler.numbers.weight_formats import choose_format
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.measuring import histogram_base, product_base, scaled_base
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Node, PolicySpec, TensorSpec
+from bfpga.contract.program import ArrayNode, MatMulNode, Node, PolicySpec, TensorSpec
 
 
 class StageNodes(NamedTuple):
@@ -65,13 +65,13 @@ class _NodeMaker:
         tensors = self._tensors()
         nodes: list[Node] = []
         ranges = []
-        work = count_operations(graph.model) if lowered.host else {}
+        work, hosts = count_operations(graph.model) if lowered.host else {}, 0
         for number, stage in enumerate(self.order):
             first = len(nodes)
             if stage.kind == HOST:
-                name = f"host_{sum(isinstance(node, HostNode) for node in nodes)}"
                 needed = outside_values(graph, lowered, self.order, number)
-                nodes.append(host_node(name, graph, lowered, stage, needed, work))
+                nodes.append(host_node(f"host_{hosts}", graph, lowered, stage, needed, work))
+                hosts += 1
             else:
                 nodes += [self._node(layer) for layer in stage.layers]
             ranges.append(StageNodes(stage, first, len(nodes)))

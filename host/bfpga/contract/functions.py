@@ -176,7 +176,7 @@ class FunctionRow:
     @property
     def on_grid(self) -> bool:
         """Whether its argument is rounded to the tables' grid first."""
-        return isinstance(self.method, Table)
+        return self.table is not None
 
     @property
     def table(self) -> Table | None:

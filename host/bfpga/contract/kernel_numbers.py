@@ -103,9 +103,9 @@ def number_groups(config: SystolicConfig) -> list[NumberGroup]:
             bias_bits=config.bias_bits,
         ),
         _group(
-            "Skip array in the place of the systolic array: groups (0: there is none), whether it skips activations, "
+            "Skip array in place of the systolic array: groups (0: there is none), whether it skips activations, "
             "halves of its pixels, wide words of a chunk, entries or words of a group's queue, passes for which the "
-            "weights of a chunk stay, bits of a stored entry without its marks, whether a systolic array is beside it",
+            "weights of a chunk stay, bits of a stored entry without its marks, whether there is a systolic array too",
             skip_groups=config.skip_groups,
             skip_activations=config.skips_activations,
             skip_halves=config.skip_halves,
@@ -116,7 +116,7 @@ def number_groups(config: SystolicConfig) -> list[NumberGroup]:
             dense_beside=config.dense_beside,
         ),
         _group(
-            "Whether a sparse cluster stands in the place of the array",
+            "Whether a sparse cluster takes the place of the array",
             has_cluster=config.has_cluster,
         ),
         *_cluster(config),

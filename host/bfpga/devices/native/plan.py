@@ -107,7 +107,7 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         return "factors that are an image"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
-    elif node.function not in ARITHMETIC and not isinstance(node.function.row.method, Table):
+    elif node.function not in ARITHMETIC and node.function.row.table is None:
         return f"the function {node.function.key}"
     elif node.weights is None or node.factors:
         wide = 0
@@ -278,7 +278,7 @@ class Description:
             window.pad_left, window.dilation_y, window.dilation_x, window.output_height, window.output_width,
             window.spread_y, window.first_y, window.first_x, node.negate_second,
             node.function, node.function_argument, node.function_exponent, node.function_first,
-            UNITS[row.unit], *_table_numbers(row.table),
+            UNITS[row.unit], *_table_numbers(table),
             INHERIT if policy.inherit else policy.policy, policy.exponent, policy.rule, policy.rate, policy.margin,
             policy.base, sample.step, sample.offset % sample.step, len(sample.blocks), len(tiles), columns,
             node.bias_exponent,
