@@ -181,7 +181,7 @@ def library_headers() -> Iterable[Path]:
 def headers_of(accelerator: str) -> frozenset[str]:
     """Headers of the library in an accelerator's kernel, without their suffix."""
     described = load_accelerator(accelerator)
-    sources = kernel_sources(render_kernel(described.name, described.digest, described.systolic))
+    sources = kernel_sources(render_kernel(described.name, described.digest, described.config))
     return frozenset(path.removesuffix(".hpp") for path in sources if path.startswith("include/"))
 
 
@@ -195,9 +195,9 @@ def test_every_header_is_in_a_kernel() -> None:
 def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str, tmp_path: Path) -> None:
     """The compiler itself says which headers top function, bridge and testbench include, simulated or synthesized."""
     described = load_accelerator(accelerator)
-    project = write_project(described.name, described.digest, described.systolic, tmp_path / "project")
+    project = write_project(described.name, described.digest, described.config, tmp_path / "project")
     flags = [flag for folder in ("include", "src", "shim") for flag in ("-I", str(project / folder))]
-    tops = [project / path for path in top_files(described.systolic)]
+    tops = [project / path for path in top_files(described.config)]
     simulated = [*tops, project / "src" / "bridge.cpp", project / "tb" / "testbench.cpp"]
     views = [(["-DBFPGA_NATIVE_INTEGERS"], simulated), (["-DBFPGA_EXACT_INTEGERS", "-D__SYNTHESIS__"], tops)]
     included = set()
@@ -245,8 +245,8 @@ def test_board_side_loads_numpy_and_standard_library_only() -> None:
     script = (
         "import sys\n"
         "import bfpga.formats.block_float, bfpga.formats.map_beats\n"
-        "import bfpga.engines.array.arithmetic, bfpga.contract.program, bfpga.program.file\n"
-        "import bfpga.engines.array.streams, bfpga.devices.emulator, bfpga.devices.csim, bfpga.runtime, bfpga.data\n"
+        "import bfpga.engines.kernel.arithmetic, bfpga.contract.program, bfpga.program.file\n"
+        "import bfpga.engines.kernel.streams, bfpga.devices.emulator, bfpga.devices.csim, bfpga.runtime, bfpga.data\n"
         "top = {name.split('.')[0] for name in sys.modules}\n"
         "print(sorted(top & {'onnx', 'onnxruntime', 'pydantic', 'jinja2', 'yaml', 'typer', 'rich', 'onnxslim'}))\n"
     )

@@ -52,7 +52,7 @@ def test_files_that_the_architecture_page_names_exist() -> None:
     """A map of places that moved is worse than none. Rendered headers count too."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     roots = (ROOT, ROOT / "host" / "bfpga", ROOT / "hls" / "vitis_hls_templates" / "include" / "bfpga")
-    rendered = render_kernel("tiny", "0" * 16, load_accelerator("tiny").systolic)
+    rendered = render_kernel("tiny", "0" * 16, load_accelerator("tiny").config)
     named = set(re.findall(r"`([a-z_]+(?:/[a-z_*]+)+\.(?:py|hpp|yaml|md))`", text))
     assert len(named) > 20
     found = {name for name in named if any([*root.glob(name)] for root in roots)}
@@ -94,7 +94,7 @@ def test_the_list_of_accelerators_has_all_with_their_numbers() -> None:
     rows = _ACCELERATOR.findall(page("accelerators.md"))
     ready = [load_accelerator(name) for name in accelerator_names()]
     assert sorted(rows) == sorted(
-        (one.name, one.board.name, str(one.systolic.format.mantissa_bits), str(one.systolic.macs_per_clock),
+        (one.name, one.board.name, str(one.config.format.mantissa_bits), str(one.config.macs_per_clock),
          f"{one.clock_mhz:g}")
         for one in ready
     )  # fmt: skip

@@ -6,7 +6,7 @@
 Synthesizes the units of verilog/shift_tiles.v with Yosys (`synth_xilinx`, 7-series and UltraScale+): tiles of shift
 units, single products, the decoder of two-hot words, rows of DSP blocks and their way out. Before that the Verilog is
 simulated with random numbers against `formats/logarithmic.py`. Ends with status 1 if the simulation differs or a
-count is more than 15 % off the model of `engines/array/shift_resources.py`.
+count is more than 15 % off the model of `engines/systolic/shift_resources.py`.
 
 The counts are of look-up tables with one output; tools that pack two functions into one table find fewer.
 """
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from benchmarks.array.lut_simulation import simulate
 from benchmarks.common.command import command
 from benchmarks.common.report import write_file
-from bfpga.engines.array import shift_resources as model
+from bfpga.engines.systolic import shift_resources as model
 from bfpga.formats.shift_format import ShiftFormat
 
 VERILOG = Path(__file__).parent / "verilog" / "shift_tiles.v"

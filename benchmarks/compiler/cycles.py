@@ -54,7 +54,7 @@ def row(model: Path, accelerator_name: str, zeros: int = 0) -> str:
     samples = first_samples(model, zeros)
     program = compile_for_estimate(accelerator, read_network(model), samples, CompileOptions())
     estimate = estimate_program(accelerator, program)
-    cycles, peak = estimate.cycles, accelerator.systolic.macs_per_clock
+    cycles, peak = estimate.cycles, accelerator.config.macs_per_clock
     products = [node for node in program.nodes if isinstance(node, ArrayNode) and node.kind == "gemm"]
     convolutions = [node for node in products if not node.uniform_weights]
     spent = sum(cycles.layers[node.name].compute for node in convolutions)
@@ -89,7 +89,7 @@ def main(given: Sequence[str] | None = None) -> int:
         *(row(model, arguments.accelerator, arguments.zeros) for model in sorted(folder.glob("*.onnx"))),
     ]
     text = "\n".join(lines) + "\n"
-    if load_accelerator(arguments.accelerator).systolic.skips_activations and arguments.zeros == 0:
+    if load_accelerator(arguments.accelerator).config.skips_activations and arguments.zeros == 0:
         text += "\nNo activation counts as zero; --zeros N counts them on N samples.\n"
     return finish(text, arguments.markdown)
 

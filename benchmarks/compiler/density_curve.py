@@ -29,7 +29,7 @@ from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation, LaunchStep, Program
 from bfpga.program.schedule import schedule
@@ -111,14 +111,14 @@ def scattered(rng: np.random.Generator, shape: tuple[int, ...], density: float, 
     return np.where(kept.reshape(shape), values, 0).astype(np.float32)
 
 
-def skipped_zeros(config: SystolicConfig) -> str:
+def skipped_zeros(config: KernelConfig) -> str:
     """Which zeros take no time on an accelerator: those of `weights`, of `activations`, or of `nothing`."""
     return config.skip_source if config.skip_groups else "nothing"
 
 
 def layer_clocks(accelerator: Accelerator, layer: CurveLayer, density: float) -> float:
     """Clocks that a layer adds to a start, the zeros being where they may pay."""
-    zeros = skipped_zeros(accelerator.systolic)
+    zeros = skipped_zeros(accelerator.config)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "layer.onnx"
         onnx.save(layer.model(density if zeros == "weights" else 1.0), str(path))
@@ -160,7 +160,7 @@ def curves(
     found = []
     for name in accelerators:
         accelerator = load_accelerator(name)
-        zeros = skipped_zeros(accelerator.systolic)
+        zeros = skipped_zeros(accelerator.config)
         for layer, clocks in zip(layers, dense, strict=True):
             counted = {density: layer_clocks(accelerator, layer, density / 100) for density in densities}
             found.append(Curve(layer, name, zeros, clocks, counted))

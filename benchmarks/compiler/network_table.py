@@ -137,7 +137,7 @@ def full_share(member: Member, path: Path) -> float:
     """The host's share on the 8-bit accelerator if its function unit had all functions."""
     accelerator = load_accelerator(ACCELERATORS[8])
     functions = tuple(function.key for function in Function)
-    full = replace(accelerator, systolic=replace(accelerator.systolic, functions=functions))
+    full = replace(accelerator, config=replace(accelerator.config, functions=functions))
     return host_share(compile_network(path, full, member.build().samples(CALIBRATION)))
 
 

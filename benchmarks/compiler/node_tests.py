@@ -41,7 +41,7 @@ from bfpga.runtime import open_device
 #: 16-bit mantissas and all functions.
 ACCELERATOR = load_accelerator("pynq_z2_bfp16")
 ACCELERATOR = replace(
-    ACCELERATOR, systolic=replace(ACCELERATOR.systolic, functions=load_accelerator("tiny").systolic.functions)
+    ACCELERATOR, config=replace(ACCELERATOR.config, functions=load_accelerator("tiny").config.functions)
 )
 #: Largest difference over the largest result: 16-bit mantissas and the tables of functions.
 TOLERANCE = 4e-3

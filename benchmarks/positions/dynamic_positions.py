@@ -28,7 +28,7 @@ from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import Program
-from bfpga.engines.array.cycles import drain_cycles
+from bfpga.engines.kernel.cycles import drain_cycles
 from bfpga.engines.positions.pipeline import StageTimes
 from bfpga.program.cycles import operation_clocks, program_cycles, step_operations
 from bfpga.runtime import compile as compile_model

@@ -68,8 +68,8 @@ def arrangements(device: str) -> list[Arrangement]:
 
 def quarter(large: Accelerator) -> Accelerator:
     """Half the rows of half the columns."""
-    array = replace(large.systolic, columns=large.systolic.columns // 2, rows=large.systolic.rows // 2)
-    return replace(large, name=f"{large.name}_quarter", systolic=array)
+    array = replace(large.config, columns=large.config.columns // 2, rows=large.config.rows // 2)
+    return replace(large, name=f"{large.name}_quarter", config=array)
 
 
 def samples(network: Network, folder: Path) -> Array:

@@ -28,7 +28,7 @@ from bfpga.contract.configuration import ClusterForm
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.skip_array.unit_maps import APART, joined_grid
+from bfpga.engines.sparse_cluster.unit_maps import APART, joined_grid
 
 FORMS: tuple[ClusterForm, ...] = ("overlap_add", "halo")
 ACCELERATOR = "zcu104_cluster"
@@ -37,9 +37,9 @@ ACCELERATOR = "zcu104_cluster"
 def accelerators(variant: str, unit_words: int) -> list[Accelerator]:
     """An accelerator of each form."""
     accelerator = load_accelerator(ACCELERATOR)
-    config = accelerator.systolic
+    config = accelerator.config
     changes = {"cluster_variant": variant, "cluster_words": unit_words or config.cluster_words}
-    return [replace(accelerator, systolic=replace(config, **changes, cluster_form=form)) for form in FORMS]
+    return [replace(accelerator, config=replace(config, **changes, cluster_form=form)) for form in FORMS]
 
 
 def pieces_text(program: Program, layer: str) -> str:

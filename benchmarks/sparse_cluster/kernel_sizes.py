@@ -23,7 +23,7 @@ from benchmarks.common.report import finish, table
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.contract.program import ArrayNode, LaunchStep
-from bfpga.engines.skip_array.kernel_parts import kernel_parts
+from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
 from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule
 

@@ -29,13 +29,13 @@ from benchmarks.common.command import command, required_models_folder
 from benchmarks.common.networks import network_named, network_samples
 from benchmarks.common.report import finish, table
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, BlockTensor, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.skip_array.unit_maps import Joined, joined_grid, pieces_fit, possible_joins
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, PieceTooLargeError, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, folds, overlap_add_geometry
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_capacity, unit_values
+from bfpga.engines.sparse_cluster.unit_maps import Joined, joined_grid, pieces_fit, possible_joins
 from bfpga.formats.arrays import BoolArray, Int64Array
 
 SHARED = "units share pieces"
@@ -73,7 +73,7 @@ class Share:
 NOTHING = Share(0, 0.0, 0, 0, 0)
 
 
-def share(nonzero: BoolArray, settings: PartitionSettings, config: SystolicConfig) -> Share:
+def share(nonzero: BoolArray, settings: PartitionSettings, config: KernelConfig) -> Share:
     """How a map (channels, rows, columns) is shared out, folded as often as its pieces need."""
     work = work_map(nonzero, settings.metric)
     rows, columns = work.shape
@@ -88,14 +88,14 @@ def share(nonzero: BoolArray, settings: PartitionSettings, config: SystolicConfi
 
 
 def _fold(
-    work: Int64Array, fold: Rectangle, settings: PartitionSettings, config: SystolicConfig, channels: int
+    work: Int64Array, fold: Rectangle, settings: PartitionSettings, config: KernelConfig, channels: int
 ) -> Share:
     part = work[fold.row0 : fold.row1, fold.column0 : fold.column1]
     found = balance(part, overlap_add_geometry(*part.shape), settings, unit_capacity(config), channels)
     return Share(max(found.loads), float(np.mean(found.loads)), found.moves, int(found.reached), 1)
 
 
-def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> Share:
+def joined_share(nonzero: BoolArray, joined: Joined, config: KernelConfig) -> Share:
     """How units share a map (rows, columns, channels) with so many pieces as one.
 
     The map is folded as often as pieces of each unit need. PieceTooLargeError if a unit does not hold joined ones.
@@ -120,7 +120,7 @@ def joined_share(nonzero: BoolArray, joined: Joined, config: SystolicConfig) -> 
     return total
 
 
-def chosen_join(samples: BoolArray, config: SystolicConfig) -> Joined:
+def chosen_join(samples: BoolArray, config: KernelConfig) -> Joined:
     """The pieces that are one, whose slowest units have the least work on (samples, rows, columns, channels)."""
     slowest: dict[Joined, int] = {}
     for joined in possible_joins(config):
@@ -164,7 +164,7 @@ def _convolutions(program: Program, tensors: Mapping[str, BlockTensor]) -> Itera
 
 
 def rows_of(
-    name: str, folder: Path, samples: int, settings: PartitionSettings, config: SystolicConfig
+    name: str, folder: Path, samples: int, settings: PartitionSettings, config: KernelConfig
 ) -> tuple[list[list[str]], list[str]]:
     """A row for all layers of a network together, before it one for each; and what is not even enough."""
     ways = {
@@ -215,7 +215,7 @@ def main(given: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(given)
     folder = required_models_folder()
     settings = PartitionSettings(grid=tuple(arguments.units), mode="overlap_add", tau=arguments.tau)
-    config = SystolicConfig(
+    config = KernelConfig(
         lanes=4, cluster_rows=settings.grid[0], cluster_columns=settings.grid[1], cluster_kernel=3,
         cluster_words=arguments.words, cluster_threshold=round(settings.tau),
     )  # fmt: skip

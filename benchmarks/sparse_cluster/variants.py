@@ -59,7 +59,7 @@ def network() -> Path:
 
 def row(units: str, accelerator: Accelerator, model: Path) -> tuple[list[str], list[str]]:
     """A line of the table, and what keeps the accelerator from its board."""
-    config, resources = accelerator.systolic, accelerator.board.resources
+    config, resources = accelerator.config, accelerator.board.resources
     figures = counted(accelerator)
     samples = first_samples(model, CALIBRATION_SAMPLES)
     clocks = Emulator(compile_network(model, accelerator, samples)).cycles.schedule

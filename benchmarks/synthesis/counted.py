@@ -1,4 +1,4 @@
-"""Counted configurations of kernels: engines/array/counted.json, to which its estimates are fitted.
+"""Counted configurations of kernels: engines/kernel/counted.json, to which its estimates are fitted.
 
     python -m benchmarks.synthesis.counted
 
@@ -18,11 +18,11 @@ from typing import Any
 
 import yaml
 
-import bfpga.engines.array
+import bfpga.engines.kernel
 from benchmarks.common.command import command
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.contract.processes import PROCESSES
-from bfpga.engines.array.counted_resources import numbers, stored_tables
+from bfpga.engines.kernel.counted_resources import numbers, stored_tables
 from bfpga.estimate.hardware import HardwareFigures
 from bfpga.formats.cache import cache_directory
 from bfpga.formats.files import replace_file
@@ -37,7 +37,7 @@ ENGINE: dict[str, Any] = {
 }  # fmt: skip
 LEAKY = ["none", "relu", "leaky_relu", "clip"]
 TABLES = ["none", "relu", "leaky_relu", "clip", "sigmoid", "tanh"]
-TABLE = Path(bfpga.engines.array.__file__).with_name("counted.json")
+TABLE = Path(bfpga.engines.kernel.__file__).with_name("counted.json")
 #: What each small configuration changes; all are synthesized for one part at 100 MHz.
 CHANGES: tuple[dict[str, Any], ...] = (
     {},
@@ -71,7 +71,7 @@ def write_table(rows: Sequence[dict[str, Any]]) -> None:
 def configurations() -> Iterator[Accelerator]:
     """The ready accelerators with a systolic array alone, and the small ones."""
     for accelerator in map(load_accelerator, accelerator_names()):
-        if not accelerator.systolic.skip_groups:
+        if not accelerator.config.skip_groups:
             yield accelerator
     for number, changes in enumerate(CHANGES):
         yield described(changes, f"counted_{number}")
@@ -101,7 +101,7 @@ def counted(accelerator: Accelerator) -> HardwareFigures:
 def row(accelerator: Accelerator, figures: HardwareFigures) -> dict[str, Any]:
     """A row of the table: the logic of every IP."""
     ips = {ip.name: ip for ip in figures.ips}
-    config = accelerator.systolic
+    config = accelerator.config
     logic = {}
     for name in PROCESSES:
         area = ips[name].loops + ips[name].memories

@@ -24,13 +24,13 @@ import numpy as np
 
 from benchmarks.common.command import ROOT, command
 from benchmarks.common.report import finish, table
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.verify.check import TARGETS, VerifyReport
 from bfpga.verify.parts import CaseRange, Verification, case_ranges, verify_range
 from bfpga.verify.random_accelerator import random_config
 
 #: Which kernels are drawn.
-KINDS: dict[str, Callable[[SystolicConfig], bool]] = {
+KINDS: dict[str, Callable[[KernelConfig], bool]] = {
     "any": lambda config: True,
     "skip_weights": lambda config: config.skips_weights,
     "skip_activations": lambda config: config.skips_activations and not (config.dense_beside or config.has_cluster),
@@ -77,7 +77,7 @@ def main(given: Sequence[str] | None = None) -> int:
     return finish(report(wanted, targets), missed=missed)
 
 
-def random_configs(count: int, seed: int, kind: str = "any") -> list[SystolicConfig]:
+def random_configs(count: int, seed: int, kind: str = "any") -> list[KernelConfig]:
     """The first random arrays of a seed that are of a kind of ``KINDS``."""
     drawn = (random_config(np.random.default_rng([seed, 1 << 20, number])) for number in itertools.count())
     wanted = (config for config in drawn if KINDS[kind](config))

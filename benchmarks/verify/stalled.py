@@ -19,7 +19,7 @@ from time import perf_counter
 from benchmarks.common.command import command
 from benchmarks.common.report import finish, table
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.verify.check import verify
 from bfpga.verify.stalled import STALLED
 
@@ -51,11 +51,11 @@ def main(given: Sequence[str] | None = None) -> int:
     return finish(table(("kernel", *targets, "s"), rows), arguments.markdown, failures)
 
 
-def kernels(names: Sequence[str], hops: bool) -> Iterator[tuple[str, SystolicConfig]]:
+def kernels(names: Sequence[str], hops: bool) -> Iterator[tuple[str, KernelConfig]]:
     """Kernels by what a row calls them."""
     for name in names:
-        yield name, load_accelerator(name).systolic
-    config = load_accelerator(HOPS_OF).systolic
+        yield name, load_accelerator(name).config
+    config = load_accelerator(HOPS_OF).config
     for columns in range(1, config.columns + 1) if hops else ():
         yield f"{HOPS_OF}, hop_columns: {columns}", replace(config, hop_columns=columns)
 

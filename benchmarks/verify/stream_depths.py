@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.common.command import TEST_SUPPORT, command
 from benchmarks.common.report import finish, table
 from benchmarks.verify.random_networks import random_configs
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import process_streams
 from bfpga.devices.csim import CSimulation
 
@@ -78,8 +78,8 @@ def share(whole: int, parts: int, number: int) -> int:
 def drawn(
     rng: np.random.Generator,
     trial: DepthTrial,
-    config: SystolicConfig,
-    draw: Callable[[np.random.Generator, SystolicConfig], dict[str, int]],
+    config: KernelConfig,
+    draw: Callable[[np.random.Generator, KernelConfig], dict[str, int]],
 ) -> tuple[str, dict[str, int]]:
     """What became of a draw, and the depths that it had."""
     depths = draw(rng, config)

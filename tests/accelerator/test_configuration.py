@@ -33,12 +33,12 @@ from bfpga.accelerator.schema import (
     SystolicSection,
     json_schema,
 )
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import PROCESSES, kernel_processes, process_streams
-from bfpga.engines.array.counted_resources import estimate_resources
-from bfpga.engines.array.resources import array_dsp
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources, memory_blocks
+from bfpga.engines.kernel.counted_resources import estimate_resources
+from bfpga.engines.kernel.resources import array_dsp
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.synthesis.resources import board_use
@@ -71,7 +71,7 @@ def test_ready_accelerator_loads_and_fits_its_board(name: str, tmp_path: Path) -
     assert total.dsp <= accelerator.board.dsp
     assert total.bram36 <= accelerator.board.bram36
     assert total.lut <= 0.85 * accelerator.board.lut
-    assert config_findings(accelerator.systolic) == []
+    assert config_findings(accelerator.config) == []
 
 
 def test_the_issue_names_five_ready_accelerators_and_eight_boards() -> None:
@@ -82,23 +82,23 @@ def test_the_issue_names_five_ready_accelerators_and_eight_boards() -> None:
 
 
 def test_an_accelerator_has_the_numbers_of_its_file() -> None:
-    config = load_accelerator(DENSE).systolic
+    config = load_accelerator(DENSE).config
     assert (config.columns, config.rows, config.lanes, config.multiplier) == (12, 16, 2, "dsp_packed")
     assert (config.format.mantissa_bits, config.accumulator_bits, config.banks) == (8, 32, 13)
     assert config.macs_per_clock == 384
 
 
 def test_automatic_accumulator_follows_the_mantissa(tmp_path: Path) -> None:
-    assert load_accelerator("pynq_z2_bfp16").systolic.accumulator_bits == 48
+    assert load_accelerator("pynq_z2_bfp16").config.accumulator_bits == 48
     text = VALID.replace("{profile: bfp8}", "{mantissa_bits: 6}")
-    config = load_accelerator(write(tmp_path, text)).systolic
+    config = load_accelerator(write(tmp_path, text)).config
     assert (config.format.mantissa_bits, config.format.exponent_bits, config.accumulator_bits) == (6, 8, 32)
 
 
 def test_keys_override_the_profile(tmp_path: Path) -> None:
     text = VALID.replace("{profile: bfp8}", "{profile: bfp8, exponent_bits: 5, rounding: half_up}")
     expected = BlockFormat(8, 5, rounding="half_up")
-    assert load_accelerator(write(tmp_path, text)).systolic.format == expected
+    assert load_accelerator(write(tmp_path, text)).config.format == expected
 
 
 def test_digest_depends_on_numbers_only(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_array_with_300_dsp_is_refused_on_a_pynq_z2_with_the_largest_that_fits(t
     assert "301 DSP blocks in all, more than the 220" in message
     assert "of TUL PYNQ-Z2" in message
     assert "at most 18 columns fit" in message
-    assert load_accelerator(write(tmp_path, text.replace("columns: 25", "columns: 18"))).systolic.columns == 18
+    assert load_accelerator(write(tmp_path, text.replace("columns: 25", "columns: 18"))).config.columns == 18
     assert "at most 18" in refusal(tmp_path, text.replace("columns: 25", "columns: 19"))
 
 
@@ -178,11 +178,11 @@ def test_a_keep_buffer_or_a_collector_that_is_too_large_is_refused_with_the_larg
     """FP 7: one memory a column, one table for bins; the remedy is not to drop columns."""
     message = refusal(tmp_path, VALID.replace("wide_words: 1024", "wide_words: 16384"))
     best = int(re.search(r"engines\[0\]\.wide_words: .* at most (\d+) fit", message).group(1))  # type: ignore[union-attr]
-    assert load_accelerator(write(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best}"))).systolic
+    assert load_accelerator(write(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best}"))).config
     assert "at most" in refusal(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best + 64}"))
     full = load_accelerator(DENSE)
-    board = replace(full.board, lut=needed(replace(full.systolic, position_bins=24)).lut)
-    (finding,) = board_findings(replace(full.systolic, position_bins=64), board)
+    board = replace(full.board, lut=needed(replace(full.config, position_bins=24)).lut)
+    (finding,) = board_findings(replace(full.config, position_bins=64), board)
     assert finding.key == "position_bins"
     assert "at most 24 bins fit" in finding.text
 
@@ -190,10 +190,10 @@ def test_a_keep_buffer_or_a_collector_that_is_too_large_is_refused_with_the_larg
 def test_keep_buffers_take_a_memory_a_column_and_collectors_none() -> None:
     """FP 7: columns x wide_words x accumulator_bits; counters are registers, not memory."""
 
-    def post(config: SystolicConfig) -> Resources:
+    def post(config: KernelConfig) -> Resources:
         return estimate_resources(config).parts["post"]
 
-    config = SystolicConfig(columns=5, accumulator_bits=32, position_bins=32, wide_words=1024)
+    config = KernelConfig(columns=5, accumulator_bits=32, position_bins=32, wide_words=1024)
     none = post(replace(config, position_bins=0, wide_words=0))
     assert (post(config).bram36, none.bram36) == (5, 0)  # 1024 x 36
     assert post(replace(config, accumulator_bits=48)).bram36 == 10
@@ -205,15 +205,15 @@ def test_keep_buffers_take_a_memory_a_column_and_collectors_none() -> None:
 
 def test_odd_rows_and_wide_words_are_refused() -> None:
     """BFP 7: two rows share a DSP block; the terms of one clock must stay within the packing limit."""
-    odd = SystolicConfig(rows=3, lanes=1, multiplier="dsp_packed")
+    odd = KernelConfig(rows=3, lanes=1, multiplier="dsp_packed")
     assert Finding("rows", "is 3; must be even for dsp_packed: two rows share a DSP block") in config_findings(odd)
-    narrow = SystolicConfig(format=BlockFormat(16), lanes=4, stream_bits=32, accumulator_bits=48)
+    narrow = KernelConfig(format=BlockFormat(16), lanes=4, stream_bits=32, accumulator_bits=48)
     assert [finding.key for finding in config_findings(narrow)] == ["stream_bits"]
 
 
 def test_columns_are_in_equal_hops(tmp_path: Path) -> None:
     """R62: every block of columns gets the weights a clock after the one before it."""
-    config = load_accelerator(write(tmp_path, VALID + "    hop_columns: 4\n")).systolic
+    config = load_accelerator(write(tmp_path, VALID + "    hop_columns: 4\n")).config
     assert config.hop_columns == 4
     uneven = refusal(tmp_path, VALID + "    hop_columns: 5\n")
     assert "hop_columns: is 5; must divide the 12 columns: 1, 2, 3, 4, 6, 12, or 0 for all of them" in uneven
@@ -246,7 +246,7 @@ def test_a_first_light_is_the_same_accelerator_at_its_slower_clock(tmp_path: Pat
     ready = [accelerator for accelerator in ready_accelerators() if accelerator.name.endswith(FIRST_LIGHT)]
     for slow in ready:
         usual = load_accelerator(slow.path.stem)
-        assert (slow.name, slow.systolic) == (f"{usual.name}{FIRST_LIGHT}", usual.systolic)
+        assert (slow.name, slow.config) == (f"{usual.name}{FIRST_LIGHT}", usual.config)
         assert slow.clock_mhz == usual.first_light_mhz <= usual.clock_mhz
         assert (slow.digest == usual.digest) == (slow.clock_mhz == usual.clock_mhz)
         assert load_accelerator(slow.name) == slow
@@ -355,7 +355,7 @@ ACTIVATIONS = re.sub("weight_words: .*", "weight_words: 2048", ACTIVATIONS)
 
 def test_a_skip_array_of_activations_has_a_group_for_each_pixel(tmp_path: Path) -> None:
     """Weight words are those of an array of 16 rows: a copy of 512 for each group; sums of 16 passes, twice."""
-    config = load_accelerator(write(tmp_path, ACTIVATIONS)).systolic
+    config = load_accelerator(write(tmp_path, ACTIVATIONS)).config
     assert (config.skip_groups, config.rows, config.skip_passes, config.skip_source) == (24, 16, 16, "activations")
     assert (config.skips_activations, config.skips_weights) == (True, False)
     assert config.macs_per_clock == 384
@@ -385,7 +385,7 @@ def test_wrong_numbers_of_a_skip_array_of_activations_are_told(tmp_path: Path, o
 
 def test_a_systolic_array_beside_a_skip_array_has_its_numbers(tmp_path: Path) -> None:
     text = ACTIVATIONS.replace("passes: 16", "dense_beside: true").replace("columns: 12", "columns: 4")
-    config = load_accelerator(write(tmp_path, text)).systolic
+    config = load_accelerator(write(tmp_path, text)).config
     assert config.dense_beside
     assert (config.macs_per_clock, config.skip_macs) == (4 * 16 * 4, 8 * 16)
     parts = estimate_resources(config).parts
@@ -402,7 +402,7 @@ def test_a_systolic_array_beside_a_skip_array_has_its_numbers(tmp_path: Path) ->
 
 def test_columns_of_a_skip_array_of_activations_may_be_odd(tmp_path: Path) -> None:
     """Two kernels share a DSP block there, not two columns."""
-    config = load_accelerator(write(tmp_path, ACTIVATIONS.replace("columns: 12", "columns: 11"))).systolic
+    config = load_accelerator(write(tmp_path, ACTIVATIONS.replace("columns: 12", "columns: 11"))).config
     assert (config.columns, config.skip_groups) == (11, 22)
     numbers = {"groups": 24, "passes": 3, "chunk": 96, "queue": 2}
     for key, wrong in numbers.items():
@@ -434,7 +434,7 @@ def test_files_of_engines_beside_the_array_are_told_what_has_taken_their_place(
 
 def test_a_skip_array_has_the_dsp_blocks_of_its_products_and_its_own_memories(tmp_path: Path) -> None:
     """16 groups of 24 lanes, two in a block; 512 words of 192 bits 16 times for windows, 512 of 288 bits for sums."""
-    config = load_accelerator(write(tmp_path, SKIP)).systolic
+    config = load_accelerator(write(tmp_path, SKIP)).config
     assert config.macs_per_clock == 384
     assert config.beats_per_weight_word == 5
     parts = estimate_resources(config).parts
@@ -460,7 +460,7 @@ def test_documentation_names_every_key_with_its_values_and_meaning() -> None:
 )
 def test_dot_tiles_cost_the_specified_dsp_blocks(multiplier: str, columns: int, dsp: int) -> None:
     """BFP 7: 32 DSP blocks a 16-row column, 16 when two 8-bit products share one."""
-    assert array_dsp(SystolicConfig(columns=columns, multiplier=multiplier)) == dsp  # type: ignore[arg-type]
+    assert array_dsp(KernelConfig(columns=columns, multiplier=multiplier)) == dsp  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -469,13 +469,13 @@ def test_dot_tiles_cost_the_specified_dsp_blocks(multiplier: str, columns: int, 
 )
 def test_board_holds_the_columns_the_specification_counts(board: str, multiplier: str, columns: int) -> None:
     """BFP 7, table: columns that fit the DSP blocks of 220 and 360."""
-    one = SystolicConfig(columns=1, multiplier=multiplier)  # type: ignore[arg-type]
+    one = KernelConfig(columns=1, multiplier=multiplier)  # type: ignore[arg-type]
     assert load_board(board).dsp // array_dsp(one) == columns
 
 
 def test_thirteen_packed_columns_fit_a_pynq_z2() -> None:
     """BFP 7: 13 columns; the statistics unit has room beside them."""
-    config = SystolicConfig(columns=20, multiplier="dsp_packed", activation_words=64, weight_words=16)
+    config = KernelConfig(columns=20, multiplier="dsp_packed", activation_words=64, weight_words=16)
     target = replace(load_board("pynq_z2"), lut=10**9, ff=10**9)
     assert largest_columns(config, target) == 13
 
@@ -491,7 +491,7 @@ def test_memory_takes_the_fewest_blocks(depth: int, width: int, blocks: int) -> 
 
 def test_memories_of_an_accelerator() -> None:
     """13 banks of 4096 words of 16 bits; 8192 weight words of 256 bits, and 2048 biases of 18."""
-    parts = estimate_resources(load_accelerator(DENSE).systolic).parts
+    parts = estimate_resources(load_accelerator(DENSE).config).parts
     assert parts["scratchpad"].bram36 == 13 * 2
     assert parts["weights"].bram36 == 58 + 1
 
@@ -504,7 +504,7 @@ def test_memories_of_an_accelerator() -> None:
     st.sampled_from(["dsp", "dsp_packed"]),
 )
 def test_more_columns_never_cost_less(columns: int, rows: int, lanes: int, multiplier: str) -> None:
-    config = SystolicConfig(columns=columns, rows=rows, lanes=lanes, multiplier=multiplier)  # type: ignore[arg-type]
+    config = KernelConfig(columns=columns, rows=rows, lanes=lanes, multiplier=multiplier)  # type: ignore[arg-type]
     small = estimate_resources(config).total
     large = estimate_resources(replace(config, columns=columns + 1)).total
     assert large.dsp > small.dsp

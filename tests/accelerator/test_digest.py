@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.kernel_numbers import BEFORE, kernel_identity
 from bfpga.formats.block_format import BlockFormat
 from bfpga.synthesis.kept import Compiled
@@ -112,14 +112,14 @@ def test_a_new_key_with_another_value_is_another_digest(with_new_keys: Path, key
 
 
 def test_every_number_of_a_kernel_has_a_change() -> None:
-    numbers = {item.name for item in fields(SystolicConfig)}
+    numbers = {item.name for item in fields(KernelConfig)}
     assert set(CHANGES) == numbers
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_number_of_a_kernel_is_in_its_identity(name: str) -> None:
     accelerator, value = CHANGES[name]
-    config = load_accelerator(accelerator).systolic
+    config = load_accelerator(accelerator).config
     if value == "narrower":
         assert config.shift is not None
         value = replace(config.shift, exp_width=config.shift.exp_width - 1)
@@ -129,7 +129,7 @@ def test_every_number_of_a_kernel_is_in_its_identity(name: str) -> None:
 
 
 def test_numbers_of_what_a_kernel_has_not_are_not_in_its_identity() -> None:
-    config = load_accelerator("tiny").systolic
+    config = load_accelerator("tiny").config
     numbers = kernel_identity(config)["numbers"]
     assert not [name for name in numbers if name.startswith(("skip_", "cluster_", "tile_", "count_"))]
     assert kernel_identity(replace(config, cluster_words=65, tile_rows=3)) == kernel_identity(config)

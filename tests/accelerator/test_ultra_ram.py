@@ -10,8 +10,8 @@ import pytest
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.constraints import board_findings
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.engines.array.counted_resources import estimate_resources
 from bfpga.engines.interface.resource_units import ultra_blocks
+from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.errors import ConfigurationError
 from bfpga.estimate.hardware import Area, HardwareFigures, findings
 
@@ -26,7 +26,7 @@ def test_an_ultra_ram_holds_4096_words_of_72_bits(depth: int, width: int, blocks
 
 def test_memories_of_ultra_ram_take_no_block_memory() -> None:
     """A block for each of 37 banks of 32 bits; 16,384 words of 32 entries of 18 bits."""
-    config = ZERO_SKIP.systolic
+    config = ZERO_SKIP.config
     ultra, blocks = (estimate_resources(replace(config, ultra_ram=own)).total for own in (config.ultra_ram, ()))
     assert (ultra.uram, blocks.uram) == (37 + 4 * 8, 0)
     assert blocks.bram36 - ultra.bram36 == 37 * 4 + 8 * 32
@@ -36,7 +36,7 @@ def test_memories_of_ultra_ram_take_no_block_memory() -> None:
 def test_an_array_that_skips_activations_has_its_memories_in_ultra_ram_too() -> None:
     """12,288 words of 32 x 4 weights; copies of a chunk's weights take most of its block memory."""
     accelerator = load_accelerator("zcu104_sparse")
-    total = estimate_resources(accelerator.systolic).total
+    total = estimate_resources(accelerator.config).total
     assert total.uram == 37 + 3 * 15
     assert 64 * 4 < total.bram36 <= 0.92 * accelerator.board.bram36
 
@@ -51,7 +51,7 @@ def test_a_board_without_ultra_ram_is_named(tmp_path: Path) -> None:
 
 
 def test_more_ultra_ram_than_the_board_has_is_refused() -> None:
-    config = replace(ZERO_SKIP.systolic, weight_words=65536)
+    config = replace(ZERO_SKIP.config, weight_words=65536)
     (found,) = board_findings(config, ZERO_SKIP.board)
     assert "165 UltraRAMs (288 Kbit) in all, more than the 96" in found.text
 

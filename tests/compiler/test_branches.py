@@ -14,7 +14,7 @@ from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
 from bfpga.program.schedule import schedule
 
 ARRAY = {"columns": 8, "lanes": 4, "rows": 16, "activation_words": 4096, "parameter_rows": 512,

@@ -12,14 +12,14 @@ from cluster_configs import CLUSTER
 from small_networks import WIDE, Network, compiled
 from watched_kernel import Watched
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.limits import problems
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
-from bfpga.engines.array.constraints import findings
-from bfpga.engines.skip_array.unit_maps import map_fits, pieces_fit, run_passes
+from bfpga.engines.kernel.constraints import findings
+from bfpga.engines.sparse_cluster.unit_maps import map_fits, pieces_fit, run_passes
 from bfpga.program.choices import program_operations
 from bfpga.verify.random_network import random_program
 
@@ -27,7 +27,7 @@ from bfpga.verify.random_network import random_program
 class WatchedKernel(PlainKernel):
     """Fails where an operation uses words that it has not stated."""
 
-    def __init__(self, config: SystolicConfig) -> None:
+    def __init__(self, config: KernelConfig) -> None:
         super().__init__(config)
         self.kernel = Watched(config)
 

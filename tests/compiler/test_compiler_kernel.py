@@ -10,7 +10,7 @@ import pytest
 from small_networks import Network, attention_network, compiled, joined_network, residual_network
 
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
@@ -18,7 +18,7 @@ from bfpga.devices.kernel_device import KernelDevice
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 
-CONFIG = SystolicConfig(
+CONFIG = KernelConfig(
     format=BlockFormat(mantissa_bits=8), columns=5, rows=4, lanes=2, activation_words=96, weight_words=200,
     parameter_rows=32,
 )  # fmt: skip

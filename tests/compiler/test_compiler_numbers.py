@@ -20,7 +20,7 @@ from bfpga.compiler.numbers.calibrate import ChannelHistograms, Histogram, best_
 from bfpga.compiler.numbers.equalize import ChannelRange, Reader, choose_shifts
 from bfpga.compiler.numbers.quantize import quantize_bias, quantize_rows
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.functions import bound_argument
 from bfpga.contract.program import ArrayNode, MatMulNode, Program
@@ -100,7 +100,7 @@ def test_the_chosen_exponent_has_nearly_the_least_error(seed: int, kind: str) ->
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.integers(4, 18), st.integers(1, 40))
 def test_weight_rows_have_the_better_of_two_exponents(seed: int, bits: int, terms: int) -> None:
-    config = SystolicConfig(format=BlockFormat(mantissa_bits=bits), accumulator_bits=48)
+    config = KernelConfig(format=BlockFormat(mantissa_bits=bits), accumulator_bits=48)
     weights = np.random.default_rng(seed).laplace(size=(6, terms)) * 2.0 ** np.arange(-3, 3)[:, None]
     rows = quantize_rows(weights, config)
     for row, mantissas, exponent in zip(weights, rows.mantissas, rows.exponents, strict=True):
@@ -114,13 +114,13 @@ def test_weight_rows_have_the_better_of_two_exponents(seed: int, bits: int, term
 @given(st.integers(0, 10**6), st.integers(18, 26), st.integers(1, 3000))
 def test_no_sum_of_products_leaves_the_accumulator(seed: int, accumulator: int, terms: int) -> None:
     """R3"""
-    config = SystolicConfig(accumulator_bits=accumulator)
+    config = KernelConfig(accumulator_bits=accumulator)
     rows = quantize_rows(np.random.default_rng(seed).normal(size=(3, terms)), config)
     sums = np.abs(rows.mantissas.astype(np.int64)).sum(axis=1) * config.format.mantissa_max
     assert (sums < 1 << (accumulator - 2)).all()
 
 
-def long_sums(folder: Path, config: SystolicConfig) -> tuple[Network, Program]:
+def long_sums(folder: Path, config: KernelConfig) -> tuple[Network, Program]:
     """Sums of 1,100 products, weights of one sign: every second row has large weights; biases."""
     network = Network(1100)
     for inputs, outputs in ((1100, 40), (40, 5)):
@@ -133,7 +133,7 @@ def long_sums(folder: Path, config: SystolicConfig) -> tuple[Network, Program]:
 
 def test_sums_of_narrow_accumulators_are_certified_row_by_row(tmp_path: Path) -> None:
     """The sum of a row's weights times the largest activation, and its bias, stay below half of 2**24."""
-    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4)
+    narrow = KernelConfig(accumulator_bits=24, columns=3, rows=8, lanes=4)
     _, program = long_sums(tmp_path, narrow)
     first, second = nodes_of(program)
     exponent = program.tensors[first.inputs[0]].input_exponent
@@ -154,7 +154,7 @@ def test_sums_of_narrow_accumulators_are_certified_row_by_row(tmp_path: Path) ->
 
 def test_products_of_activations_that_accumulators_do_not_hold_stay_on_the_host(tmp_path: Path) -> None:
     """A sum of six products of 8-bit mantissas takes 18 bits."""
-    least = SystolicConfig(accumulator_bits=18, bias_bits=18, columns=3, rows=8, lanes=2)
+    least = KernelConfig(accumulator_bits=18, bias_bits=18, columns=3, rows=8, lanes=2)
     wide, narrow = (replace(least, accumulator_bits=bits) for bits in (18, 17))
     assert sum(isinstance(node, MatMulNode) for node in compiled(attention_network(), tmp_path, wide).nodes) == 2
     program = compiled(attention_network(), tmp_path, narrow)
@@ -163,7 +163,7 @@ def test_products_of_activations_that_accumulators_do_not_hold_stay_on_the_host(
 
 
 def test_certified_sums_are_those_of_wide_accumulators(tmp_path: Path) -> None:
-    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4)
+    narrow = KernelConfig(accumulator_bits=24, columns=3, rows=8, lanes=4)
     network, program = long_sums(tmp_path, narrow)
     samples = {"x": np.sign(network.samples(4)["x"]) * 1e6}  # everything saturates
     samples["x"][0], samples["x"][1] = 1e6, -1e6
@@ -181,7 +181,7 @@ def test_certified_sums_are_those_of_wide_accumulators(tmp_path: Path) -> None:
 @given(st.lists(st.floats(-1e6, 1e6).filter(lambda v: v == 0 or abs(v) > 1e-6), min_size=1, max_size=20))
 def test_biases_share_the_smallest_exponent_that_holds_them(values: list[float]) -> None:
     """R7"""
-    config = SystolicConfig()
+    config = KernelConfig()
     mantissas, exponent = quantize_bias(np.array(values), config)
     largest = (1 << (config.bias_bits - 1)) - 1
     assert np.abs(mantissas).max() <= largest

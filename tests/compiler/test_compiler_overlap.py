@@ -19,21 +19,21 @@ from watched_kernel import Watched
 
 from bfpga.compiler.schedule.overlap import ahead, first_place, overlapped
 from bfpga.compiler.schedule.weight_plan import plan_weights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, LaunchStep, MemoryUse, Program, Window
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice, make_available
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.values import Values
-from bfpga.engines.array.cycles import operation_cycles
-from bfpga.engines.array.order import SampleRow, in_stream
+from bfpga.engines.kernel.cycles import operation_cycles
+from bfpga.engines.kernel.order import SampleRow, in_stream
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.cycles import program_cycles
 from bfpga.program.schedule import schedule
 
 #: Memories so small that layers are cut into strips and their weights are loaded in pieces.
-SMALL = SystolicConfig(
+SMALL = KernelConfig(
     format=BlockFormat(mantissa_bits=8), columns=5, rows=8, lanes=2, activation_words=96, weight_words=100,
     parameter_rows=32, accumulator_bits=24,
 )  # fmt: skip
@@ -45,7 +45,7 @@ class Overlapping(PlainKernel):
     Exponents are those of the program's order: one process keeps them.
     """
 
-    def __init__(self, config: SystolicConfig) -> None:
+    def __init__(self, config: KernelConfig) -> None:
         super().__init__(config)
         self.kernel = Watched(config)
         self.others = [ReferenceKernel(config) for _ in range(2)]

@@ -13,7 +13,7 @@ from memory_walk import MemoryWalk, check_coverage
 from small_networks import Network, compiled, float_outputs, largest_error
 
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.errors import ModelError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -27,11 +27,11 @@ LEAST = 0.05
 
 
 @st.composite
-def arrays(draw: st.DrawFn) -> SystolicConfig:
+def arrays(draw: st.DrawFn) -> KernelConfig:
     lanes = draw(st.sampled_from([1, 2, 4]))
     kind = draw(st.sampled_from(["dsp", "dsp", "shift", "mixed"]))
     beside = draw(st.integers(1, 4)) if kind == "mixed" else 0
-    return SystolicConfig(
+    return KernelConfig(
         format=BlockFormat(mantissa_bits=12),
         columns=draw(st.integers(1, 9)) + beside,
         multiplier="shift" if kind == "shift" else "dsp",
@@ -105,7 +105,7 @@ def nearly_cancelling_factors() -> Network:
 
 
 #: An image of grouped layers fills the memory to its last word.
-FULL_MEMORY = SystolicConfig(
+FULL_MEMORY = KernelConfig(
     format=BlockFormat(mantissa_bits=12), columns=1, rows=4, lanes=1, accumulator_bits=48,
     activation_words=250, weight_words=30, parameter_rows=16,
 )  # fmt: skip
@@ -117,7 +117,7 @@ SMALL = replace(FULL_MEMORY, columns=6, rows=8, lanes=4, activation_words=1000, 
 @example(nearly_cancelling_factors(), SMALL, False, 0)
 @given(networks(), arrays(), st.booleans(), st.integers(0, 1))
 def test_random_networks_are_scheduled_without_a_wrong_word(
-    network: Network, config: SystolicConfig, calibrate: bool, choice: int
+    network: Network, config: KernelConfig, calibrate: bool, choice: int
 ) -> None:
     """R57, R68, R74, R82; SM R33 with arrays of shift units, whose layers get any format that the array has"""
     with tempfile.TemporaryDirectory() as folder:
@@ -154,5 +154,5 @@ def test_windows_that_lie_in_the_padding_alone_give_the_bias(tmp_path: Path) -> 
     """One pixel between the taps: calibration finds nothing that the layer reads."""
     network = Network(2, 1, 1)
     network.conv(3, 2, 2, pads=[1, 1, 1, 1], dilations=[2, 2])
-    config = SystolicConfig(multiplier="shift", shift=ShiftFormat(x_width=16), accumulator_bits=48)
+    config = KernelConfig(multiplier="shift", shift=ShiftFormat(x_width=16), accumulator_bits=48)
     assert largest_error(network, compiled(network, tmp_path, config)) < ERRORS["two_hot"]

@@ -13,14 +13,14 @@ from small_networks import Network, compiled, joined_network, largest_error, res
 
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.matmul import matmul_step
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, LaunchStep, MatMulNode, Program
-from bfpga.engines.array.cycles import pass_steps
-from bfpga.engines.array.pitch import conflict_free, rows_of_a_group
+from bfpga.engines.kernel.cycles import pass_steps
+from bfpga.engines.kernel.pitch import conflict_free, rows_of_a_group
 from bfpga.formats.block_format import BlockFormat
 
-SMALL = SystolicConfig(format=BlockFormat(mantissa_bits=8), columns=5, rows=4, lanes=2, activation_words=256)
+SMALL = KernelConfig(format=BlockFormat(mantissa_bits=8), columns=5, rows=4, lanes=2, activation_words=256)
 
 
 def operations(program: Program, kind: Operation) -> list[KernelOperation]:
@@ -194,7 +194,7 @@ def brute_force(columns: int, banks: int, width: int, pixels: int, strides: tupl
     st.integers(1, 13), st.integers(1, 40), st.integers(1, 12), st.integers(1, 4), st.integers(1, 4), st.integers(0, 20)
 )
 def test_conflicts_are_found_exactly(columns: int, width: int, height: int, x: int, y: int, extra: int) -> None:
-    banks = SystolicConfig(columns=columns).banks
+    banks = KernelConfig(columns=columns).banks
     pitch = width * x + extra
     found = conflict_free(columns, banks, width, width * height, x, y, pitch)
     assert found == brute_force(columns, banks, width, width * height, (x, y), pitch)

@@ -13,7 +13,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower import placement
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.comparison import first_mismatch
@@ -132,7 +132,7 @@ def test_shift_units_leave_them_to_the_host(tmp_path: Path) -> None:
     network.conv(8, 8, 3)
     network.excitation(8)
     network.conv(4, 8, 1)
-    config = SystolicConfig(multiplier="shift", shift=ShiftFormat(), columns=4, rows=8, lanes=2)
+    config = KernelConfig(multiplier="shift", shift=ShiftFormat(), columns=4, rows=8, lanes=2)
     program = compiled(network, tmp_path, config)
     assert scaled(program) == []
     assert any("powers of two" in note for note in program.notes)

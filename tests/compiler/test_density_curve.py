@@ -47,7 +47,7 @@ def test_zeros_pay_on_skip_arrays_and_not_on_the_dense_one(module: Any) -> None:
 def test_clocks_are_those_of_the_layer_alone(module: Any) -> None:
     """Work of its passes and little more: neither tensors nor the begin of a start."""
     layer, accelerator = module.CurveLayer(*SIZES), module.load_accelerator("pynq_z2_dense")
-    config = accelerator.systolic
+    config = accelerator.config
     groups, blocks, steps = -(-64 // config.columns), -(-32 // config.rows), 9 * 32 // config.lanes
     work = groups * blocks * steps
     assert work <= module.layer_clocks(accelerator, layer, 1.0) <= work + 40

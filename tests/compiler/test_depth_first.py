@@ -16,12 +16,12 @@ from small_networks import Network, compiled, largest_error
 from bfpga.compiler.schedule import chain_choice
 from bfpga.compiler.schedule import schedule as schedule_module
 from bfpga.compiler.schedule.depth_first import Chain, Heights, rows_of_strips
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program, TensorSpec, Window
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.array.regions import Region
+from bfpga.engines.kernel.regions import Region
 from bfpga.program.cycles import program_cycles
 
 #: The kernel of other tests: none is compiled for these.
@@ -87,7 +87,7 @@ def test_chains_that_promise_too_little_are_left_out_unseen(
     """The choice is that of all candidates: what a start takes at least is never more than what it takes."""
     seen: list[int] = []
 
-    def counted(config: SystolicConfig, starts: Sequence[list[KernelOperation]]) -> int:
+    def counted(config: KernelConfig, starts: Sequence[list[KernelOperation]]) -> int:
         found = clocks_of(config, starts)
         assert least_clocks(config, starts) <= found
         seen.append(found)
@@ -119,7 +119,7 @@ def check(program: Program, network: Network, integers: Any) -> None:
 
 
 def test_a_part_uses_the_words_of_its_rows_alone() -> None:
-    config = SystolicConfig(columns=3, rows=4, lanes=2)
+    config = KernelConfig(columns=3, rows=4, lanes=2)
     region = Region("x", 10, 100, 7, 5, 6, 3, 0, 2, 12)
     banks = config.banks
     for first, last in ((2, 4), (5, 6), (3, 12)):

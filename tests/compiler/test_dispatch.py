@@ -18,7 +18,7 @@ from bfpga.compiler.numbers.sampled_inputs import ZeroCount, count_zeros
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.array.supported import PRODUCTS, supported
+from bfpga.engines.kernel.supported import PRODUCTS, supported
 from bfpga.program.choices import program_operations
 from bfpga.program.file import load_program, save_program
 

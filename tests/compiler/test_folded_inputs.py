@@ -14,7 +14,7 @@ from small_networks import Network, compiled, largest_error
 
 import bfpga
 from bfpga.compiler.schedule import folded_inputs
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import FoldedColumns, Program, TensorSpec
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.cycles import program_cycles
@@ -22,7 +22,7 @@ from bfpga.program.file import load_program, save_program
 from bfpga.program.layout import fold_columns, folded_columns, unfold_columns
 
 #: Four lanes, of which a grey image fills one.
-WIDE = SystolicConfig(format=BlockFormat(mantissa_bits=8), columns=4, rows=8, lanes=4)
+WIDE = KernelConfig(format=BlockFormat(mantissa_bits=8), columns=4, rows=8, lanes=4)
 
 
 def grey() -> Network:
@@ -37,7 +37,7 @@ def folded(program: Program) -> list[FoldedColumns]:
     return [spec.folded for spec in program.tensors.values() if spec.folded is not None]
 
 
-def without(monkeypatch: pytest.MonkeyPatch, network: Network, folder: Path, config: SystolicConfig) -> Program:
+def without(monkeypatch: pytest.MonkeyPatch, network: Network, folder: Path, config: KernelConfig) -> Program:
     with monkeypatch.context() as patch:
         patch.setattr(folded_inputs, "_can_fold", lambda node: False)
         return compiled(network, folder, config)

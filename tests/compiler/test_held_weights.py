@@ -16,7 +16,7 @@ from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Window
 
 SHARED = SharedMemory(10, 4, 110, 60)
-SKIPPING = load_accelerator("pynq_z2_zero_skip").systolic
+SKIPPING = load_accelerator("pynq_z2_zero_skip").config
 
 
 def pieces(sizes: Sequence[tuple[int, int]], order: Sequence[int]) -> list[KernelOperation]:
@@ -122,6 +122,6 @@ def test_the_plan_is_the_one_whose_starts_take_fewest_clocks() -> None:
     assert shared.word == sum(item.descriptor.weight_words for item in stays) > 0
     tried.clear()
     choose_plan(layers(1), SKIPPING, (0, 0), starts)
-    dense = load_accelerator("pynq_z2_dense").systolic
+    dense = load_accelerator("pynq_z2_dense").config
     assert shared_memory(choose_plan(nodes, dense, (0, 0), starts), dense) is None
     assert not tried

@@ -13,7 +13,7 @@ from small_networks import WIDE, Network, compiled, float_outputs, nodes_of
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program, TensorSpec
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ConfigurationError
@@ -31,7 +31,7 @@ def pixels(network: Network, count: int = 24) -> dict[str, np.ndarray]:
 
 
 def made(
-    network: Network, folder: Path, config: SystolicConfig = NARROW, calibrate: bool = True, **options: Any
+    network: Network, folder: Path, config: KernelConfig = NARROW, calibrate: bool = True, **options: Any
 ) -> Program:
     """The network for an array, calibrated on its images."""
     path = folder / "small.onnx"

@@ -104,7 +104,7 @@ def test_a_skip_array_takes_fewer_clocks_and_other_arrays_keep_the_order(
     assert clocks < program_cycles(compiled_for(network, tmp_path)).sample.compute - 100
     samples = network.samples(4)
     wanted = Emulator(program).run(samples)
-    found = KernelDevice(program, CSimulation(SKIP.systolic, "native"), "csim").run(samples)
+    found = KernelDevice(program, CSimulation(SKIP.config, "native"), "csim").run(samples)
     np.testing.assert_array_equal(found.outputs[network.last], wanted.outputs[network.last])
     exact = FloatNetwork(tmp_path / "n.onnx").run(samples)[network.last]
     error = np.abs(wanted.outputs[network.last] - exact).max()

@@ -24,7 +24,7 @@ from bfpga.compiler.schedule.measuring import sampled_parts
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.flows import samples_of
 from bfpga.contract.program import ArrayNode, Program, Tile, Window
-from bfpga.engines.array.cycles import operation_cycles
+from bfpga.engines.kernel.cycles import operation_cycles
 
 
 def node_of(program: Program) -> ArrayNode:

@@ -8,7 +8,7 @@ from bfpga.contract.descriptor import Descriptor, Operation
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.program.schedule import schedule
 
-SKIPPING = load_accelerator("pynq_z2_zero_skip").systolic
+SKIPPING = load_accelerator("pynq_z2_zero_skip").config
 Range = tuple[int, int]
 
 

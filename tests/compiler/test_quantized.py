@@ -19,7 +19,7 @@ from bfpga.compiler.read.grids import Grid
 from bfpga.compiler.read.network import Network as ReadNetwork
 from bfpga.compiler.read.network import read_network
 from bfpga.compiler.read.qonnx import ROUNDINGS
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.emulator import Emulator
@@ -29,7 +29,7 @@ from bfpga.errors import ModelError
 
 ZERO = np.int8(0)
 QONNX = "qonnx.custom_op.general"
-NARROW = SystolicConfig(columns=4, rows=8, lanes=2)
+NARROW = KernelConfig(columns=4, rows=8, lanes=2)
 ACTIVATIONS = {"signed": QuantType.QInt8, "unsigned": QuantType.QUInt8}
 
 
@@ -77,7 +77,7 @@ def saved(model: onnx.ModelProto, folder: Path) -> Path:
     return path
 
 
-def compiled(network: ReadNetwork | Path, config: SystolicConfig = WIDE) -> Program:
+def compiled(network: ReadNetwork | Path, config: KernelConfig = WIDE) -> Program:
     """Without samples: quantizers tell the ranges."""
     return compile_network(network, accelerator_around(config, "test"))
 

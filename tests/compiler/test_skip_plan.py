@@ -12,16 +12,16 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.weight_plan import plan_weights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, HostNode, LaunchStep, MatMulNode, Program, Window
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.array.cycles import occupied_cycles, operation_cycles
-from bfpga.engines.array.streams import pack_parameters, pack_weights
+from bfpga.engines.kernel.cycles import occupied_cycles, operation_cycles
+from bfpga.engines.kernel.streams import pack_parameters, pack_weights
 from bfpga.estimate.program import estimate_program
 from bfpga.program.listing import listing
 
-CONFIG = SystolicConfig(
+CONFIG = KernelConfig(
     columns=4, rows=32, lanes=4, multiplier="dsp_packed", accumulator_bits=24, weight_words=64, parameter_rows=128,
     skip_groups=4, skip_chunk=64, skip_queue=16,
 )  # fmt: skip
@@ -58,7 +58,7 @@ def test_zeros_decide_whether_weights_stay() -> None:
     assert plan_weights([layer(20, 8, 1.0)], CONFIG)["layer"].mode != "resident"
 
 
-DENSE, SKIPPING = (load_accelerator(name).systolic for name in ("pynq_z2_dense", "pynq_z2_zero_skip"))
+DENSE, SKIPPING = (load_accelerator(name).config for name in ("pynq_z2_dense", "pynq_z2_zero_skip"))
 
 
 def gemms(program: Program) -> list[Descriptor]:

@@ -23,7 +23,7 @@ from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.array.two_arrays import may_choose, on_other_array, on_skip_array
+from bfpga.engines.kernel.two_arrays import may_choose, on_other_array, on_skip_array
 from bfpga.errors import ConfigurationError
 from bfpga.program.choices import program_operations
 from bfpga.verify.check import simulation
@@ -57,7 +57,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compiled(path: Path, samples: Samples, options: CompileOptions, **changes: Any) -> Program:
-    accelerator = replace(WITH_TWO_ARRAYS, systolic=replace(TWO_ARRAYS, **changes))
+    accelerator = replace(WITH_TWO_ARRAYS, config=replace(TWO_ARRAYS, **changes))
     return compile_network(path, accelerator, samples, options)
 
 

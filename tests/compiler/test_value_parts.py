@@ -16,7 +16,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import BlockTensor, Program, TensorSpec
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
@@ -29,7 +29,7 @@ from bfpga.program.layout import decode_tensor, encode_tensor
 from bfpga.runtime import trace_layers
 
 PROCESSES = "tiny"
-NARROW = SystolicConfig(columns=4, rows=8, lanes=2, accumulator_bits=32)
+NARROW = KernelConfig(columns=4, rows=8, lanes=2, accumulator_bits=32)
 
 
 def residual() -> Network:

@@ -23,15 +23,15 @@ from bfpga.compiler.numbers.weight_formats import choose_format, format_figures
 from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.compiler.partition import lower_fitting
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import FormatFigures, LaunchStep, Program
 from bfpga.data import load_samples
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
-from bfpga.engines.array.cycles import kernel_steps, passes
-from bfpga.engines.array.shift_words import with_zero
+from bfpga.engines.kernel.cycles import kernel_steps, passes
+from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.errors import ConfigurationError, ProgramError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -147,7 +147,7 @@ def two_layers(channels: int = 16) -> Network:
     return network
 
 
-def layer_of(network: Network, config: SystolicConfig, folder: Path) -> Any:
+def layer_of(network: Network, config: KernelConfig, folder: Path) -> Any:
     path = folder / "layer.onnx"
     path.write_bytes(network.model().SerializeToString())
     return lower_fitting(read_network(path).graph(), config, True, CompileOptions()).layers[0]
@@ -163,7 +163,7 @@ def layer_of(network: Network, config: SystolicConfig, folder: Path) -> Any:
     ],
 )
 def test_auto_takes_the_faster_format_if_it_is_exact_enough(
-    config: SystolicConfig, needed: float, expected: str, reason: str, tmp_path: Path
+    config: KernelConfig, needed: float, expected: str, reason: str, tmp_path: Path
 ) -> None:
     """SM R33, R37"""
     layer = layer_of(two_layers(), config, tmp_path)
@@ -200,7 +200,7 @@ def test_figures_are_those_of_the_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", [SHIFT, MIXED], ids=["shift", "mixed"])
-def test_cycles_of_the_formats_are_those_of_the_descriptors(config: SystolicConfig, tmp_path: Path) -> None:
+def test_cycles_of_the_formats_are_those_of_the_descriptors(config: KernelConfig, tmp_path: Path) -> None:
     """SM R31, R37"""
     network = Network(8, 6, 6)
     network.conv(32, 8, 3, pads=[1, 1, 1, 1])
@@ -241,7 +241,7 @@ def test_powers_of_two_take_half_the_clocks_of_two_hot_weights(tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_a_format_that_the_array_does_not_have_is_an_error(
-    config: SystolicConfig, options: dict[str, Any], message: str, tmp_path: Path
+    config: KernelConfig, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         compiled(two_layers(), tmp_path, config, CompileOptions(**options))
@@ -345,7 +345,7 @@ def test_bias_correction_takes_out_the_mean_error_of_any_format(weight_format: W
 # Whole networks
 
 
-def lenet(config: SystolicConfig, options: CompileOptions) -> Program:
+def lenet(config: KernelConfig, options: CompileOptions) -> Program:
     calibration = load_samples(MODELS / "mnist_calibration.npz").x
     return compile_network(MODELS / "lenet_mnist.onnx", accelerator_around(config), calibration, options)
 
@@ -368,7 +368,7 @@ def test_an_image_classifier_runs_end_to_end(kind: str, kernels: dict[str, CSimu
     ("config", "formats"),
     [(SHIFT, "two_hot"), (SHIFT, "auto"), (SHIFT, "power_of_two"), (MIXED, "two_hot"), (MIXED, "auto")],
 )
-def test_digits_are_read_as_well_as_in_float(config: SystolicConfig, formats: Any) -> None:
+def test_digits_are_read_as_well_as_in_float(config: KernelConfig, formats: Any) -> None:
     """Float reads 99.0 % of the shipped samples; one point is five of them."""
     program = lenet(config, CompileOptions(formats=formats))
     test = load_samples(MODELS / "mnist_test.npz")

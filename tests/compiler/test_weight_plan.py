@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bfpga.compiler.schedule.weight_plan import plan_weights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, Window
 
 
@@ -22,7 +22,7 @@ def test_every_piece_of_a_layer_fits_the_weight_memory(
     weight_words: int, channels: int, groups: int, inner: int
 ) -> None:
     """Two groups of three channels straddle words of four lanes: all row blocks together read more words each."""
-    config = SystolicConfig(columns=3, rows=4, lanes=4, weight_words=weight_words, parameter_rows=256)
+    config = KernelConfig(columns=3, rows=4, lanes=4, weight_words=weight_words, parameter_rows=256)
     node = grouped_layer(channels, groups, inner)
     plan = plan_weights([node], config)["layer"]
     assert all(tile.weight_base + tile.words <= weight_words for tile in plan.tiles)

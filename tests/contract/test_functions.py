@@ -11,7 +11,7 @@ from function_errors import error_in_last_places
 
 from bfpga.accelerator.constraints import config_findings
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES, ROWS, Function
 from bfpga.formats.block_format import BlockFormat
 
@@ -79,7 +79,7 @@ def test_results_of_a_table_need_accumulators_that_hold_them() -> None:
     """Arguments up to 512 beside numbers of 2^-14 take 24 bits; a value of a table alone takes 16."""
     functions = ("none", "relu", "sigmoid", "hard_swish")
     for bits, wanted in ((23, {"hard_swish"}), (15, {"sigmoid", "hard_swish"}), (24, set())):
-        config = SystolicConfig(format=BlockFormat(6), accumulator_bits=bits, bias_bits=14, functions=functions)
+        config = KernelConfig(format=BlockFormat(6), accumulator_bits=bits, bias_bits=14, functions=functions)
         texts = [finding.text for finding in config_findings(config) if finding.key == "functions"]
         assert len(texts) == len(wanted)
         assert all(any(name in text for text in texts) for name in wanted)

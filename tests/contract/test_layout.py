@@ -23,15 +23,15 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.board.overlays import StagedFiles, find_overlay
 from bfpga.contract import layout as contract_layout
 from bfpga.contract.checksum import stream_checksum
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation
 from bfpga.contract.layout import VERSION, layout, layout_digest, layout_mismatch
 from bfpga.contract.program import ArrayNode
 from bfpga.contract.registers import REGISTERS
 from bfpga.devices import csim, toolchain
 from bfpga.devices.csim import CSimulation
-from bfpga.engines.array import streams
-from bfpga.engines.array.shift_words import with_zero
+from bfpga.engines.kernel import streams
+from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.errors import DeviceError, ProgramError, ToolError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -165,10 +165,10 @@ def test_every_part_of_the_layout_changes_the_identification(
 
 def test_headers_of_different_layouts_do_not_compile_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project of which one part is rendered again after the layout has changed."""
-    files = render_kernel("k", "0" * 8, SystolicConfig())
+    files = render_kernel("k", "0" * 8, KernelConfig())
     monkeypatch.setattr("bfpga.vendor.render.FIELDS", swapped(FIELDS))
     monkeypatch.setattr(contract_layout, "FIELDS", swapped(FIELDS))
-    other = render_kernel("k", "0" * 8, SystolicConfig())
+    other = render_kernel("k", "0" * 8, KernelConfig())
     name = "include/bfpga/contract/descriptor.hpp"
     for path, text in {**files, name: other[name]}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -189,12 +189,12 @@ PACKED = {5: "34326a864968384cb1db880d67691315942227c1f8a865e89d7617d7a935e8af"}
 
 def packed_streams() -> bytes:
     """Every kind of bytes on the streams, from numbers that need no random generator."""
-    narrow = SystolicConfig(columns=2, rows=4, lanes=2, format=BlockFormat(mantissa_bits=4))
-    shift = SystolicConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
-    wide = SystolicConfig(columns=3, rows=8, lanes=4)
+    narrow = KernelConfig(columns=2, rows=4, lanes=2, format=BlockFormat(mantissa_bits=4))
+    shift = KernelConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
+    wide = KernelConfig(columns=3, rows=8, lanes=4)
     skipping = replace(wide, multiplier="dsp_packed", columns=2, skip_groups=3, skip_chunk=64)
     data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words().tobytes()]
-    for config in (SystolicConfig(columns=2, rows=4, lanes=2), narrow):
+    for config in (KernelConfig(columns=2, rows=4, lanes=2), narrow):
         limit = config.format.mantissa_max
         data += [streams.header(-5, config), streams.pack_rows(pattern((3, 5, 3), limit), config)]
         node = layer(pattern((7, 2, 3, 5), limit))
@@ -282,7 +282,7 @@ def test_a_compiled_kernel_of_another_layout_is_refused(
     monkeypatch.setattr(csim, "_compile", lambda *arguments: shutil.copy(other.library, arguments[-2]))
     tiny = load_accelerator("tiny")
     with pytest.raises(DeviceError) as failure:
-        CSimulation(tiny.systolic, "native", tiny.name, tiny.digest)
+        CSimulation(tiny.config, "native", tiny.name, tiny.digest)
     assert "the kernel is compiled again" in assert_named(failure)
 
 

@@ -1,11 +1,11 @@
-// processes/array.hpp: arrays of a list, by their number, fed with operands that come when they like.
+// processes/systolic/array.hpp: arrays of a list, by their number, fed with operands that come when they like.
 #include <cstdint>
 #include <vector>
 
 #include "bfpga/array/mixed_columns.hpp"
 #include "bfpga/array/multiplier.hpp"
 #include "bfpga/kernel/storage.hpp"
-#include "bfpga/processes/array.hpp"
+#include "bfpga/processes/systolic/array.hpp"
 #include "process_ends.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-// processes/cluster/multiplying.hpp: whole clusters of a list of kernels, from commands, operands and weight words to
+// processes/sparse_cluster/multiplying.hpp: whole clusters of a list of kernels, from commands, operands and weight words to
 // the sums of output pixels.
 #include <cstdint>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bfpga/processes/cluster/multiplying.hpp"
+#include "bfpga/processes/sparse_cluster/multiplying.hpp"
 #include "bfpga/simulation/process_scheduler.hpp"
 #include "build_list.hpp"
 #include "cluster_kernel_config.hpp"

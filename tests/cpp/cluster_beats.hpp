@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "bfpga/processes/cluster/map_beats.hpp"
+#include "bfpga/processes/sparse_cluster/map_beats.hpp"
 
 template <class Config>
 bfpga::PieceBeat<Config> piece_word(const int32_t* numbers) {

@@ -1,10 +1,10 @@
-// processes/cluster: what stands before and behind the units of a kernel's cluster, by itself. Weight words become
+// processes/sparse_cluster: what stands before and behind the units of a kernel's cluster, by itself. Weight words become
 // steps; blocks of the full grid become sums of output pixels.
 #include <cstdint>
 #include <memory>
 
-#include "bfpga/processes/cluster/grid_sums.hpp"
-#include "bfpga/processes/cluster/step_maker.hpp"
+#include "bfpga/processes/sparse_cluster/grid_sums.hpp"
+#include "bfpga/processes/sparse_cluster/step_maker.hpp"
 #include "build_list.hpp"
 #include "cluster_kernel_config.hpp"
 #include "process_ends.hpp"

@@ -1,8 +1,8 @@
-// processes/cluster: units of variant B, their two processes one after the other.
+// processes/sparse_cluster: units of variant B, their two processes one after the other.
 #include <memory>
 
-#include "bfpga/processes/cluster/indexed.hpp"
-#include "bfpga/processes/cluster/tile_gather.hpp"
+#include "bfpga/processes/sparse_cluster/indexed.hpp"
+#include "bfpga/processes/sparse_cluster/tile_gather.hpp"
 #include "cluster_units.hpp"
 
 namespace {

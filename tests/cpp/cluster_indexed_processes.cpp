@@ -1,4 +1,4 @@
-// processes/cluster: clusters with units of variant B.
+// processes/sparse_cluster: clusters with units of variant B.
 #include "cluster_processes.hpp"
 
 namespace {

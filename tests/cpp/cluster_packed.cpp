@@ -1,9 +1,9 @@
-// processes/cluster: units of variants C and D, their three processes one after the other.
+// processes/sparse_cluster: units of variants C and D, their three processes one after the other.
 #include <memory>
 
-#include "bfpga/processes/cluster/merge.hpp"
-#include "bfpga/processes/cluster/packed.hpp"
-#include "bfpga/processes/cluster/tile_gather.hpp"
+#include "bfpga/processes/sparse_cluster/merge.hpp"
+#include "bfpga/processes/sparse_cluster/packed.hpp"
+#include "bfpga/processes/sparse_cluster/tile_gather.hpp"
 #include "cluster_units.hpp"
 
 namespace {

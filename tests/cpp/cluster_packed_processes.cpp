@@ -1,4 +1,4 @@
-// processes/cluster: clusters with units of variants C and D.
+// processes/sparse_cluster: clusters with units of variants C and D.
 #include "cluster_processes.hpp"
 
 namespace {

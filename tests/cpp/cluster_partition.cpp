@@ -1,8 +1,8 @@
-// processes/cluster/partition.hpp: partitions of a list of builds, of a map each.
+// processes/sparse_cluster/partition.hpp: partitions of a list of builds, of a map each.
 #include <cstdint>
 #include <memory>
 
-#include "bfpga/processes/cluster/partition.hpp"
+#include "bfpga/processes/sparse_cluster/partition.hpp"
 #include "build_list.hpp"
 #include "cluster_build.hpp"
 

@@ -1,4 +1,4 @@
-// processes/cluster: clusters with units of variant E.
+// processes/sparse_cluster: clusters with units of variant E.
 #include "cluster_processes.hpp"
 
 namespace {

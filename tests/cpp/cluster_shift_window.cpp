@@ -1,8 +1,8 @@
-// processes/cluster: units of variant A, their two processes one after the other.
+// processes/sparse_cluster: units of variant A, their two processes one after the other.
 #include <memory>
 
-#include "bfpga/processes/cluster/shift_window.hpp"
-#include "bfpga/processes/cluster/tile_gather.hpp"
+#include "bfpga/processes/sparse_cluster/shift_window.hpp"
+#include "bfpga/processes/sparse_cluster/tile_gather.hpp"
 #include "cluster_units.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-// processes/cluster: clusters with units of variant A.
+// processes/sparse_cluster: clusters with units of variant A.
 #include "cluster_processes.hpp"
 
 namespace {

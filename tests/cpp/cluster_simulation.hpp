@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "bfpga/processes/cluster/broadcast.hpp"
-#include "bfpga/processes/cluster/collector.hpp"
-#include "bfpga/processes/cluster/distributor.hpp"
-#include "bfpga/processes/cluster/unit_variants.hpp"
+#include "bfpga/processes/sparse_cluster/broadcast.hpp"
+#include "bfpga/processes/sparse_cluster/collector.hpp"
+#include "bfpga/processes/sparse_cluster/distributor.hpp"
+#include "bfpga/processes/sparse_cluster/unit_variants.hpp"
 #include "bfpga/simulation/process_scheduler.hpp"
 
 namespace bfpga {

@@ -1,7 +1,7 @@
-// processes/cluster: units of variant E.
+// processes/sparse_cluster: units of variant E.
 #include <memory>
 
-#include "bfpga/processes/cluster/data_stationary.hpp"
+#include "bfpga/processes/sparse_cluster/data_stationary.hpp"
 #include "cluster_units.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-// processes/skip_array.hpp: skip arrays of a list, by their number, fed with operands and entries that come when they
+// processes/skip_array/skip_array.hpp: skip arrays of a list, by their number, fed with operands and entries that come when they
 // like; a chunk of operands comes only when the array has room for it.
 #include <algorithm>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bfpga/kernel/storage.hpp"
-#include "bfpga/processes/skip_array.hpp"
+#include "bfpga/processes/skip_array/skip_array.hpp"
 #include "build_list.hpp"
 #include "process_ends.hpp"
 #include "skip_config.hpp"

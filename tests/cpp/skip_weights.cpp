@@ -1,4 +1,4 @@
-// processes/skip/entry_read.hpp: a start of the weights process of a skip array, fed by a stream that hesitates.
+// processes/skip_array/entry_read.hpp: a start of the weights process of a skip array, fed by a stream that hesitates.
 #include <cstdint>
 #include <cstdio>
 #include <deque>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bfpga/kernel/status.hpp"
-#include "bfpga/processes/skip/entry_read.hpp"
+#include "bfpga/processes/skip_array/entry_read.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-// processes/skip/slice_read.hpp: a start of the weights process of an array that skips zeros of activations, fed by a
+// processes/skip_array/slice_read.hpp: a start of the weights process of an array that skips zeros of activations, fed by a
 // stream that hesitates.
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "bfpga/kernel/status.hpp"
-#include "bfpga/processes/skip/slice_read.hpp"
+#include "bfpga/processes/skip_array/slice_read.hpp"
 
 namespace {
 

@@ -1,11 +1,11 @@
-// processes/sparse_array.hpp: arrays of a list, by their number, fed with operands and weights that come when they
+// processes/skip_array/sparse_array.hpp: arrays of a list, by their number, fed with operands and weights that come when they
 // like; a segment of operands comes only when the array has room for it.
 #include <cstdint>
 #include <cstring>
 #include <memory>
 
 #include "bfpga/kernel/storage.hpp"
-#include "bfpga/processes/sparse_array.hpp"
+#include "bfpga/processes/skip_array/sparse_array.hpp"
 #include "build_list.hpp"
 #include "process_ends.hpp"
 #include "sparse_config.hpp"

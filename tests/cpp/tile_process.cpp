@@ -1,8 +1,8 @@
-// processes/tile: maps on tiles of several sizes, their weights as stored words.
+// processes/zero_skip_tile: maps on tiles of several sizes, their weights as stored words.
 #include <memory>
 
-#include "bfpga/processes/tile/step_reader.hpp"
-#include "bfpga/processes/tile/tile_process.hpp"
+#include "bfpga/processes/zero_skip_tile/step_reader.hpp"
+#include "bfpga/processes/zero_skip_tile/tile_process.hpp"
 #include "cluster_kernel_config.hpp"
 #include "cluster_units.hpp"
 #include "process_ends.hpp"

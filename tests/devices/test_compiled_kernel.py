@@ -14,7 +14,7 @@ from bfpga.board.virtual.stream import Stream
 from bfpga.contract.layout import layout
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import CSimulation
-from bfpga.engines.array import streams
+from bfpga.engines.kernel import streams
 from bfpga.errors import DeviceError
 
 DIGEST = "89abcdef01234567"

@@ -11,11 +11,11 @@ from array_programs import Place, Program, empty, random_tensor
 from kernel_pairs import COUNTED, QUICK, SMALL, KernelPair, small
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
-from bfpga.engines.array.streams import weight_stream
+from bfpga.engines.kernel.streams import weight_stream
 from bfpga.errors import DeviceError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.vendor.render import render_kernel, top_files
@@ -148,7 +148,7 @@ def test_a_pass_leaves_while_the_next_one_computes() -> None:
     assert ends[0] == held + passes * kernel_steps + 3 * drain
 
 
-def rendered_numbers(config: SystolicConfig) -> dict[str, int]:
+def rendered_numbers(config: KernelConfig) -> dict[str, int]:
     """The numbers of a kernel's configuration header."""
     text = render_kernel("wide", "0123456789abcdef", config)["src/config.hpp"]
     return {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (-?\d+);", text)}
@@ -156,7 +156,7 @@ def rendered_numbers(config: SystolicConfig) -> dict[str, int]:
 
 def test_rendered_ports_have_the_widths_of_the_specification() -> None:
     """R59, R60: 16 rows x 2 lanes x 16 bits are 512 weight bits and 32 input bits a clock; exact accumulators."""
-    config = SystolicConfig(BlockFormat(mantissa_bits=16), accumulator_bits=48, weight_stream_bits=512, stream_bits=32)
+    config = KernelConfig(BlockFormat(mantissa_bits=16), accumulator_bits=48, weight_stream_bits=512, stream_bits=32)
     numbers = rendered_numbers(config)
     assert numbers["rows"] * numbers["lanes"] * numbers["mantissa_bits"] == 512
     assert (numbers["weight_stream_bits"], numbers["beats_per_weight_word"]) == (512, 1)
@@ -168,7 +168,7 @@ def test_rendered_ports_have_the_widths_of_the_specification() -> None:
 
 def test_a_shipped_array_reads_the_words_of_the_specification() -> None:
     """R60: 512 bits of weights from the weight memory and two 16-bit inputs for each column, in one cycle."""
-    numbers = rendered_numbers(replace(load_accelerator("pynq_z2_bfp16").systolic, rows=16, lanes=2))
+    numbers = rendered_numbers(replace(load_accelerator("pynq_z2_bfp16").config, rows=16, lanes=2))
     assert numbers["rows"] * numbers["lanes"] * numbers["mantissa_bits"] == 512
     assert numbers["beats_per_weight_word"] * numbers["weight_stream_bits"] == 512
     assert numbers["lanes"] * numbers["mantissa_bits"] == 32

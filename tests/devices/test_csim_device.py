@@ -14,11 +14,11 @@ from cpp_units import exact_compiler
 from kernel_pairs import PACKED, QUICK, SMALL, KernelPair
 
 from bfpga.contract.checksum import stream_checksum
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, Flag, word_of
 from bfpga.devices import toolchain
 from bfpga.devices.csim import CSimulation, Integers, build
-from bfpga.engines.array import streams
+from bfpga.engines.kernel import streams
 from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.formats.block_format import Status
 from bfpga.vendor import render
@@ -86,7 +86,7 @@ def test_a_header_changes_the_kernels_that_include_it_alone(monkeypatch: pytest.
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     first = build(SMALL, "native", "kernel", "00000000")
     for header, again in (
-        ("processes/cluster/collector.hpp", False),
+        ("processes/sparse_cluster/collector.hpp", False),
         ("array/shift_tiles.hpp", False),
         ("processes/sequencer.hpp", True),
     ):
@@ -157,7 +157,7 @@ def test_a_rendered_project_tests_itself_without_this_package(tmp_path: Path) ->
 
 
 def test_a_project_appears_complete_or_not_at_all(tmp_path: Path) -> None:
-    def broken(config: SystolicConfig) -> dict[str, bytes]:
+    def broken(config: KernelConfig) -> dict[str, bytes]:
         raise DeviceError("no vectors")
 
     with pytest.raises(DeviceError):

@@ -17,10 +17,10 @@ from kernel_pairs import (
     run_convolution,
 )
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Function, Operation
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.array.streams import pack_weights
+from bfpga.engines.kernel.streams import pack_weights
 from bfpga.formats.block_format import Status
 
 
@@ -73,7 +73,7 @@ def test_depthwise_convolution_moves_its_input_with_the_row_block(pair: KernelPa
 
 @pytest.mark.parametrize("pixels", [1, 5])
 @pytest.mark.parametrize("config", [SMALL, TALL], ids=["one beat", "four beats"])
-def test_streamed_weights_pass_straight_to_the_tiles(pixels: int, config: SystolicConfig) -> None:
+def test_streamed_weights_pass_straight_to_the_tiles(pixels: int, config: KernelConfig) -> None:
     """R2, R61: a fully connected layer; one weight word a step, in several beats where it does not fit one."""
     rng, program = np.random.default_rng(2), Program(config)
     x, y = program.tensor(1, pixels, 21), program.tensor(1, pixels, 11)
@@ -150,7 +150,7 @@ def test_functions_come_before_or_after_the_bias(pair: KernelPair, function: Fun
 @pytest.mark.parametrize(
     "config", [NIBBLES, WIDEST, WIDE_MEMORY, PACKED], ids=["4 bits", "18 bits", "4 lanes", "packed"]
 )
-def test_every_format_and_multiplier_computes_the_same_way(config: SystolicConfig) -> None:
+def test_every_format_and_multiplier_computes_the_same_way(config: KernelConfig) -> None:
     """R3, R4, R14, R16, R17, R22, R62: widths, roundings, saturations, lanes, blocks of columns, packed multipliers."""
     pair = KernelPair(config)
     run_convolution(pair, flags=0)

@@ -7,9 +7,9 @@ import pytest
 from array_programs import Program, random_tensor
 from kernel_pairs import NIBBLES, SMALL, WIDE_MEMORY, KernelPair, small
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Operation
-from bfpga.engines.array.streams import pad_to
+from bfpga.engines.kernel.streams import pad_to
 from bfpga.errors import DeviceError
 
 #: More words of a beat than banks, as many as a row has, and one.
@@ -20,7 +20,7 @@ TRANSFERS = [small(columns=1), SMALL, small(columns=12), NIBBLES, WIDE_MEMORY]
 @pytest.mark.parametrize("shape", [(1, 1, 5), (3, 5, 3), (2, 8, 4), (4, 9, 1)])
 @pytest.mark.parametrize("gap", [0, 1, 4])
 def test_transfers_move_a_word_of_several_pixels_a_clock(
-    config: SystolicConfig, shape: tuple[int, int, int], gap: int
+    config: KernelConfig, shape: tuple[int, int, int], gap: int
 ) -> None:
     """R19: what is stored is what was loaded, whatever the group, the width of a row and its distance to the next."""
     program = Program(config)

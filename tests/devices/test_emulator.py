@@ -9,7 +9,7 @@ import pytest
 from array_layers import WIDE, PlainKernel, chain, gemm, image, static, vector
 from reference import load_vectors
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function, Operation, Policy
 from bfpga.contract.program import ArrayNode, LaunchStep, PolicySpec, Window
 from bfpga.devices.emulator import Emulator
@@ -50,7 +50,7 @@ def test_a_batch_equals_its_samples_one_by_one(policy: Policy) -> None:
         rng.integers(-127, 128, (5, 3, 3, 4)), Window(3, 3, 1, 1, 1, 1, 1, 1, 6, 6),
         policy=PolicySpec(policy, -3, 1, window=3, factor=12), function=Function.RELU,
     )  # fmt: skip
-    program = chain(SystolicConfig(), [image("x", 6, 6, 4), image("y", 6, 6, 5)], [node])
+    program = chain(KernelConfig(), [image("x", 6, 6, 4), image("y", 6, 6, 5)], [node])
     x = rng.normal(size=(40, 4, 6, 6)) * np.exp2(rng.integers(-3, 4, (40, 1, 1, 1)))
     together, one_by_one = Emulator(program), Emulator(program)
     expected = together.run({"x": x}, trace=True)
@@ -60,7 +60,7 @@ def test_a_batch_equals_its_samples_one_by_one(policy: Policy) -> None:
     assert expected.counters.overflows == sum(part.counters.overflows for part in parts)
 
 
-def exponents_of(program_policy: PolicySpec, values: list[float], config: SystolicConfig = WIDE) -> list[int]:
+def exponents_of(program_policy: PolicySpec, values: list[float], config: KernelConfig = WIDE) -> list[int]:
     """Exponents that a copying layer chooses for a sequence of one-element samples."""
     node = ArrayNode("copy", "sum", ("x",), "y", 1, Window(), policy=program_policy)
     program = chain(config, [vector("x", 1), vector("y", 1)], [node])
@@ -148,7 +148,7 @@ def test_columns_do_not_change_results() -> None:
     rng = np.random.default_rng(0)
     results = []
     for columns, lanes in ((1, 2), (2, 1), (6, 4)):
-        config = SystolicConfig(columns=columns, lanes=lanes, rows=16)
+        config = KernelConfig(columns=columns, lanes=lanes, rows=16)
         node = gemm(np.arange(17 * 5).reshape(17, 5) % 11, Window(output_width=4), policy=PolicySpec(Policy.MAX))
         program = chain(config, [image("x", 1, 4, 5, -6), image("y", 1, 4, 17)], [node])
         results.append(Emulator(program).run({"x": rng.permuted(np.linspace(-1, 1, 20)).reshape(1, 5, 1, 4)}))
@@ -159,7 +159,7 @@ def test_columns_do_not_change_results() -> None:
 def test_counters_and_status_name_what_happened() -> None:
     """R16: one overflow, one underflow; R6: exponents are readable."""
     node = gemm([[1], [0]], bias=np.array([0, 1]), bias_exponent=-9, policy=static(0))
-    program = chain(SystolicConfig(), [vector("x", 1, 1), vector("y", 2)], [node])
+    program = chain(KernelConfig(), [vector("x", 1, 1), vector("y", 2)], [node])
     result = Emulator(program).run({"x": np.array([[254.0]])}, trace=True)
     assert result.counters.overflows == 1
     assert result.counters.status & Status.OVERFLOW
@@ -168,7 +168,7 @@ def test_counters_and_status_name_what_happened() -> None:
 
 def test_layers_of_one_kernel_start_recirculate() -> None:
     """R68: two convolutions in a start; nothing is loaded or stored between them, and plain integers agree."""
-    config = SystolicConfig(activation_words=4096, weight_words=1 << 14)
+    config = KernelConfig(activation_words=4096, weight_words=1 << 14)
     for seed in range(11, 50):  # a drawn convolution may be a concatenation of several
         builder = NetworkBuilder(np.random.default_rng(seed), config)
         last = builder.convolution(builder.convolution(builder.tensor(7, 7, 3, -5)))
@@ -215,7 +215,7 @@ def test_zero_blocks_survive_a_chain() -> None:
         gemm([[0]], output="z", name="zeros", policy=PolicySpec(Policy.MAX)),
         ArrayNode("add", "sum", ("x", "z"), "y", 1, Window(), policy=PolicySpec(Policy.MAX)),
     ]
-    program = chain(SystolicConfig(format=fmt), [vector("x", 1), vector("z", 1), vector("y", 1)], nodes)
+    program = chain(KernelConfig(format=fmt), [vector("x", 1), vector("z", 1), vector("y", 1)], nodes)
     result = Emulator(program).run({"x": np.array([[0.75]])}, trace=True)
     assert int(result.tensors["z"].exponent[0]) == fmt.exponent_min
     assert result.outputs["y"].item() == 0.75

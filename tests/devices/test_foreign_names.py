@@ -19,7 +19,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.board.virtual.bitfile import read_emulation_bitstream, write_emulation_bitstream
 from bfpga.board.virtual.board import VirtualBoard
 from bfpga.board.virtual.programming import program_board
-from bfpga.contract.configuration import ARRAY, SystolicConfig
+from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.layout import layout
 from bfpga.engines.configurations import config_from_dict, config_to_dict
 from bfpga.errors import BfpgaError, ConfigurationError, DeviceError, ProgramError
@@ -62,7 +62,7 @@ def changed_program(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> 
     network = Network(4, 8)
     network.add("MatMul", "x", network.weights(8, 6))
     path = tmp_path / "net.program"
-    save_program(replace(compiled(network, tmp_path, TINY.systolic), digest=TINY.digest), path)
+    save_program(replace(compiled(network, tmp_path, TINY.config), digest=TINY.digest), path)
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(parts[HEADER])
@@ -99,8 +99,8 @@ def test_an_overlay_brings_no_code(tmp_path: Path, taken: Path) -> None:
 def written_bitstream(tmp_path: Path, **changes: Any) -> Path:
     """An emulation bitstream of `tiny` with a description that was changed."""
     description = {
-        "kind": ARRAY, "layout": layout(TINY.systolic.functions), "name": TINY.name, "digest": TINY.digest,
-        "configuration": json.loads(json.dumps(config_to_dict(TINY.systolic))),
+        "kind": ARRAY, "layout": layout(TINY.config.functions), "name": TINY.name, "digest": TINY.digest,
+        "configuration": json.loads(json.dumps(config_to_dict(TINY.config))),
     }  # fmt: skip
     path = tmp_path / "tiny.bit"
     write_emulation_bitstream(path, render_handoff(block_design(TINY)), {"accelerator": description | changes})
@@ -120,7 +120,7 @@ def test_an_emulation_bitstream_brings_no_code(tmp_path: Path, taken: Path, key:
 
 def test_a_configuration_comes_back_from_a_file() -> None:
     for name in ("tiny", "pynq_z2_mixed", "zcu104_cluster"):
-        config = load_accelerator(name).systolic
+        config = load_accelerator(name).config
         assert config_from_dict(json.loads(json.dumps(config_to_dict(config)))) == config
 
 
@@ -147,16 +147,16 @@ def test_a_configuration_comes_back_from_a_file() -> None:
     ],
 )
 def test_a_wrong_number_is_named(change: dict[str, Any], message: str) -> None:
-    values = json.loads(json.dumps(config_to_dict(TINY.systolic))) | change
+    values = json.loads(json.dumps(config_to_dict(TINY.config))) | change
     refused(ConfigurationError, lambda: config_from_dict(values), message)
 
 
 def test_a_configuration_is_checked_wherever_it_is_made() -> None:
-    refused(ConfigurationError, lambda: SystolicConfig(rows=np.int64(4)), "rows is ")  # type: ignore[arg-type]
-    refused(ConfigurationError, lambda: replace(TINY.systolic, lanes=3), "lanes is 3; must be one of 1, 2, 4")
+    refused(ConfigurationError, lambda: KernelConfig(rows=np.int64(4)), "rows is ")  # type: ignore[arg-type]
+    refused(ConfigurationError, lambda: replace(TINY.config, lanes=3), "lanes is 3; must be one of 1, 2, 4")
 
 
 @pytest.mark.parametrize("name", ["", "Tiny", "9", "a-b", "a b", "a\n", "../a", "a" * 65, "ä"])
 def test_kernels_are_rendered_for_names_only(name: str) -> None:
-    refused(ConfigurationError, lambda: render_kernel(name, TINY.digest, TINY.systolic), "name of the kernel is ")
-    refused(ConfigurationError, lambda: render_kernel("a", name, TINY.systolic), "digest of the kernel is ")
+    refused(ConfigurationError, lambda: render_kernel(name, TINY.digest, TINY.config), "name of the kernel is ")
+    refused(ConfigurationError, lambda: render_kernel("a", name, TINY.config), "digest of the kernel is ")

@@ -19,7 +19,7 @@ from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 
-EVERY = replace(load_accelerator("tiny").systolic, functions=FUNCTION_NAMES)
+EVERY = replace(load_accelerator("tiny").config, functions=FUNCTION_NAMES)
 
 
 def hard_swish(network: Network, x: str) -> str:

@@ -38,12 +38,12 @@ from small_networks import compiled as compiled_network
 
 from bfpga.compiler.numbers.shift_weights import representable_integers
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, MatMulNode, PolicySpec, Program, Window
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
-from bfpga.engines.array.cycles import operation_cycles
+from bfpga.engines.kernel.cycles import operation_cycles
 from bfpga.errors import ConfigurationError, DeviceError, ModelError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.position_rules import PositionRule
@@ -208,7 +208,7 @@ def test_layers_in_strips_are_measured_and_kept_strip_by_strip(flow: str, words:
 
 
 PACKED = replace(POSITIONS, multiplier="dsp_packed", columns=4, position_bins=16)
-SHIFT = SystolicConfig(
+SHIFT = KernelConfig(
     BlockFormat(mantissa_bits=8), columns=3, rows=4, lanes=2, multiplier="shift", shift=ShiftFormat(x_width=8),
     accumulator_bits=32, activation_words=512, weight_words=512, parameter_rows=64, position_bins=16, wide_words=512,
 )  # fmt: skip
@@ -221,7 +221,7 @@ MIXED = replace(SHIFT, multiplier="dsp_packed", columns=5, shift_columns=2, shif
     ids=["packed", "two-hot", "power of two", "mixed linear", "mixed two-hot"],
 )
 @pytest.mark.parametrize("flow", ["keep", "keep_sampled", "two_pass_sampled"])
-def test_every_kind_of_multiplier_measures_and_keeps(config: SystolicConfig, weight_format: str, flow: str) -> None:
+def test_every_kind_of_multiplier_measures_and_keeps(config: KernelConfig, weight_format: str, flow: str) -> None:
     """FP R24, R25; SM R31: passes of power-of-two weights keep twice as many rows, mixed arrays fewer columns."""
     rng = np.random.default_rng(4)
     node = convolution(dynamic(flow, 3, **ROW), bias=None)
@@ -497,7 +497,7 @@ DRAWN = [
 BUILT = [PACKED, SHIFT, MIXED]
 
 
-def random_case(seed: int, config: SystolicConfig) -> tuple[Program, dict[str, np.ndarray]]:
+def random_case(seed: int, config: KernelConfig) -> tuple[Program, dict[str, np.ndarray]]:
     rng = np.random.default_rng(seed)
     program = random_flows(rng, config)
     return program, random_inputs(rng, program)

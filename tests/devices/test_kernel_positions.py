@@ -29,7 +29,7 @@ from position_programs import (
     scheduled,
 )
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Function, LeadRule, Operation, Policy
 from bfpga.contract.program import ArrayNode, BlockTensor, PolicySpec, Program, Window
 from bfpga.devices.base import DeviceResult
@@ -47,7 +47,7 @@ def spec_of(rule: PositionRule, **fields: Any) -> PolicySpec:
 
 
 def values_program(
-    values: list[int], policy: PolicySpec, config: SystolicConfig = POSITIONS, products: bool = True, **fields: Any
+    values: list[int], policy: PolicySpec, config: KernelConfig = POSITIONS, products: bool = True, **fields: Any
 ) -> tuple[Program, dict[str, np.ndarray]]:
     """A layer whose accumulators with their biases are the given values, in units of 1: one channel for each.
 

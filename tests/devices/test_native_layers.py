@@ -13,7 +13,7 @@ import pytest
 from array_layers import chain, gemm, image, static, vector
 
 from bfpga.cli.doctor import native_layers
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample
 from bfpga.contract.functions import FUNCTION_NAMES, Function
@@ -35,7 +35,7 @@ SETS = [item.name for item in available_sets()]
 BOTH = [SETS[0], "plain"]
 #: Sets whose activations are bytes.
 BYTE_SETS = [item.name for item in available_sets() if item.element_bits == 8]
-CONFIG = SystolicConfig(
+CONFIG = KernelConfig(
     activation_words=1 << 14, weight_words=1 << 14, parameter_rows=1 << 12, functions=FUNCTION_NAMES, position_bins=16
 )
 
@@ -64,7 +64,7 @@ def both_ways(
     return expected
 
 
-def one_layer(node: ArrayNode, inputs: int, exponent: int | None = 0, config: SystolicConfig = CONFIG) -> Program:
+def one_layer(node: ArrayNode, inputs: int, exponent: int | None = 0, config: KernelConfig = CONFIG) -> Program:
     return chain(config, [vector("x", inputs, exponent), vector("y", node.channels)], [node])
 
 

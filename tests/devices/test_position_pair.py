@@ -18,7 +18,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.given_exponents import with_given_exponents, with_policies
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import BlockTensor, Program, TensorSpec, Window
 from bfpga.devices.emulator import Emulator
@@ -53,7 +53,7 @@ Machine = Callable[[Program], LayerMachine]
 
 
 def network(
-    items: int, config: SystolicConfig = POSITIONS, rich: bool = False, weights: Any = None, **policy: Any
+    items: int, config: KernelConfig = POSITIONS, rich: bool = False, weights: Any = None, **policy: Any
 ) -> Program:
     """Three fully connected layers on ``items`` rows; rich: with biases, row exponents and a function."""
     rng = np.random.default_rng(5)

@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.engines.output.stage import StageResult, evaluate
 from bfpga.formats.block_arithmetic import add, subtract
@@ -23,7 +23,7 @@ from bfpga.formats.block_format import BlockFormat
 
 STEPS, INPUTS, HIDDEN = 12, 9, 7
 FORMAT = BlockFormat(mantissa_bits=16)
-CONFIG = SystolicConfig(FORMAT, accumulator_bits=48)
+CONFIG = KernelConfig(FORMAT, accumulator_bits=48)
 #: The tables err by 6.7e-4 at most (BFP 4.4); a cell state collects the errors of three gates over the steps.
 TOLERANCE = 2e-3
 

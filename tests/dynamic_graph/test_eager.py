@@ -15,7 +15,7 @@ from bfpga.contract.functions import Function
 from bfpga.dynamic_graph import compiled
 from bfpga.dynamic_graph.run import EagerRun
 
-FUNCTIONS = [Function.named(name) for name in load_accelerator("tiny").systolic.functions]
+FUNCTIONS = [Function.named(name) for name in load_accelerator("tiny").config.functions]
 #: Largest magnitude of an 8-bit mantissa.
 MANTISSA = 127
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import PROCESSES
-from bfpga.engines.array import counted_resources
 from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.kernel import counted_resources
 
-TINY = load_accelerator("tiny").systolic
+TINY = load_accelerator("tiny").config
 
 
 def test_the_fit_is_as_good_as_the_documents_say() -> None:
@@ -45,7 +45,7 @@ def test_an_estimate_has_all_ips_and_what_stands_beside_them() -> None:
 
 @pytest.mark.parametrize("grown", [{"columns": 4}, {"rows": 8}, {"weight_words": 2048}, {"position_bins": 32}])
 def test_more_of_anything_takes_more(grown: dict[str, Any]) -> None:
-    def total(config: SystolicConfig) -> tuple[int, int]:
+    def total(config: KernelConfig) -> tuple[int, int]:
         found = sum(counted_resources.estimate_resources(config).parts.values(), Resources())
         return found.lut, found.bram36
 

@@ -10,7 +10,7 @@ import pytest
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, HostNode, HostStep, KernelOperation, LaunchStep, Program
-from bfpga.engines.array.cycles import operation_cycles, pass_steps
+from bfpga.engines.kernel.cycles import operation_cycles, pass_steps
 from bfpga.estimate.program import estimate_program, operation_limits, stream_bytes
 from bfpga.estimate.roofline import estimate_roofline
 
@@ -33,7 +33,7 @@ def convolution(accelerator: Accelerator, **changes: int) -> Descriptor:
         output_rows=16,
     )
     descriptor = replace(descriptor, **changes)
-    return replace(descriptor, steps=pass_steps(accelerator.systolic, descriptor))
+    return replace(descriptor, steps=pass_steps(accelerator.config, descriptor))
 
 
 def program_of(accelerator: Accelerator, operations: list[KernelOperation]) -> Program:
@@ -44,7 +44,7 @@ def program_of(accelerator: Accelerator, operations: list[KernelOperation]) -> P
     setup = LaunchStep([KernelOperation("conv", Descriptor(operation=Operation.WEIGHTS, weight_words=72))])
     steps = [LaunchStep(operations), HostStep(1)]
     return Program(
-        "p", accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, {}, list(nodes), setup,
+        "p", accelerator.name, accelerator.digest, accelerator.config, accelerator.clock_mhz, {}, list(nodes), setup,
         list(steps), {}, {},
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_roofline_of_a_full_array(accelerator: Accelerator) -> None:
 
 
 def test_streams_are_no_faster_than_the_memory_port(accelerator: Accelerator) -> None:
-    wide = replace(accelerator, systolic=replace(accelerator.systolic, stream_bits=512, weight_stream_bits=512))
+    wide = replace(accelerator, config=replace(accelerator.config, stream_bits=512, weight_stream_bits=512))
     assert estimate_roofline(wide).weight_stream_gb_s == pytest.approx(8 * 0.142)
 
 
@@ -78,14 +78,14 @@ def test_limit_names_what_most_clocks_are_spent_on(
     accelerator: Accelerator, changes: dict[str, int], limit: str
 ) -> None:
     descriptor = convolution(accelerator, **changes)
-    cycles = operation_cycles(accelerator.systolic, descriptor)
-    shares = operation_limits(accelerator.systolic, descriptor, cycles)
+    cycles = operation_cycles(accelerator.config, descriptor)
+    shares = operation_limits(accelerator.config, descriptor, cycles)
     assert sum(shares.values()) == cycles
     assert max(shares, key=lambda name: shares[name]) == limit
 
 
 def test_streamed_bytes_are_headers_elements_and_weights(accelerator: Accelerator) -> None:
-    config = accelerator.systolic
+    config = accelerator.config
     load = Descriptor(operation=Operation.LOAD, output_pixels=100, output_width=100, output_pixel_words=2)
     assert stream_bytes(config, load) == 320 + 8 + 100 * 2 * 2
     weights = Descriptor(operation=Operation.WEIGHTS, weight_words=72, parameter_rows=16)
@@ -100,7 +100,7 @@ def test_program_estimate_adds_up_and_leaves_first_sample_passes_out(accelerator
     operations = [load, KernelOperation("conv", descriptor, first_only=True), KernelOperation("conv", descriptor)]
     estimate = estimate_program(accelerator, program_of(accelerator, operations))
     layers = {layer.name: layer for layer in estimate.layers}
-    assert layers["conv"].cycles == operation_cycles(accelerator.systolic, descriptor)
+    assert layers["conv"].cycles == operation_cycles(accelerator.config, descriptor)
     assert layers["conv"].limit == "array"
     assert layers["softmax"].engine == "host"
     assert layers["softmax"].limit == "host"

@@ -9,7 +9,7 @@ import pytest
 
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.engines.array.counted_resources import estimate_resources
+from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.estimate.energy import sample_joules
 from bfpga.explore.candidate import unchecked_config
 from bfpga.explore.limits import FULL, excess, largest_divisor, last_that, most_columns
@@ -24,7 +24,7 @@ def space() -> Space:
 
 
 def test_the_most_columns_fit_and_one_more_does_not() -> None:
-    config = load_accelerator("pynq_z2_mixed").systolic
+    config = load_accelerator("pynq_z2_mixed").config
     most = most_columns(config, BOARD)
     fitting = replace(config, columns=most + config.shift_columns)
     fits = estimate_resources(fitting).total
@@ -48,7 +48,7 @@ def test_ready_accelerators_have_a_place_in_the_space(space: Space) -> None:
     values = space.nearest(dense)
     config, _ = unchecked_config(space.candidate(values).described)
     same = ("rows", "lanes", "multiplier", "activation_words", "weight_words", "parameter_rows")
-    assert all(getattr(config, name) == getattr(dense.systolic, name) for name in same)
+    assert all(getattr(config, name) == getattr(dense.config, name) for name in same)
 
 
 def test_neighbours_differ_in_one_to_three_values_of_the_space(space: Space) -> None:
@@ -61,7 +61,7 @@ def test_neighbours_differ_in_one_to_three_values_of_the_space(space: Space) -> 
 
 
 def test_energy_grows_with_time_size_and_bytes() -> None:
-    dense, tiny = (estimate_resources(load_accelerator(name).systolic).total for name in ("pynq_z2_dense", "tiny"))
+    dense, tiny = (estimate_resources(load_accelerator(name).config).total for name in ("pynq_z2_dense", "tiny"))
     least = sample_joules(tiny, BOARD, 100.0, 1e-3, 0)
     assert least < sample_joules(dense, BOARD, 100.0, 1e-3, 0) < sample_joules(dense, BOARD, 142.0, 1e-3, 0)
     assert least < sample_joules(tiny, BOARD, 100.0, 1e-3, 1e6) < sample_joules(tiny, BOARD, 100.0, 2e-3, 1e6)

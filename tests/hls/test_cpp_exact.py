@@ -28,19 +28,19 @@ def compiled(source: str, project: Path, *flags: str) -> str:
 
 def project_of(name: str, directory: Path) -> Path:
     accelerator = load_accelerator(name)
-    return write_project(accelerator.name, accelerator.digest, accelerator.systolic, directory / accelerator.name)
+    return write_project(accelerator.name, accelerator.digest, accelerator.config, directory / accelerator.name)
 
 
 @pytest.mark.parametrize("name", accelerator_names())
 def test_ready_accelerators_compile_without_checks(name: str, tmp_path: Path) -> None:
     project = project_of(name, tmp_path)
-    for top in top_files(load_accelerator(name).systolic):
+    for top in top_files(load_accelerator(name).config):
         compiled(str(project / top), project, "-fsyntax-only")
 
 
 def test_transfers_and_memories_have_the_widths_of_the_hardware(tmp_path: Path) -> None:
     """A beat is one access of its stream; products and addresses have odd widths."""
-    project, config = project_of("tiny", tmp_path), load_accelerator("tiny").systolic
+    project, config = project_of("tiny", tmp_path), load_accelerator("tiny").config
     flags = ("-O1", "-S", "-emit-llvm", "-o", "-")
     code = "".join(compiled(str(project / top), project, *flags) for top in top_files(config))
     beat = config.stream_bits

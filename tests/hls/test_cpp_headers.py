@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendered_headers, unit_files, write_rendered
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import PROCESSES
 from bfpga.devices import toolchain
 from bfpga.devices.csim import MOST_DRAWN_STAGES, Integers
@@ -27,8 +27,8 @@ CORES = [path for path in HEADERS if path.parent.name != "simulation"]
 INCLUDED = {path: path.relative_to(library_directory()).as_posix() for path in HEADERS}
 #: Between them they instantiate every tile, rounding with a carry and without, one column and several.
 CONFIGURATIONS = {
-    "packed": SystolicConfig(lanes=4, multiplier="dsp_packed", rows=8),
-    "wide": SystolicConfig(BlockFormat(18, 10, "half_away", "wrap", "ceil"), columns=1, accumulator_bits=58),
+    "packed": KernelConfig(lanes=4, multiplier="dsp_packed", rows=8),
+    "wide": KernelConfig(BlockFormat(18, 10, "half_away", "wrap", "ceil"), columns=1, accumulator_bits=58),
 }
 
 
@@ -309,4 +309,4 @@ def test_a_unit_is_compiled_again_when_any_file_that_it_reads_changes(rendered: 
     names = {path.relative_to(folder).as_posix() for path in read for folder in folders if folder in path.parents}
     assert len(names) == len(read) > 10
     assert names <= set(files)
-    assert "bfpga/processes/tile/tile_process.hpp" not in files
+    assert "bfpga/processes/zero_skip_tile/tile_process.hpp" not in files

@@ -25,7 +25,7 @@ from reference import (
     vector_format,
 )
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Function, Policy
 from bfpga.devices.csim import Integers
 from bfpga.engines.output.exponents import PolicyRegisters
@@ -34,13 +34,13 @@ from bfpga.formats.block_format import BlockFormat, Status
 
 #: The configurations of tests/cpp/stage.cpp.
 CONFIGS = [
-    SystolicConfig(format=BlockFormat(8), accumulator_bits=32, bias_bits=18),
-    SystolicConfig(format=BlockFormat(16), accumulator_bits=48, bias_bits=32),
-    SystolicConfig(format=BlockFormat(16, 8, "trunc"), accumulator_bits=48, bias_bits=18),
-    SystolicConfig(format=BlockFormat(16, 8, "half_up"), accumulator_bits=48, bias_bits=18),
-    SystolicConfig(format=BlockFormat(4, 8, "half_away", "wrap", "ceil"), accumulator_bits=16, bias_bits=16),
-    SystolicConfig(format=BlockFormat(18, 8, "tozero", "full", "ceil"), accumulator_bits=58, bias_bits=32),
-    SystolicConfig(format=BlockFormat(16, 5), accumulator_bits=48, bias_bits=32),
+    KernelConfig(format=BlockFormat(8), accumulator_bits=32, bias_bits=18),
+    KernelConfig(format=BlockFormat(16), accumulator_bits=48, bias_bits=32),
+    KernelConfig(format=BlockFormat(16, 8, "trunc"), accumulator_bits=48, bias_bits=18),
+    KernelConfig(format=BlockFormat(16, 8, "half_up"), accumulator_bits=48, bias_bits=18),
+    KernelConfig(format=BlockFormat(4, 8, "half_away", "wrap", "ceil"), accumulator_bits=16, bias_bits=16),
+    KernelConfig(format=BlockFormat(18, 8, "tozero", "full", "ceil"), accumulator_bits=58, bias_bits=32),
+    KernelConfig(format=BlockFormat(16, 5), accumulator_bits=48, bias_bits=32),
 ]
 BUILT: dict[Integers, range] = {"native": range(7), "ap_int": range(2)}
 #: Vectors of the formats that are built: build, configuration, case.
@@ -130,7 +130,7 @@ def signed(rng: random.Random, bits: int) -> int:
     return max(-largest - 1, min(largest, rng.choice((1, -1)) * number))
 
 
-def random_case(rng: random.Random, cfg: SystolicConfig, **fields: Any) -> Case:
+def random_case(rng: random.Random, cfg: KernelConfig, **fields: Any) -> Case:
     rows, columns = rng.randint(1, 4), rng.randint(1, 3)
     small, near = (lambda: rng.randint(-40, 40)), rng.randint(-60, 40)
     flags = fields.pop("flags", Flag.NONE)
@@ -155,7 +155,7 @@ def random_case(rng: random.Random, cfg: SystolicConfig, **fields: Any) -> Case:
     )
 
 
-def exact_value(case: Case, cfg: SystolicConfig, row: int, column: int) -> tuple[int, int, int]:
+def exact_value(case: Case, cfg: KernelConfig, row: int, column: int) -> tuple[int, int, int]:
     d = case.descriptor
     return reference_value(
         case.accumulators[row][column],
@@ -174,7 +174,7 @@ def exact_value(case: Case, cfg: SystolicConfig, row: int, column: int) -> tuple
 class ExactLayer:
     """The same layer from the references: values, status bits, lead, and what a slot learns from them."""
 
-    def __init__(self, case: Case, cfg: SystolicConfig) -> None:
+    def __init__(self, case: Case, cfg: KernelConfig) -> None:
         self.fmt, self.descriptor = cfg.format, case.descriptor
         rows, columns = len(case.accumulators), len(case.accumulators[0])
         self.values = [[exact_value(case, cfg, r, i) for i in range(columns)] for r in range(rows)]
@@ -198,7 +198,7 @@ class ExactLayer:
         )  # fmt: skip
 
 
-def check(result: Results, case: Case, cfg: SystolicConfig, registers: PolicyRegisters) -> None:
+def check(result: Results, case: Case, cfg: KernelConfig, registers: PolicyRegisters) -> None:
     """Everything one layer shows equals the references."""
     exact, d = ExactLayer(case, cfg), case.descriptor
     shown = [pair for rows in zip(result.value, result.exponent, strict=True) for pair in zip(*rows, strict=True)]

@@ -104,7 +104,7 @@ def change(header: Path, old: str, new: str) -> None:
 
 def stopped(name: str) -> str:
     """What random networks on an accelerator end with."""
-    report: VerifyReport = verify([load_accelerator(name).systolic], ["csim:exact"], cases=8, seed=1)
+    report: VerifyReport = verify([load_accelerator(name).config], ["csim:exact"], cases=8, seed=1)
     assert report.mismatch is not None
     assert report.mismatch.kind == "stop"
     return str(report.mismatch.got)

@@ -1,4 +1,4 @@
-"""processes/array.hpp: passes of all kinds of multipliers against integer sums, with operands that come irregularly."""
+"""systolic/array.hpp: passes of all kinds of multipliers against integer sums, with operands that come irregularly."""
 
 from __future__ import annotations
 

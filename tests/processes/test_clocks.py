@@ -18,9 +18,9 @@ from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.kernel_start import KernelResult
-from bfpga.engines.array import streams
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.skip_array.unit_maps import run_passes
+from bfpga.engines.kernel import streams
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.sparse_cluster.unit_maps import run_passes
 from bfpga.errors import DeviceError
 from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule

@@ -1,4 +1,4 @@
-"""processes/cluster/multiplying.hpp: a whole cluster, from commands, operands and weight words to sums of outputs."""
+"""sparse_cluster/multiplying.hpp: a whole cluster, from commands, operands and weight words to sums of outputs."""
 
 from __future__ import annotations
 

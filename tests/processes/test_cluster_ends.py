@@ -1,4 +1,4 @@
-"""processes/cluster: weight words become steps of kernels, blocks of the full grid become sums of output pixels."""
+"""sparse_cluster: weight words become steps of kernels, blocks of the full grid become sums of output pixels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bfpga.contract.configuration import (
     SUM_DISTANCE,
     WINDOW_DISTANCE,
     ClusterVariant,
-    SystolicConfig,
+    KernelConfig,
 )
 from bfpga.devices.csim import Integers
-from bfpga.engines.skip_array.unit_clocks import piece_groups, steps_of_channels
-from bfpga.engines.skip_array.window_walk import walk_clocks, walked_steps
+from bfpga.engines.sparse_cluster.unit_clocks import piece_groups, steps_of_channels
+from bfpga.engines.sparse_cluster.window_walk import walk_clocks, walked_steps
 
 CASES: list[tuple[int, Integers]] = list(itertools.product(range(10), ("native", "exact")))
 
@@ -60,10 +60,10 @@ def check_distances(lists: list[np.ndarray], distance: int) -> None:
     assert all(left[kernel] + earliest[kernel] >= distance for kernel in left)
 
 
-def clock_config(kernel: ClusterKernel) -> SystolicConfig:
+def clock_config(kernel: ClusterKernel) -> KernelConfig:
     """What the clocks of a kernel follow from."""
     variant: ClusterVariant = "C" if kernel.weights > 1 else "B" if kernel.products else "A" if kernel.shifts else "E"
-    return SystolicConfig(
+    return KernelConfig(
         cluster_rows=kernel.grid_rows, cluster_columns=kernel.grid_columns, cluster_kernel=kernel.kernel,
         cluster_variant=variant, cluster_products=kernel.products,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""processes/cluster with `form: halo`: pieces own outputs and have the cells that these need."""
+"""processes/sparse_cluster with `form: halo`: pieces own outputs and have the cells that these need."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from map_words import (
 from reference_sparse_cluster import full_grid
 from unit_words import kernel_steps
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import process_streams
 from bfpga.devices.csim import Integers
-from bfpga.engines.skip_array.unit_maps import imbalance_tolerance, pieces_fit, possible_joins
 from bfpga.engines.sparse_cluster.partition.exchange import (
     PartitionSettings,
     PieceTooLargeError,
@@ -37,6 +36,7 @@ from bfpga.engines.sparse_cluster.partition.exchange import (
 )
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, shared_halo_geometry
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_values
+from bfpga.engines.sparse_cluster.unit_maps import imbalance_tolerance, pieces_fit, possible_joins
 from bfpga.verify.check import verify
 
 SLOW = pytest.mark.slow
@@ -90,7 +90,7 @@ def test_limits_are_those_of_the_exchange(
     assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
 
 
-def halo_config(number: int, threshold: int) -> SystolicConfig:
+def halo_config(number: int, threshold: int) -> KernelConfig:
     """A kernel with the units of a build of the partition."""
     numbers, grid = BUILDS[number]
     return replace(

@@ -1,4 +1,4 @@
-"""processes/cluster: a unit of variant B, on the vectors and on random pieces."""
+"""processes/sparse_cluster: a unit of variant B, on the vectors and on random pieces."""
 
 from __future__ import annotations
 

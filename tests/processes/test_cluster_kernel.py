@@ -13,8 +13,8 @@ from cluster_partitions import BUILDS, run_in_kernel, run_partition
 from effort import drawn
 from map_words import overlap_add_limits
 
-from bfpga.engines.skip_array.unit_maps import imbalance_tolerance, possible_joins
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
+from bfpga.engines.sparse_cluster.unit_maps import imbalance_tolerance, possible_joins
 from bfpga.verify.check import verify
 
 SLOW = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""processes/cluster: units of variants C and D, on the vectors and on random pieces."""
+"""processes/sparse_cluster: units of variants C and D, on the vectors and on random pieces."""
 
 from __future__ import annotations
 

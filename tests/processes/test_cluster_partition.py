@@ -1,4 +1,4 @@
-"""processes/cluster/partition.hpp: limits, moves and report are those of the exchange in numpy."""
+"""processes/sparse_cluster/partition.hpp: limits, moves and report are those of the exchange in numpy."""
 
 from __future__ import annotations
 

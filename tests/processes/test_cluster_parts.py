@@ -11,14 +11,14 @@ from cluster_configs import CLUSTER, TILE
 from effort import drawn
 from small_networks import Network, compiled
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, Program, TensorSpec, Tile, Window
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY
-from bfpga.engines.array.cycles import operation_cycles
-from bfpga.engines.skip_array.kernel_parts import kernel_parts, part_weights, words_of_block
-from bfpga.engines.skip_array.unit_maps import WORK_BITS, cells_of_map, fitting_parts, map_part, refusal
+from bfpga.engines.kernel.cycles import operation_cycles
+from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts, part_weights, words_of_block
+from bfpga.engines.sparse_cluster.unit_maps import WORK_BITS, cells_of_map, fitting_parts, map_part, refusal
 from bfpga.program.choices import program_operations
 from bfpga.program.listing import listing
 from bfpga.vendor.render import library_directory
@@ -39,7 +39,7 @@ def large_window(rng: np.random.Generator, height: int, width: int) -> Window:
     )  # fmt: skip
 
 
-def large_layer(seed: int, config: SystolicConfig) -> Program:
+def large_layer(seed: int, config: KernelConfig) -> Program:
     """A layer with such a kernel, in groups or not."""
     rng = np.random.default_rng(seed)
     while True:
@@ -68,7 +68,7 @@ def large_layer(seed: int, config: SystolicConfig) -> Program:
         ("csim", TILE, range(8)),
     ],
 )  # fmt: skip
-def test_sums_of_the_parts_are_those_of_the_kernel(target: str, config: SystolicConfig, seeds: range) -> None:
+def test_sums_of_the_parts_are_those_of_the_kernel(target: str, config: KernelConfig, seeds: range) -> None:
     """SC R7: every bit and counter of the emulator, which knows nothing of parts."""
     config = replace(config, activation_words=4096)
     for seed in seeds[: drawn(len(seeds))]:
@@ -156,7 +156,7 @@ def test_the_listing_names_the_parts(tmp_path: Path) -> None:
 
 def test_the_work_of_a_map_is_counted_whatever_its_channels() -> None:
     """SC R25: maps of so many channels and parts that counters would overflow are cut."""
-    text = (library_directory() / "bfpga/processes/cluster/layer.hpp").read_text()
+    text = (library_directory() / "bfpga/processes/sparse_cluster/layer.hpp").read_text()
     assert f"work_bits = {WORK_BITS};" in text
     config = replace(CLUSTER, cluster_lines=64, cluster_blocks=1024, cluster_words=1024)
     window = Window(kernel_height=5, kernel_width=5, output_height=60, output_width=60)

@@ -1,4 +1,4 @@
-"""processes/cluster: distribution, units and collection together give the convolution, however a map is cut."""
+"""processes/sparse_cluster: distribution, units and collection together give the convolution, however a map is cut."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.parts import joined
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.skip_array.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
+from bfpga.engines.sparse_cluster.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
 from bfpga.errors import DeviceError
 from bfpga.program.packets import SamplePackets
 from bfpga.report.unit_shares import KERNEL, MODEL, unit_shares

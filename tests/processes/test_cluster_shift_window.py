@@ -1,4 +1,4 @@
-"""processes/cluster: a unit of variant A, on the vectors and on random pieces."""
+"""processes/sparse_cluster: a unit of variant A, on the vectors and on random pieces."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unit_words import UnitNumbers, grid_of, kernel_steps, piece_words, stop_wor
 
 from bfpga.contract.configuration import WINDOW_DISTANCE
 from bfpga.devices.csim import Integers
-from bfpga.engines.skip_array.window_walk import serpentine, walk_clocks
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
+from bfpga.engines.sparse_cluster.window_walk import serpentine, walk_clocks
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 #: Vectors of one piece whose micro-tiles are as large as their kernel -> the build with their kernel.

@@ -12,7 +12,7 @@ from cluster_configs import CLUSTER
 from effort import drawn
 from stream_depths import DepthTrial, sufficient_depths
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import POST, SCRATCHPAD, SEQUENCER, STORE, process_streams
 from bfpga.devices.csim import CSimulation
 
@@ -22,7 +22,7 @@ INDEXED, MERGING = replace(CLUSTER, cluster_variant="B"), replace(CLUSTER, clust
 SHIFTING = replace(CLUSTER, cluster_variant="A")
 
 
-def own_streams(config: SystolicConfig) -> list[str]:
+def own_streams(config: KernelConfig) -> list[str]:
     """Streams of the cluster, and the parameters, which its weights do not wait for."""
     return [stream.name for stream in process_streams(config) if not {stream.source, stream.target} & OTHERS]
 

@@ -1,4 +1,4 @@
-"""processes/cluster: a unit of variant E, on the vectors and on random pieces; and what a synthesis says of it."""
+"""sparse_cluster: a unit of variant E, on the vectors and on random pieces; and what a synthesis says of it."""
 
 from __future__ import annotations
 

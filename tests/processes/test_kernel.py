@@ -16,7 +16,7 @@ from stream_depths import DepthTrial, sufficient_depths
 from bfpga.board.virtual.compiled_kernel import CompiledKernel
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract import program as contract
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation
 from bfpga.contract.program import BlockTensor
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
@@ -25,7 +25,7 @@ from bfpga.devices.base import Device
 from bfpga.devices.csim import CSimulation, Integers
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.array import streams
+from bfpga.engines.kernel import streams
 from bfpga.errors import DeviceError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -95,7 +95,7 @@ def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str)
 
 
 #: Two groups of eight pixels: so few that a compiler follows all of their sums.
-FEW = SystolicConfig(
+FEW = KernelConfig(
     format=BlockFormat(mantissa_bits=4, exponent_bits=5), columns=4, rows=4, lanes=4, multiplier="dsp_packed",
     dsp="DSP48E2", accumulator_bits=24, bias_bits=12, activation_words=256, weight_words=256, parameter_rows=64,
     stream_bits=32, functions=("none", "relu", "sigmoid", "tanh", "clip", "silu"), position_bins=11, wide_words=512,
@@ -247,7 +247,7 @@ def test_pieces_of_streams_give_the_same_bits(kernel: CSimulation, seed: int) ->
 def test_top_functions_side_by_side_pass_the_test_bench(kernel: CSimulation, tmp_path: Path) -> None:
     """The IPs with the memories and crossbars that they have in hardware, against vectors."""
 
-    def vectors(config: SystolicConfig) -> dict[str, bytes]:
+    def vectors(config: KernelConfig) -> dict[str, bytes]:
         program, tensors = mixed_program(config)
         sent = streams.input_packet(program.operations, config, tensors)
         result = kernel.run_operations(program.operations, tensors)

@@ -18,13 +18,13 @@ from stream_depths import DepthTrial, sufficient_depths
 from bfpga.accelerator.constraints import config_findings
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
 from bfpga.compiler.schedule.node_operations import load_operation, store_operation
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program, TensorSpec
 from bfpga.devices.csim import CSimulation, Integers
-from bfpga.engines.array import streams
-from bfpga.engines.array.map_streams import MapStreams
-from bfpga.engines.array.regions import ActivationMemory
+from bfpga.engines.kernel import streams
+from bfpga.engines.kernel.map_streams import MapStreams
+from bfpga.engines.kernel.regions import ActivationMemory
 from bfpga.errors import DataError, DeviceError
 from bfpga.estimate.program import moved_bytes
 from bfpga.formats.map_beats import MapForm, Octets, pack_map, packed_beats, unpack_map
@@ -35,7 +35,7 @@ FORMS = [MapForm(32, 8), MapForm(64, 8), MapForm(64, 16), MapForm(128, 16)]
 DENSITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
-def packing(config: SystolicConfig) -> SystolicConfig:
+def packing(config: KernelConfig) -> KernelConfig:
     """The kernel with compressed maps."""
     result = replace(config, compressed_maps=True)
     assert not config_findings(result)
@@ -101,7 +101,7 @@ def test_damaged_chunks_are_refused(form: MapForm) -> None:
 
 
 def copy_operations(
-    config: SystolicConfig, rng: np.random.Generator, count: int
+    config: KernelConfig, rng: np.random.Generator, count: int
 ) -> tuple[list[KernelOperation], dict[str, BlockTensor]]:
     """Loads and stores of random tensors; any of them compressed."""
     operations, tensors = [], {}

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from scratchpad_runs import Layers, Outcome, ScheduleError, check, run, strict_order
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.devices.csim import Integers
-from bfpga.engines.array.shift_words import with_zero
+from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.formats.shift_format import ShiftFormat
 
-_SMALL = SystolicConfig(columns=3, rows=4, lanes=2, activation_words=1024, stream_bits=64)
+_SMALL = KernelConfig(columns=3, rows=4, lanes=2, activation_words=1024, stream_bits=64)
 #: The pads of tests/cpp/scratchpad.cpp: the same numbers.
 PADS = (
     _SMALL,

@@ -1,4 +1,4 @@
-"""processes/skip_array.hpp (issue 16, item 1): windows of all densities against integer sums, rows dealt to groups in
+"""skip_array/skip_array.hpp (issue 16, item 1): windows of all densities against integer sums, rows dealt to groups in
 any way, entries that come irregularly, chunks that wait for room, sums that nobody takes."""
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scratchpad_runs import Layers, Outcome, ScheduleError, check, run, strict_order
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
 
-_SMALL = SystolicConfig(
+_SMALL = KernelConfig(
     columns=3, rows=16, lanes=2, activation_words=1024, stream_bits=64, skip_groups=2, skip_chunk=32
 )
 #: The pads of tests/cpp/skip_scratchpad.cpp: the same numbers.

@@ -1,4 +1,4 @@
-"""processes/skip/entry_read.hpp (issue 16, item 1): stored entries reach their groups in every pass, zeros do not."""
+"""skip_array/entry_read.hpp (issue 16, item 1): stored entries reach their groups in every pass, zeros do not."""
 
 from __future__ import annotations
 

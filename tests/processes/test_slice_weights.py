@@ -1,4 +1,4 @@
-"""processes/skip/slice_read.hpp: words of a block once for all passes of a run, with the ends of their chunks, and its
+"""skip_array/slice_read.hpp: words of a block once for all passes of a run, with the ends of their chunks, and its
 parameters for each group of the run."""
 
 from __future__ import annotations

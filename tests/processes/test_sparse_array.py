@@ -1,4 +1,4 @@
-"""processes/sparse_array.hpp: activations of all densities against integer sums, several runs, slices and chunks,
+"""skip_array/sparse_array.hpp: activations of all densities against integer sums, several runs, slices and chunks,
 operands, weights and sums that come and go when they like."""
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sparse_arrays import HALVES, Operation, SparseArray
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.skip_array import input_share
 from bfpga.engines.skip_array.activation_cycles import ONE_LANE, SparseOperation
 from bfpga.engines.skip_array.input_share import Segment, window_clocks
@@ -19,8 +19,8 @@ PYNQ = 0
 HARNESS_CREDIT = 4
 
 
-def configuration(array: SparseArray) -> SystolicConfig:
-    return SystolicConfig(
+def configuration(array: SparseArray) -> KernelConfig:
+    return KernelConfig(
         columns=array.columns, rows=array.rows, lanes=array.lanes, multiplier="dsp_packed", accumulator_bits=24,
         skip_groups=HALVES * array.columns, skip_source="activations", skip_chunk=array.chunk,
         skip_queue=array.queue, skip_passes=array.passes,

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scratchpad_runs import Layers, Outcome, ScheduleError, check, run, strict_order
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
 
-_SMALL = SystolicConfig(
+_SMALL = KernelConfig(
     columns=3, rows=8, lanes=2, activation_words=1024, stream_bits=64, skip_groups=6, skip_chunk=32,
     skip_source="activations", skip_passes=2, skip_queue=16,
 )  # fmt: skip
@@ -48,7 +48,7 @@ def check_segments(outcome: Outcome, layers: Layers) -> None:
         assert first >= outcome.credits[number]
 
 
-def segment_beats(d: Descriptor, config: SystolicConfig) -> list[int]:
+def segment_beats(d: Descriptor, config: KernelConfig) -> list[int]:
     """Operands of each segment of an operation."""
     window = d.kernel_height * d.kernel_width * d.channel_words
     chunks = [min(d.chunk_steps, window - first) for first in range(0, window, d.chunk_steps)]

@@ -19,7 +19,7 @@ import bfpga
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.compiler.options import LARGEST_WINDOW, CompileOptions
 from bfpga.contract import limits
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Operation, Policy
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.errors import BfpgaError, ConfigurationError, ProgramError
@@ -27,7 +27,7 @@ from bfpga.program.file import HEADER, load_program, save_program
 from bfpga.program.limits import check_limits
 from bfpga.vendor.render import library_directory
 
-CONFIG = SystolicConfig(position_bins=32, wide_words=64)
+CONFIG = KernelConfig(position_bins=32, wide_words=64)
 POLICIES = (Policy.STATIC, Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
 
 
@@ -183,6 +183,6 @@ def refusal(path: Path) -> bool:
 
 @pytest.mark.parametrize("name", accelerator_names())
 def test_counts_of_every_ready_accelerator_fit_descriptor_words(name: str) -> None:
-    config = load_accelerator(name).systolic
+    config = load_accelerator(name).config
     assert all(item.high <= limits.WORD_MAX for item in limits.ranges(config, legal(Policy.STATISTICS)))
     assert max(config.weight_words, config.parameter_rows, limits.largest_coordinate(config)) < limits.WORD_MAX

@@ -13,7 +13,7 @@ from small_networks import Network
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.program.choices import program_operations
 from bfpga.program.cycles import longest_clocks, program_cycles
 
@@ -22,7 +22,7 @@ FOUR_LANES = replace(ACTIVATIONS, lanes=4, skip_chunk=64, skip_passes=16)
 
 
 @pytest.mark.parametrize("config", [FOUR_LANES, CLUSTER], ids=["skip array", "cluster"])
-def test_a_board_waits_as_long_as_samples_without_a_zero_take(tmp_path: Path, config: SystolicConfig) -> None:
+def test_a_board_waits_as_long_as_samples_without_a_zero_take(tmp_path: Path, config: KernelConfig) -> None:
     network = Network(4, 12, 12)
     network.conv(8, 4, 3, pads=[1, 1, 1, 1])
     path = tmp_path / "small.onnx"

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import QUICK, SMALL
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.csim import CSimulation
-from bfpga.engines.array import streams
-from bfpga.engines.array.order import COUNT_WORDS, SampleRow, in_stream, start_counts, wrapped
+from bfpga.engines.kernel import streams
+from bfpga.engines.kernel.order import COUNT_WORDS, SampleRow, in_stream, start_counts, wrapped
 from bfpga.errors import DataError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.packets import SamplePackets
@@ -40,7 +40,7 @@ def without_end(operations: list[KernelOperation]) -> list[KernelOperation]:
 
 
 def one_after_the_other(
-    operations: list[KernelOperation], config: SystolicConfig, tensors: dict[str, BlockTensor], samples: int,
+    operations: list[KernelOperation], config: KernelConfig, tensors: dict[str, BlockTensor], samples: int,
     ahead: int = 0,
 ) -> bytes:  # fmt: skip
     """The stream of a start from those of single operations, each with what it waits for among all of the start."""
@@ -63,7 +63,7 @@ def one_after_the_other(
 def test_packed_samples_are_single_packets_in_a_row(
     bits: int, lanes: int, columns: int, beat: int, samples: int, height: int, width: int, channels: int
 ) -> None:
-    config = SystolicConfig(BlockFormat(mantissa_bits=bits), columns, 4, lanes, stream_bits=beat)
+    config = KernelConfig(BlockFormat(mantissa_bits=bits), columns, 4, lanes, stream_bits=beat)
     program = Program(config)
     x = program.tensor(height, width, channels)
     program.load("x", x)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.processes import START_GUARD, WAITING_GROUPS
 from bfpga.contract.program import KernelOperation, MemoryUse
-from bfpga.engines.array.cycles import operation_cycles
-from bfpga.engines.array.order import FILLS, LOADS, READS, RESULTS, STORES, start_counts
+from bfpga.engines.kernel.cycles import operation_cycles
+from bfpga.engines.kernel.order import FILLS, LOADS, READS, RESULTS, STORES, start_counts
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.schedule import (
     COMMAND_CLOCKS,
@@ -30,7 +30,7 @@ from bfpga.program.schedule import (
     schedule,
 )
 
-CONFIG = SystolicConfig(BlockFormat(), 4, 4, 2, activation_words=64, weight_words=32, parameter_rows=16)
+CONFIG = KernelConfig(BlockFormat(), 4, 4, 2, activation_words=64, weight_words=32, parameter_rows=16)
 KINDS = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS}
 BEGIN = COMMAND_CLOCKS + START_GUARD
 

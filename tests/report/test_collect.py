@@ -16,8 +16,8 @@ from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.data import load_inputs
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.array.order import in_stream
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.order import in_stream
 from bfpga.estimate.program import estimate_program
 from bfpga.program.schedule import schedule
 from bfpga.report.memory import memory_map, written_words

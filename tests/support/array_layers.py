@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from reference_array import ReferenceKernel
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import (
     ArrayNode,
@@ -25,7 +25,7 @@ from bfpga.devices.kernel_start import KernelResult
 from bfpga.formats.block_format import BlockFormat
 
 #: Wide mantissas show accumulators unchanged.
-WIDE = SystolicConfig(format=BlockFormat(mantissa_bits=16), columns=3, rows=4, accumulator_bits=48)
+WIDE = KernelConfig(format=BlockFormat(mantissa_bits=16), columns=3, rows=4, accumulator_bits=48)
 
 
 def static(exponent: int = 0) -> PolicySpec:
@@ -46,7 +46,7 @@ def gemm(weights: Any, window: Window | None = None, **fields: Any) -> ArrayNode
     )
 
 
-def chain(config: SystolicConfig, tensors: Sequence[TensorSpec], nodes: Sequence[ArrayNode]) -> Program:
+def chain(config: KernelConfig, tensors: Sequence[TensorSpec], nodes: Sequence[ArrayNode]) -> Program:
     """A program without a schedule: the first tensor enters, the last leaves."""
     specs = {spec.name: spec for spec in tensors}
     first, last = tensors[0], tensors[-1]
@@ -67,7 +67,7 @@ def vector(name: str, channels: int, exponent: int | None = None) -> TensorSpec:
 class PlainKernel:
     """``ReferenceKernel`` with the interface of a simulated kernel."""
 
-    def __init__(self, config: SystolicConfig) -> None:
+    def __init__(self, config: KernelConfig) -> None:
         self.config = config
         self.kernel = ReferenceKernel(config)
         # A trace also reads channels that a later tile writes: memory that was never written reads as zero.

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from reference_weights import weight_kind
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
-from bfpga.engines.array.streams import pack_weight_words
+from bfpga.engines.kernel.streams import pack_weight_words
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Place:
     channels: int
     pitch: int
 
-    def words(self, config: SystolicConfig) -> int:
+    def words(self, config: KernelConfig) -> int:
         return -(-self.channels // config.lanes)
 
 
@@ -32,7 +32,7 @@ class Place:
 class Program:
     """Operations under construction, and the next free memory."""
 
-    config: SystolicConfig
+    config: KernelConfig
     operations: list[KernelOperation] = field(default_factory=list)
     free_word: int = 0
     free_slot: int = 0
@@ -206,14 +206,14 @@ def empty(place: Place) -> BlockTensor:
     return BlockTensor(np.zeros((1, place.height, place.width, place.channels), np.int32), np.zeros(1, np.int32))
 
 
-def random_tensor(rng: np.random.Generator, place: Place, config: SystolicConfig, exponent: int = -5) -> BlockTensor:
+def random_tensor(rng: np.random.Generator, place: Place, config: KernelConfig, exponent: int = -5) -> BlockTensor:
     """One sample of random mantissas."""
     low, high = config.format.mantissa_min, config.format.mantissa_max
     values = rng.integers(low, high + 1, (1, place.height, place.width, place.channels)).astype(np.int32)
     return BlockTensor(values, np.array([exponent], np.int32))
 
 
-def mixed_program(config: SystolicConfig) -> tuple[Program, dict[str, BlockTensor]]:
+def mixed_program(config: KernelConfig) -> tuple[Program, dict[str, BlockTensor]]:
     """Every operation once: convolution, pooling, residual sum, two stores."""
     program, rng = Program(config), np.random.default_rng(11)
     x, hidden, pooled, y = (program.tensor(4, 6, channels) for channels in (3, 6, 6, 6))

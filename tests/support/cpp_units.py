@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bfpga.contract.configuration import SkipSource, SystolicConfig
+from bfpga.contract.configuration import KernelConfig, SkipSource
 from bfpga.devices import toolchain
 from bfpga.devices.csim import COUNTING_FLAGS, Integers
 from bfpga.devices.library_cache import cached_library
@@ -80,11 +80,11 @@ def rendered_headers(
 ) -> dict[str, str]:
     """Rendered header -> text, by the path it is included with. cluster: of a sparse cluster of 2 x 2 units."""
     if cluster:
-        config = SystolicConfig(
+        config = KernelConfig(
             skip_groups=4, skip_source="activations", cluster_rows=2, cluster_columns=2
         )
     else:
-        config = SystolicConfig(skip_groups=skip_groups, skip_source=skip_source)
+        config = KernelConfig(skip_groups=skip_groups, skip_source=skip_source)
     files = render_kernel("units", "0" * 16, config)
     return {path.removeprefix("include/"): files[path] for path in _RENDERED}
 

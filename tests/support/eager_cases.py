@@ -35,7 +35,7 @@ def integers(*shape: int, seed: int = 0, largest: int = 60) -> np.ndarray:
 
 
 #: A stride with which all columns would read one bank.
-BANKS = load_accelerator("tiny").systolic.banks
+BANKS = load_accelerator("tiny").config.banks
 X, W, B = integers(9, 20), integers(20, 11, seed=1), integers(11, seed=2)
 IMAGES = integers(3, 4, 9, 8, seed=3)
 KERNELS = integers(6, 4, 3, 2, seed=4)

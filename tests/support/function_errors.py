@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES, Function
 from bfpga.engines.output.stage import evaluate, requantize
 from bfpga.formats.block_float import exponent_from_lead
@@ -17,7 +17,7 @@ ARGUMENTS = np.arange(-8 << 12, (8 << 12) + 1)
 
 def error_in_last_places(function: Function, mantissa_bits: int) -> float:
     """The largest error of a mantissa in units of the last place, with the exponent that the results need."""
-    config = SystolicConfig(format=BlockFormat(mantissa_bits), accumulator_bits=48, functions=FUNCTION_NAMES)
+    config = KernelConfig(format=BlockFormat(mantissa_bits), accumulator_bits=48, functions=FUNCTION_NAMES)
     exact = function.row.plain(np.ldexp(ARGUMENTS.astype(np.float64), UNIT), 0.0)
     lead = np.array([int(np.frexp(np.abs(exact).max())[1]) - 1])
     exponent, _ = exponent_from_lead(lead, np.array([True]), config.format)

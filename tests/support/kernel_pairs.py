@@ -10,7 +10,7 @@ from array_programs import Program, empty, random_tensor
 from reference_array import ReferenceKernel
 from reference_weights import word_values
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor
 from bfpga.devices.csim import CSimulation, Integers
@@ -19,10 +19,10 @@ from bfpga.formats.block_format import BlockFormat
 
 #: Optimisation does not pay for kernels that run for milliseconds.
 QUICK = ("-O0",)
-_LEAST = SystolicConfig(columns=3, rows=4, lanes=2, activation_words=256, weight_words=256, parameter_rows=64)
+_LEAST = KernelConfig(columns=3, rows=4, lanes=2, activation_words=256, weight_words=256, parameter_rows=64)
 
 
-def small(**changes: object) -> SystolicConfig:
+def small(**changes: object) -> KernelConfig:
     """A small array with some fields changed; fields of the format are given by their own names."""
     names = set(BlockFormat.__dataclass_fields__) & set(changes)
     form = replace(_LEAST.format, **{name: changes.pop(name) for name in names})
@@ -58,7 +58,7 @@ TALL = small(columns=2, rows=16)
 class KernelPair:
     """Runs programs on both and compares tensors, exponents, clocks, counters and status bits."""
 
-    def __init__(self, config: SystolicConfig, integers: Integers = "native", flags: Sequence[str] = QUICK) -> None:
+    def __init__(self, config: KernelConfig, integers: Integers = "native", flags: Sequence[str] = QUICK) -> None:
         self.reference = ReferenceKernel(config)
         self.kernel = CSimulation(config, integers, flags=flags)
 
@@ -81,7 +81,7 @@ def output_size(size: int, kernel: int, stride: int, pad: int, dilation: int) ->
     return (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def random_weights(rng: np.random.Generator, config: SystolicConfig, flags: Flag, shape: tuple[int, ...]) -> np.ndarray:
+def random_weights(rng: np.random.Generator, config: KernelConfig, flags: Flag, shape: tuple[int, ...]) -> np.ndarray:
     """Any weights that a layer may have: mantissas, or codes of shift units."""
     limit = config.format.mantissa_max
     if not flags:

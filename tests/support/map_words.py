@@ -1,6 +1,6 @@
 """Words that a sparse cluster is fed with: a map, its cells, the limits of its pieces; and the grid that leaves.
 
-Numbers of a word stand in the order of the fields in ``processes/cluster/map_beats.hpp``.
+Numbers of a word stand in the order of the fields in ``processes/sparse_cluster/map_beats.hpp``.
 """
 
 from __future__ import annotations

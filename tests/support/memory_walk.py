@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from reference_weights import weight_kind
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program, Tile
 
@@ -20,7 +20,7 @@ Word = tuple[str, int, int, int]
 class MemoryWalk:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.config: SystolicConfig = program.config
+        self.config: KernelConfig = program.config
         self.memory: dict[Address, Word] = {}
         self.nodes = {node.name: node for node in program.nodes if isinstance(node, ArrayNode)}
         self.tiles: dict[str, list[Tile]] = {name: list(node.tiles) for name, node in self.nodes.items()}

@@ -47,7 +47,7 @@ write_overlay(tiny, folder / "overlay")
 staged = staged_files(load_overlay(folder / "overlay"), folder / "staged", virtual=True)
 write_overlay(tiny, folder / "built", OverlayBuild(staged.bitstream, staged.handoff, {}, {}, {}))
 save_program(compile(model, tiny), folder / "network.program")
-library = build(tiny.systolic, "native", tiny.name, tiny.digest, ("-O0",))
+library = build(tiny.config, "native", tiny.name, tiny.digest, ("-O0",))
 print(json.dumps({"digest": tiny.digest, "bitstream": str(staged.bitstream), "library": str(library)}))
 """
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from array_layers import PlainKernel, gemm, image
 from kernel_pairs import QUICK
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, PolicySpec, Program, TensorSpec, Window
@@ -28,7 +28,7 @@ from bfpga.verify.random_network import NetworkBuilder, schedule
 
 #: The format of the specification's examples: 8 of 32 bits, full range; every position has a bin of its own, and all
 #: functions are built.
-POSITIONS = SystolicConfig(
+POSITIONS = KernelConfig(
     BlockFormat(mantissa_bits=8, saturation="full"), columns=3, rows=4, lanes=2, multiplier="dsp",
     accumulator_bits=32, bias_bits=32, activation_words=1024, weight_words=512, parameter_rows=256,
     position_bins=32, wide_words=512, functions=FUNCTION_NAMES,
@@ -44,7 +44,7 @@ def dynamic(flow: str = "two_pass", period: int = 1, offset: int = 0, **fields: 
     )  # fmt: skip
 
 
-def scheduled(config: SystolicConfig, tensors: Sequence[TensorSpec], nodes: Sequence[ArrayNode]) -> Program:
+def scheduled(config: KernelConfig, tensors: Sequence[TensorSpec], nodes: Sequence[ArrayNode]) -> Program:
     """A program as the compiler schedules it; the first tensor enters, tensors that nobody reads leave."""
     named = [replace(spec, name="t0") if number == 0 else spec for number, spec in enumerate(tensors)]
     builder = NetworkBuilder(np.random.default_rng(0), config, {spec.name: spec for spec in named}, list(nodes))
@@ -67,7 +67,7 @@ def convolution(
     )  # fmt: skip
 
 
-def one_convolution(policy: PolicySpec, config: SystolicConfig = POSITIONS, **fields: Any) -> Program:
+def one_convolution(policy: PolicySpec, config: KernelConfig = POSITIONS, **fields: Any) -> Program:
     """A program of one such layer on an image of 17 x 4 x 5."""
     size = fields.get("size", (17, 4))
     inputs, channels = fields.get("inputs", 5), fields.get("channels", 9)
@@ -90,7 +90,7 @@ def on_plain_integers(program: Program, inputs: dict[str, npt.NDArray[np.float32
     return KernelDevice(program, PlainKernel(program.config), "plain integers").run(inputs, trace=trace)
 
 
-def compiled_kernel(config: SystolicConfig, integers: Integers = "native") -> CSimulation:
+def compiled_kernel(config: KernelConfig, integers: Integers = "native") -> CSimulation:
     """Built without optimization, once for all sizes of an array's memories: large ones hold what small ones do."""
     least = {"activation_words": 1024, "weight_words": 512, "parameter_rows": 256}
     if config.wide_words:
@@ -164,7 +164,7 @@ class FlowBuilder(NetworkBuilder):
         return replace(PolicySpec(Policy.MAX, **rule), **random_flow(self.rng, self.config))
 
 
-def random_flows(rng: np.random.Generator, config: SystolicConfig) -> Program:
+def random_flows(rng: np.random.Generator, config: KernelConfig) -> Program:
     """A scheduled program of one to three random layers that fits the array and its keep buffer."""
     for _ in range(100):
         builder = FlowBuilder(rng, config)

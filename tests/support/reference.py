@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function, Table
 from bfpga.formats.block_format import BlockFormat, Status
 
@@ -97,7 +97,7 @@ def reference_mantissa(x: Fraction, exponent: int, fmt: BlockFormat) -> tuple[in
     return mantissa, overflow, mantissa == 0 and x != 0 and not overflow
 
 
-def _with_bias(v: int, e3: int, bias: int, bias_exponent: int, cfg: SystolicConfig) -> tuple[int, int, int]:
+def _with_bias(v: int, e3: int, bias: int, bias_exponent: int, cfg: KernelConfig) -> tuple[int, int, int]:
     bits = cfg.accumulator_bits
     aligned = shift(bias, e3 - bias_exponent, cfg.format.rounding)
     limited = clamp(aligned, bits)
@@ -134,7 +134,7 @@ def _points(function: Function) -> tuple[int, ...]:
 
 
 def _with_function(
-    v: int, e3: int, function: int, argument: int, exponent: int, cfg: SystolicConfig
+    v: int, e3: int, function: int, argument: int, exponent: int, cfg: KernelConfig
 ) -> tuple[int, int]:
     rounding, bits = cfg.format.rounding, cfg.accumulator_bits
     if function == Function.RELU:
@@ -161,7 +161,7 @@ def _with_function(
 def reference_value(
     acc: int,
     e_acc: int,
-    cfg: SystolicConfig,
+    cfg: KernelConfig,
     *,
     row_exponent: int = 0,
     bias: int | None = None,

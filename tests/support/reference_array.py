@@ -26,7 +26,7 @@ from reference_skip import Term, entry_beats, entry_words, terms
 from reference_tile import dense_words
 from reference_weights import weight_beats, weight_container, weight_kind
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.formats.block_format import Status
@@ -54,7 +54,7 @@ class Slot:
 class ReferenceKernel:
     """What a kernel remembers, and what the last ``run`` counted."""
 
-    def __init__(self, config: SystolicConfig) -> None:
+    def __init__(self, config: KernelConfig) -> None:
         self.config = config
         self.memory: dict[tuple[int, int], list[int]] = {}
         self.weights: dict[int, list[list[int]]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor
 
 #: Values of the channels of a word at (bank, word).
@@ -15,7 +15,7 @@ Place = tuple[int, int] | None
 Memory = Callable[[tuple[int, int]], Sequence[int]]
 
 
-def cell_address(config: SystolicConfig, d: Descriptor, cell: tuple[int, int], part: tuple[int, int]) -> Place:
+def cell_address(config: KernelConfig, d: Descriptor, cell: tuple[int, int], part: tuple[int, int]) -> Place:
     """(bank, word) of a cell of the map, for a part of the kernel; a row more is a map's width of steps, and a wrap.
 
     None where nothing is read: beside the input.
@@ -33,7 +33,7 @@ def cell_address(config: SystolicConfig, d: Descriptor, cell: tuple[int, int], p
 
 
 def block_sums(
-    config: SystolicConfig, d: Descriptor, memory: Memory, words: Sequence[Sequence[Sequence[int]]], block: int
+    config: KernelConfig, d: Descriptor, memory: Memory, words: Sequence[Sequence[Sequence[int]]], block: int
 ) -> list[list[int]]:
     """Sums [output pixel][row] of a block of kernels; words: its weights, each [row][lane], taps of a word together."""
     assert d.map_cells == d.input_height * d.input_width

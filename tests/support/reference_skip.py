@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag
 
 
@@ -25,24 +25,24 @@ class Term:
     lane: int
 
 
-def field_bits(config: SystolicConfig) -> int:
+def field_bits(config: KernelConfig) -> int:
     """Bits of a field on the stream."""
     needed = config.format.mantissa_bits + len(f"{config.skip_chunk - 1:b}")
     return next(bits for bits in (4, 8, 16, 32) if bits >= needed)
 
 
-def entry_beats(config: SystolicConfig) -> int:
+def entry_beats(config: KernelConfig) -> int:
     """Beats of a word on the stream."""
     return -(-config.skip_groups * (field_bits(config) + 2) // config.weight_stream_bits)
 
 
-def entry_words(config: SystolicConfig, data: bytes, count: int) -> list[int]:
+def entry_words(config: KernelConfig, data: bytes, count: int) -> list[int]:
     """The first ``count`` words as numbers."""
     size = entry_beats(config) * config.weight_stream_bits // 8
     return [int.from_bytes(data[n * size : (n + 1) * size], "little") for n in range(count)]
 
 
-def terms(config: SystolicConfig, d: Descriptor, words: list[int]) -> list[Term]:
+def terms(config: KernelConfig, d: Descriptor, words: list[int]) -> list[Term]:
     """All products of a pass; a group without an end of a chunk, or with entries behind the last, is an error."""
     found: list[Term] = []
     for group in range(config.skip_groups):
@@ -59,7 +59,7 @@ def terms(config: SystolicConfig, d: Descriptor, words: list[int]) -> list[Term]
     return found
 
 
-def _entry(config: SystolicConfig, word: int, group: int) -> tuple[int, int, bool, bool]:
+def _entry(config: KernelConfig, word: int, group: int) -> tuple[int, int, bool, bool]:
     bits, width = config.format.mantissa_bits, field_bits(config)
     field = word >> group * width & ((1 << width) - 1)
     marks = word >> config.skip_groups * width + 2 * group & 3
@@ -77,7 +77,7 @@ def _chunks(d: Descriptor) -> int:
 
 
 def _term(
-    config: SystolicConfig, d: Descriptor, row: int, value: int, chunk: int, position: int, group: int
+    config: KernelConfig, d: Descriptor, row: int, value: int, chunk: int, position: int, group: int
 ) -> Term:
     apart = bool(d.flags & Flag.LANES_APART)
     step, lane = (position, group % config.lanes) if apart else divmod(position, config.lanes)

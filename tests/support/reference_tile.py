@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.engines.skip_array.tile_words import EntryShape
+from bfpga.engines.zero_skip_tile.tile_words import EntryShape
 
 #: An entry: channel, kernel, ky, kx, weight.
 Entry = tuple[int, int, int, int, int]
 
 
-def dense_words(config: SystolicConfig, d: Descriptor, words: list) -> list:
+def dense_words(config: KernelConfig, d: Descriptor, words: list) -> list:
     """The words (rows, lanes) of a block with its zeros, taps of a word together, out of its stored ones."""
     channels = d.channel_words * config.lanes
     like = np.zeros((config.rows, d.kernel_height, d.kernel_width, channels), np.int64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from shift_cases import reference_values
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.formats.shift_format import ShiftFormat
 
@@ -21,7 +21,7 @@ def word_bits(fmt: ShiftFormat) -> int:
     return 2 * (fmt.exp_width + fmt.weight_signed + (fmt.zero_code == "flag"))
 
 
-def weight_bits(config: SystolicConfig) -> int:
+def weight_bits(config: KernelConfig) -> int:
     """Bits of a weight in memory: the widest of what the columns of an array multiply with."""
     widths = [] if config.multiplier == "shift" else [config.format.mantissa_bits]
     if config.shift is not None:
@@ -29,12 +29,12 @@ def weight_bits(config: SystolicConfig) -> int:
     return max(widths)
 
 
-def weight_container(config: SystolicConfig) -> int:
+def weight_container(config: KernelConfig) -> int:
     """Bits of a weight on the stream: the next power of two, at least four."""
     return next(bits for bits in (4, 8, 16, 32) if bits >= weight_bits(config))
 
 
-def weight_beats(config: SystolicConfig) -> int:
+def weight_beats(config: KernelConfig) -> int:
     """Beats of a weight word of rows x lanes weights; the last one is padded."""
     return -(-config.rows * config.lanes * weight_container(config) // config.weight_stream_bits)
 
@@ -50,7 +50,7 @@ def word_values(fmt: ShiftFormat, word: int) -> tuple[int, int, int]:
 class WeightKind:
     """What the flags of a GEMM and the array say about its weights."""
 
-    config: SystolicConfig
+    config: KernelConfig
     two_hot: bool
     power_of_two: bool
 
@@ -74,7 +74,7 @@ class WeightKind:
         return [word_values(fmt, cell % (1 << word_bits(fmt)))[which] for cell in cells]
 
 
-def weight_kind(d: Descriptor, config: SystolicConfig) -> WeightKind:
+def weight_kind(d: Descriptor, config: KernelConfig) -> WeightKind:
     """Only a GEMM has weights; all columns work in the other operations."""
     product = d.operation == Operation.GEMM
     flags = Flag(d.flags)

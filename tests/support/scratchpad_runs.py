@@ -13,10 +13,10 @@ from cpp_units import library
 from kernel_pairs import output_size
 from reference_weights import weight_kind
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
-from bfpga.engines.array.cycles import operation_cycles
+from bfpga.engines.kernel.cycles import operation_cycles
 
 Integer = npt.NDArray[np.int32]
 BEATS = 30000
@@ -67,7 +67,7 @@ class Outcome:
 class Model:
     """Executes operations one after the other on a memory; collects what streams bring and take."""
 
-    config: SystolicConfig
+    config: KernelConfig
     rng: np.random.Generator
     loads: list[Integer] = field(default_factory=list)
     results: list[Integer] = field(default_factory=list)
@@ -315,7 +315,7 @@ class Layers:
     model: Model
 
     @staticmethod
-    def of(config: SystolicConfig, seed: int) -> Layers:
+    def of(config: KernelConfig, seed: int) -> Layers:
         rng = np.random.default_rng(seed)
         return Layers(Program(config), Model(config, rng))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.array.shift_words import with_zero
+from bfpga.contract.configuration import KernelConfig
+from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.formats.shift_format import ShiftFormat
 
-SHIFT = SystolicConfig(
+SHIFT = KernelConfig(
     columns=5, rows=8, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat()), activation_words=4096,
     weight_words=4096, parameter_rows=512,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """What the groups of a skip array do with their queues, without clocks: whether they ever stop.
 
 Words go to all queues while each has room; a group takes its entries, but not a marked one while the sums of its kernel
-before wait, or while its chunk has ended and not that of others; sums leave in rounds (processes/skip/forwarder.hpp).
+before wait, or while its chunk has ended and not that of others; sums leave in rounds (skip_array/forwarder.hpp).
 """
 
 from __future__ import annotations

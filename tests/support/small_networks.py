@@ -14,14 +14,14 @@ from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ModelError
 from bfpga.formats.block_format import BlockFormat
 
 #: 16-bit mantissas: results are close enough to float to compare values, not only statistics.
-WIDE = SystolicConfig(format=BlockFormat(mantissa_bits=16), accumulator_bits=48, columns=4, rows=8, lanes=2)
+WIDE = KernelConfig(format=BlockFormat(mantissa_bits=16), accumulator_bits=48, columns=4, rows=8, lanes=2)
 
 
 class Network:
@@ -157,7 +157,7 @@ def small_network() -> Network:
 def compiled(
     network: Network,
     folder: Path,
-    config: SystolicConfig = WIDE,
+    config: KernelConfig = WIDE,
     options: CompileOptions | None = None,
     calibrate: bool = True,
     outputs: tuple[str, ...] = (),

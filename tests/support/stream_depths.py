@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import process_streams
 from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
@@ -29,7 +29,7 @@ SAMPLES = 6
 CIRCLE = "the processes of the kernel wait for each other: "
 
 
-def sufficient_depths(rng: Generator, config: SystolicConfig) -> dict[str, int]:
+def sufficient_depths(rng: Generator, config: KernelConfig) -> dict[str, int]:
     """A depth for each stream: the stated one, a little more, that of its FIFO, or up to four times as much."""
     result = {}
     for stream in process_streams(config):
@@ -39,7 +39,7 @@ def sufficient_depths(rng: Generator, config: SystolicConfig) -> dict[str, int]:
     return result
 
 
-def scarce_depth(rng: Generator, config: SystolicConfig) -> dict[str, int]:
+def scarce_depth(rng: Generator, config: KernelConfig) -> dict[str, int]:
     """One stream with fewer words than it needs; the others have what they need."""
     streams = process_streams(config)
     stream = streams[int(rng.integers(len(streams)))]

@@ -13,7 +13,7 @@ from map_words import map_cells, map_word, stop_map
 from unit_words import UnitNumbers
 
 from bfpga.devices.csim import Integers
-from bfpga.engines.skip_array.tile_words import TOGETHER, EntryShape, TileWords, tile_words
+from bfpga.engines.zero_skip_tile.tile_words import TOGETHER, EntryShape, TileWords, tile_words
 
 LIBRARY = "tile_process"
 BUILDS = range(4)

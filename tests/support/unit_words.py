@@ -1,7 +1,7 @@
 """Words that the units of a sparse cluster are fed with, and what they send: steps of kernels, pieces, outputs.
 
 Blocks are kernel rows x kernel columns cells of the full grid, counted from the map's origin (E3). Numbers of a word
-stand in the order of the fields in ``processes/cluster/beats.hpp``.
+stand in the order of the fields in ``processes/sparse_cluster/beats.hpp``.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def small_accelerator(board: str) -> Accelerator:
     """An array so small that every board holds it."""
     accelerator, target = load_accelerator(TINY), load_board(board)
     clock = min(max(accelerator.clock_mhz, target.clock_min), target.clock_max)
-    systolic = replace(accelerator.systolic, dsp=target.dsp_kind)
-    return on_board(replace(accelerator, systolic=systolic, clock_mhz=clock), target)
+    systolic = replace(accelerator.config, dsp=target.dsp_kind)
+    return on_board(replace(accelerator, config=systolic, clock_mhz=clock), target)
 
 
 @dataclass(frozen=True)

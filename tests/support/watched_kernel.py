@@ -7,10 +7,10 @@ from typing import Any
 
 from reference_array import ReferenceKernel
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import BlockTensor, KernelOperation
-from bfpga.engines.array.order import parameter_range, weight_range
+from bfpga.engines.kernel.order import parameter_range, weight_range
 
 
 class Recorded(dict[Any, Any]):
@@ -47,7 +47,7 @@ class Recorded(dict[Any, Any]):
 class Watched(ReferenceKernel):
     """Fails where an operation uses words that it has not stated, and knows the exponents before every operation."""
 
-    def __init__(self, config: SystolicConfig) -> None:
+    def __init__(self, config: KernelConfig) -> None:
         super().__init__(config)
         self.memory, self.weights = Recorded([0] * config.lanes), Recorded(None)
         self.parameters = Recorded((0, 0))

@@ -26,7 +26,7 @@ PERIOD = 1000 / 187.5
 BUILD = "using Config = ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>;"
 
 UNIT = f"""\
-#include "bfpga/processes/cluster/data_stationary.hpp"
+#include "bfpga/processes/sparse_cluster/data_stationary.hpp"
 #include "cluster_build.hpp"
 {BUILD}
 void bfpga_unit(bfpga::stream<bfpga::wire_t<bfpga::PieceBeat<Config>>>& pieces,
@@ -51,7 +51,7 @@ def scheduled(top: str, percent: int = WIRE_PERCENT) -> list[tuple[LoopBody, Sch
 
 def guard(header: str, name: str) -> int:
     """A number of clocks that a header of the cluster states."""
-    text = (library_directory() / "bfpga" / "processes" / "cluster" / header).read_text()
+    text = (library_directory() / "bfpga" / "processes" / "sparse_cluster" / header).read_text()
     found = re.search(rf"{name} = (\d+);", text)
     assert found is not None
     return int(found[1])
@@ -104,8 +104,8 @@ def test_multipliers_of_other_kinds(multiplier: str, blocks: int) -> None:
 #: Paths through selections of cells and banks need the share for wires of `post` on these devices.
 WIRES_OF_CHAINS = 46
 INDEXED = """\
-#include "bfpga/processes/cluster/indexed.hpp"
-#include "bfpga/processes/cluster/tile_gather.hpp"
+#include "bfpga/processes/sparse_cluster/indexed.hpp"
+#include "bfpga/processes/sparse_cluster/tile_gather.hpp"
 #include "cluster_build.hpp"
 using Config = IndexedBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 72>, 4>;
 """
@@ -158,8 +158,8 @@ def test_micro_tiles_are_gathered_a_cell_a_clock() -> None:
 
 
 SHIFT_WINDOW = f"""\
-#include "bfpga/processes/cluster/shift_window.hpp"
-#include "bfpga/processes/cluster/tile_gather.hpp"
+#include "bfpga/processes/sparse_cluster/shift_window.hpp"
+#include "bfpga/processes/sparse_cluster/tile_gather.hpp"
 #include "cluster_build.hpp"
 {BUILD}
 using Tile = bfpga::WholeTileBeat<Config>;
@@ -218,7 +218,7 @@ def top_around(header: str, units: int) -> str:
     ports = ", ".join(f"bfpga::stream<{words[kind]}>& {name}" for kind, name in streams)
     run = "run_telling" if "told" in own else "run"
     return (
-        f'#include "bfpga/processes/cluster/{header}.hpp"\n#include "cluster_build.hpp"\n'
+        f'#include "bfpga/processes/sparse_cluster/{header}.hpp"\n#include "cluster_build.hpp"\n'
         f"{BUILD.replace('16>', f'16, {units}>')}\nvoid bfpga_{header}({ports}) {{\n"
         f"    static bfpga::{process}<Config> process;\n"
         f"    process.{run}({', '.join(name for _, name in streams)});\n}}\n"
@@ -239,7 +239,7 @@ def test_a_process_around_the_units_takes_a_word_a_clock(header: str) -> None:
 
 
 PARTITION = """\
-#include "bfpga/processes/cluster/partition.hpp"
+#include "bfpga/processes/sparse_cluster/partition.hpp"
 #include "cluster_build.hpp"
 using Config = GridBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>, 4, 4, 64, 22>;
 void bfpga_partition(bfpga::stream<bfpga::int_t<32>>& numbers,
@@ -322,7 +322,7 @@ def top_in_kernel(name: str, process_row: tuple[str, str, str, list[str], int], 
     streams = [each.split() for each in own.replace("command_t", "bfpga::command_t").split(", ")]
     ports = ", ".join(f"{stream_of(kind)}& {stream}" for kind, stream in streams)
     return (
-        f'#include "bfpga/processes/cluster/layer.hpp"\n#include "bfpga/processes/cluster/{header}.hpp"\n'
+        f'#include "bfpga/processes/sparse_cluster/layer.hpp"\n#include "bfpga/processes/sparse_cluster/{header}.hpp"\n'
         f'#include "cluster_kernel_config.hpp"\n{kernel}\nusing C = bfpga::ClusterConfig<Config>;\n'
         f"void bfpga_{name}({ports}) {{\n    static bfpga::{process} process;\n"
         f"    process.run({', '.join(stream for _, stream in streams)});\n}}\n"
@@ -350,7 +350,7 @@ SHIFT_KERNEL = KERNEL.replace("Packed>", "Packed, 0, 1, false, true>")
 IN_SHIFT_KERNEL = {
     "step_maker": IN_KERNEL["step_maker"],
     "gather_0": (
-        "TileGather<C, bfpga::WholeTileBeat<C>>", "whole_tile.hpp\"\n#include \"bfpga/processes/cluster/tile_gather",
+        "TileGather<C, bfpga::WholeTileBeat<C>>", "whole_tile.hpp\"\n#include \"sparse_cluster/tile_gather",
         "PieceBeat<C> pieces, WholeTileBeat<C> tiles", ["Cells_Clear", "Gather"], 500,
     ),
     "unit_0": (

@@ -42,7 +42,7 @@ def test_a_ready_accelerator_passes_the_gate(name: str, tmp_path: Path) -> None:
     figures = kept_figures(accelerator, tmp_path)
     assert figures is not None, f"no figures of the present kernel of {name}"
     assert figures.counted
-    assert {ip.name for ip in figures.ips} == set(kernel_processes(accelerator.systolic))
+    assert {ip.name for ip in figures.ips} == set(kernel_processes(accelerator.config))
     found = findings(figures, accelerator.board.resources)
     assert {text.split(":")[0].split(" ")[0] for text in found} == FOUND.get(name, set()), found
     # What the schedule takes for short levels of logic is not what they are with their wires.

@@ -95,7 +95,7 @@ def packaged_loop(ip: str) -> LoopFigures:
     ("header", "pattern", "text", "expected"),
     [
         ("output/table_steps.hpp", r">> FRACTION_BITS", ">> (FRACTION_BITS + 1)", {"post"}),
-        ("processes/array.hpp", r"#pragma HLS PIPELINE II=1", "#pragma HLS PIPELINE II=2", {"array"}),
+        ("processes/systolic/array.hpp", r"#pragma HLS PIPELINE II=1", "#pragma HLS PIPELINE II=2", {"array"}),
         ("ports/visible_stream.hpp", r"(?m)^#pragma HLS INLINE$", "#pragma HLS INLINE off", ALL),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_changed_header_makes_the_ips_stale_that_include_it(
 
 def test_comments_make_no_figures_stale_and_places_follow(stale: Callable[[], set[str]], edit: Edit) -> None:
     file, _, line = packaged_loop("array").place.partition(":")
-    edit("processes/array.hpp", r"#pragma once\n", "// A comment.\n\n#pragma once\n")
+    edit("processes/systolic/array.hpp", r"#pragma once\n", "// A comment.\n\n#pragma once\n")
     assert stale() == set()
     assert packaged_loop("array").place == f"{file}:{int(line) + 2}"
 
@@ -122,7 +122,7 @@ def test_a_file_of_another_name_makes_no_figures_stale(
     header.rename(header.with_name("renamed.hpp"))
     header.write_text('#pragma once\n#include "bfpga/processes/renamed.hpp"\n')
     assert stale() == set()
-    assert packaged_loop("array").place == "bfpga/processes/array.hpp"
+    assert packaged_loop("array").place == "bfpga/processes/systolic/array.hpp"
 
 
 def test_the_number_of_a_kernel_makes_no_figures_stale() -> None:
@@ -134,7 +134,7 @@ def test_the_number_of_a_kernel_makes_no_figures_stale() -> None:
     [({"position_bins": 17}, {"post"}), ({"weight_words": 1024}, ALL), ({"tile_rows": 3}, set())],
 )
 def test_a_changed_number_makes_the_ips_stale_that_read_it(change: dict[str, int], expected: set[str]) -> None:
-    found = Compiled.of(replace(TINY, systolic=replace(TINY.systolic, **change))).digests  # type: ignore[arg-type]
+    found = Compiled.of(replace(TINY, config=replace(TINY.config, **change))).digests  # type: ignore[arg-type]
     assert {name for name, digest in Compiled.of(TINY).digests.items() if found[name] != digest} == expected
 
 

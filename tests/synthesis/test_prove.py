@@ -25,7 +25,7 @@ ITERATIONS = 40
 
 @functools.cache
 def traffic() -> tuple[Traffic, ...]:
-    return kernel_traffic(TINY, kernel_vectors(TINY.systolic))
+    return kernel_traffic(TINY, kernel_vectors(TINY.config))
 
 
 @functools.cache

@@ -22,7 +22,7 @@ GROUPS = 3
 
 _TOP = """\
 #include "bfpga/kernel/storage.hpp"
-#include "bfpga/processes/skip_array.hpp"
+#include "bfpga/processes/skip_array/skip_array.hpp"
 #include "skip_config.hpp"
 using Config = SkipArray<3, 2, 12, 4, 256, 8, 8, 24, 128>;
 using Entries = bfpga::stream<bfpga::wire_t<bfpga::Entry<Config>>>;

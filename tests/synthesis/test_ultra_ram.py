@@ -19,8 +19,8 @@ TINY = load_accelerator("tiny")
 
 def test_memories_of_ultra_ram_keep_the_intervals_of_their_loops() -> None:
     """A bank of activations a block; a word of weights side by side in as many blocks as its bits need."""
-    config = replace(TINY.systolic, dsp="DSP48E2", ultra_ram=("activations", "weights"))
-    accelerator = replace(TINY, board=load_board("zcu104"), systolic=config, clock_mhz=187.5)
+    config = replace(TINY.config, dsp="DSP48E2", ultra_ram=("activations", "weights"))
+    accelerator = replace(TINY, board=load_board("zcu104"), config=config, clock_mhz=187.5)
     figures = synthesize(accelerator, count=False, cache=kept())
     loops = [loop for loop in figures.loops if loop.name != OUTSIDE]
     assert {loop.name: loop.interval for loop in loops if loop.interval > loop.stated_interval} == {}

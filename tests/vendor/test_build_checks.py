@@ -37,7 +37,7 @@ def written(path: Path, content: str | bytes) -> Path:
 @pytest.mark.parametrize("name", accelerator_names())
 def test_ip_of_every_accelerator_passes(name: str, tmp_path: Path) -> None:
     design = block_design(load_accelerator(name))
-    for ip in kernel_ips(design.accelerator.systolic):
+    for ip in kernel_ips(design.accelerator.config):
         component = written(tmp_path / ip.stem / "component.xml", component_xml(design, part=ip.part))
         check_ip(ip, component)
         if ip.part == SEQUENCER:
@@ -60,7 +60,7 @@ def test_ip_that_is_not_the_design_is_refused_with_the_difference(
 ) -> None:
     component = written(tmp_path / "component.xml", component_xml(design, **wrong))  # type: ignore[arg-type]
     with pytest.raises(BuildError) as error:
-        check_ip(kernel_ips(design.accelerator.systolic)[0], component)
+        check_ip(kernel_ips(design.accelerator.config)[0], component)
     assert error.value.kind == "interface"
     assert said in str(error.value)
     assert str(component) in str(error.value)
@@ -70,21 +70,21 @@ def test_driver_header_with_other_offsets_is_refused(design: BlockDesign, tmp_pa
     component = written(tmp_path / "component.xml", component_xml(design))
     written(tmp_path / "drivers/kernel/src/xbfpga_systolic_hw.h", driver_header(offset=8))
     with pytest.raises(BuildError, match=r"cycles is at 0x38 in xbfpga_systolic_hw\.h, must be at 0x30"):
-        check_ip(kernel_ips(design.accelerator.systolic)[0], component)
+        check_ip(kernel_ips(design.accelerator.config)[0], component)
 
 
 def test_renamed_stream_is_refused_with_those_that_are_there(design: BlockDesign, tmp_path: Path) -> None:
     text = component_xml(design).replace(INPUT_STREAM, "input_r")
     with pytest.raises(BuildError, match=f"no stream port {INPUT_STREAM}; its streams: input_r, "):
-        check_ip(kernel_ips(design.accelerator.systolic)[0], written(tmp_path / "component.xml", text))
+        check_ip(kernel_ips(design.accelerator.config)[0], written(tmp_path / "component.xml", text))
 
 
 @pytest.mark.parametrize("content", ["", "no XML", "<a>", "<component/>", b"\xff\xfe\x00"])
 def test_ip_that_is_none_is_refused(design: BlockDesign, tmp_path: Path, content: str | bytes) -> None:
     with pytest.raises(BuildError):
-        check_ip(kernel_ips(design.accelerator.systolic)[0], written(tmp_path / "component.xml", content))
+        check_ip(kernel_ips(design.accelerator.config)[0], written(tmp_path / "component.xml", content))
     with pytest.raises(BuildError, match="No such file"):
-        check_ip(kernel_ips(design.accelerator.systolic)[0], tmp_path / "nothing.xml")
+        check_ip(kernel_ips(design.accelerator.config)[0], tmp_path / "nothing.xml")
 
 
 @pytest.mark.parametrize("name", accelerator_names())

@@ -59,7 +59,7 @@ def test_c_synthesis_of_the_output_stage_leaves_more_for_wires_on_ultrascale() -
 
 def test_sources_are_those_of_the_rendered_project() -> None:
     accelerator = load_accelerator(ZYNQ7)
-    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.config)
     config = keys(scripts()["hls_sequencer_config.cfg"])
     source = str(Path(config["syn.file"]).relative_to(PATHS.sources))
     folders = [Path(word[2:]) for word in config["syn.cflags"].split() if word.startswith("-I")]

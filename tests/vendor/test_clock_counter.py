@@ -31,7 +31,7 @@ Row = dict[str, int]
 
 def verilog(accelerator: str = "tiny") -> str:
     described = load_accelerator(accelerator)
-    return render_kernel(described.name, described.digest, described.systolic)["rtl/clock_counter.v"]
+    return render_kernel(described.name, described.digest, described.config)["rtl/clock_counter.v"]
 
 
 @dataclass
@@ -168,7 +168,7 @@ def test_registers_and_widths_of_the_verilog_are_those_of_the_contract(accelerat
     cases = dict(re.findall(r"16'h([0-9a-f]{4}): s_axi_counter_rdata <= (\w+);", text))
     assert {name: int(offset, 16) for offset, name in cases.items()} == {r.name: r.offset for r in COUNTER_REGISTERS}
     assert f"input wire [{(REGISTER_SPACE - 1).bit_length() - 1}:0] s_axi_counter_araddr" in text
-    config = load_accelerator(accelerator).systolic
+    config = load_accelerator(accelerator).config
     widths = (config.stream_bits, config.weight_stream_bits, config.stream_bits)
     for stream, bits in zip(STREAMS, widths, strict=True):
         assert f"input wire [{bits - 1}:0] {stream}_tdata" in text
@@ -177,7 +177,7 @@ def test_registers_and_widths_of_the_verilog_are_those_of_the_contract(accelerat
 def test_every_interface_declares_its_mode_once() -> None:
     """Vivado takes an interface for a slave unless an attribute of one of its ports says otherwise."""
     text = verilog()
-    modes = {item["name"]: item["mode"] for item in counter_context(load_accelerator("tiny").systolic)["interfaces"]}
+    modes = {item["name"]: item["mode"] for item in counter_context(load_accelerator("tiny").config)["interfaces"]}
     assert modes == {"s_axi_counter": "slave", "control": "monitor", **dict.fromkeys(STREAMS, "monitor")}
     assert re.findall(r'X_INTERFACE_MODE = "(\w+)"', text) == list(modes.values())
     driven = set(re.findall(r"output (?:wire|reg) (?:\[\d+:0\] )?(\w+)", text))

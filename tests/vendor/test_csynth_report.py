@@ -60,7 +60,7 @@ def written(path: Path, text: str) -> Path:
 def reports(folder: Path, design: BlockDesign, part: str = "", **wrong: object) -> list[IpReport]:
     """The reports of all IPs; that of one process is ``wrong``."""
     found = []
-    for ip in kernel_ips(design.accelerator.systolic):
+    for ip in kernel_ips(design.accelerator.config):
         text = csynth_xml(design, part=ip.part, **(wrong if ip.part == part else {}))  # type: ignore[arg-type]
         path = written(folder / f"{ip.stem}.xml", text)
         found.append(IpReport(ip, ip_loops(design, ip), read_csynth_report(path), path))
@@ -126,12 +126,12 @@ def test_a_file_that_is_no_whole_report_is_refused_with_one_reason(tmp_path: Pat
 @pytest.mark.parametrize("name", accelerator_names())
 def test_every_pipeline_of_a_kernel_belongs_to_a_loop_with_a_label(name: str) -> None:
     accelerator = load_accelerator(name)
-    sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.systolic))
+    sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.config))
     loops = stated_loops(sources)
     assert len(loops) == sum(text.count("#pragma HLS PIPELINE") for text in sources.values())
     for loop in loops:
         assert sources[loop.file].splitlines()[loop.line - 1].strip() == f"{loop.label}:"
-    for ip in kernel_ips(accelerator.systolic):
+    for ip in kernel_ips(accelerator.config):
         assert computing_loops(ip) & {loop.label for loop in stated_loops(sources_of(ip.source, sources))}, ip.part
 
 
@@ -177,7 +177,7 @@ def test_a_report_that_breaks_what_the_kernel_states_stops_with_the_name(
     assert said in str(error.value)
     assert f"`--accept {gate}`" in str(error.value)
     if gate == "Array":
-        assert "include/bfpga/processes/array.hpp:" in str(error.value)
+        assert "include/bfpga/processes/systolic/array.hpp:" in str(error.value)
     notes = hls_gate(design, found, [gate])
     assert notes[0].startswith("accepted: ")
     assert said in notes[0]

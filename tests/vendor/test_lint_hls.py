@@ -303,7 +303,7 @@ def test_every_rule_has_a_bad_and_a_good_case() -> None:
 @pytest.mark.parametrize("name", accelerator_names())
 def test_rendered_kernels_keep_every_rule(name: str) -> None:
     accelerator = load_accelerator(name)
-    sources = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+    sources = render_kernel(accelerator.name, accelerator.digest, accelerator.config)
     assert lint.format_findings(lint.lint_sources(sources, [library_directory()])) == "no findings"
 
 
@@ -326,7 +326,7 @@ CHANGES = [
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: "-".join(rule for rule, _, _ in changes))
 def test_rules_see_the_loops_and_pragmas_of_the_library(tmp_path: Path, changes: list[tuple[str, str, str]]) -> None:
     accelerator = load_accelerator("tiny")
-    project = write_project(accelerator.name, accelerator.digest, accelerator.systolic, tmp_path / "project")
+    project = write_project(accelerator.name, accelerator.digest, accelerator.config, tmp_path / "project")
     for header in (project / "include").rglob("*.hpp"):
         text = header.read_text()
         for _, pattern, replacement in changes:

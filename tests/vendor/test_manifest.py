@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout
 from bfpga.errors import ConfigurationError
@@ -58,7 +58,7 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_manifest_holds_the_accelerator(tmp_path: Path) -> None:
     accelerator = load_accelerator("pynq_z2_dense")
-    assert VALID.configuration() == accelerator.systolic
+    assert VALID.configuration() == accelerator.config
     assert VALID.accelerator.digest == accelerator.digest
     assert f"{VALID.identification:08x}" == accelerator.digest[:8]
     assert VALID.layout == layout()
@@ -103,8 +103,8 @@ MANIFESTS = st.builds(
     accelerator=st.builds(AcceleratorEntry, NAMES, DIGESTS, TEXTS),
     board=st.builds(BoardEntry, NAMES, TEXTS, TEXTS, TEXTS, st.sampled_from(["zynq7", "zynqmp"])),
     clock=st.builds(ClockEntry, MEGAHERTZ, MEGAHERTZ),
-    systolic=st.builds(
-        SystolicConfig, FORMATS, st.integers(1, 128), st.sampled_from([2, 8, 64]), accumulator_bits=st.just(58),
+    config=st.builds(
+        KernelConfig, FORMATS, st.integers(1, 128), st.sampled_from([2, 8, 64]), accumulator_bits=st.just(58),
         functions=st.sets(st.sampled_from(FUNCTION_NAMES[1:]), max_size=3).map(lambda names: ("none", *sorted(names))),
     ),
     layout=st.dictionaries(TEXTS, st.lists(NAMES) | st.dictionaries(TEXTS, TEXTS | st.integers())),

@@ -16,7 +16,7 @@ from process_designs import TINY
 from vendor_tools.artefacts import component_xml, csynth_xml
 from vendor_tools.workshop import HERE, Workshop
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import PROCESSES, process_function
 from bfpga.vendor import render
 from bfpga.vendor.bitstream import hls_stages, source_stages
@@ -37,7 +37,7 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     real = render.render_kernel
     changed: dict[str, str] = {}
 
-    def rendered(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
+    def rendered(name: str, digest: str, config: KernelConfig) -> dict[str, str]:
         return {path: text + changed.get(path, "") for path, text in real(name, digest, config).items()}
 
     for module in (render, hls_stages, source_stages):

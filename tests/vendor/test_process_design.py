@@ -32,7 +32,7 @@ def design(name: str = TINY) -> BlockDesign:
 @pytest.mark.parametrize("name", DENSE)
 def test_every_process_is_an_ip_and_every_stream_between_them_a_fifo(name: str) -> None:
     target = design(name)
-    config = target.accelerator.systolic
+    config = target.accelerator.config
     ips = {cell.name: cell.ip for cell in target.cells if cell.ip.startswith("xilinx.com:hls:")}
     assert ips == {CELLS[process]: f"xilinx.com:hls:{process_function(process)}" for process in PROCESSES}
     assert ips["accelerator"] == "xilinx.com:hls:bfpga_systolic"
@@ -64,7 +64,7 @@ def test_links_between_the_ips_are_the_streams_of_the_processes(name: str) -> No
     assert len(inner) == 2 * len(found)
     assert found == {
         (stream.name, CELLS[stream.source], CELLS[stream.target], -(-stream.bits // 8) * 8)
-        for stream in process_streams(target.accelerator.systolic)
+        for stream in process_streams(target.accelerator.config)
     }
 
 
@@ -106,7 +106,7 @@ def test_exported_ip_of_every_process_passes(tmp_path: Path, name: str, part: st
     target = design(name)
     component = tmp_path / "component.xml"
     component.write_text(component_xml(target, part=part))
-    ip = next(ip for ip in kernel_ips(target.accelerator.systolic) if ip.part == part)
+    ip = next(ip for ip in kernel_ips(target.accelerator.config) if ip.part == part)
     if ip.control:
         header = tmp_path / "drivers/kernel/src/xbfpga_systolic_hw.h"
         header.parent.mkdir(parents=True)
@@ -132,7 +132,7 @@ def test_exported_ip_that_is_not_its_process_is_refused(
 ) -> None:
     component = tmp_path / "component.xml"
     component.write_text(component_xml(design(), part=part, **wrong))  # type: ignore[arg-type]
-    ip = next(ip for ip in kernel_ips(design().accelerator.systolic) if ip.part == part)
+    ip = next(ip for ip in kernel_ips(design().accelerator.config) if ip.part == part)
     with pytest.raises(BuildError) as error:
         check_ip(ip, component)
     assert error.value.kind == "interface"

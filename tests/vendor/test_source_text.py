@@ -98,7 +98,7 @@ def with_text(accelerator: Accelerator, path: tuple[str, ...], text: str) -> Acc
 def rendered(accelerator: Accelerator) -> dict[str, str]:
     """All source text that is made of an accelerator."""
     paths = ScriptPaths(Path("/sources"), Path("/build"))
-    files = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+    files = render_kernel(accelerator.name, accelerator.digest, accelerator.config)
     return files | render_scripts(block_design(accelerator), paths, 1, ScriptOptions())
 
 

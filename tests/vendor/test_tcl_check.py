@@ -67,7 +67,7 @@ def test_scripts_of_random_arrays_pass(seed: int, board: str, streams: int) -> N
     accelerator = small_accelerator(board)
     config = random_config(np.random.default_rng(seed))
     config = replace(config, dsp=accelerator.board.dsp_kind, weight_stream_bits=streams)
-    assert rendered_findings(block_design(replace(accelerator, systolic=config))) == []
+    assert rendered_findings(block_design(replace(accelerator, config=config))) == []
 
 
 # A broken script is found.

@@ -19,7 +19,7 @@ from skip_arrays import SKIPS
 from two_arrays import TWO_ARRAYS
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import BlockTensor, LaunchStep, Program
@@ -32,7 +32,7 @@ from bfpga.verify.random_network import random_program
 from bfpga.verify.virtual_boards import VirtualBoards
 
 
-def kind(config: SystolicConfig) -> str:
+def kind(config: KernelConfig) -> str:
     return "mixed" if config.shift_columns else config.multiplier
 
 
@@ -43,7 +43,7 @@ CONFIGS = [next(config for config in DRAWN if kind(config) == wanted) for wanted
 
 
 @functools.cache
-def built(number: int) -> SystolicConfig:
+def built(number: int) -> KernelConfig:
     return CONFIGS[number]
 
 
@@ -82,7 +82,7 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
 
 @pytest.mark.parametrize("target", ["csim", "csim:stalled", "virtual"])
 @pytest.mark.parametrize("config", [SKIPS, ACTIVATIONS, TWO_ARRAYS], ids=["weights", "activations", "two"])
-def test_random_networks_agree_on_a_skip_array(config: SystolicConfig, target: str) -> None:
+def test_random_networks_agree_on_a_skip_array(config: KernelConfig, target: str) -> None:
     """Issue 16, item 1: values and work, in random orders of its processes and through PYNQ."""
     if target == "virtual":
         pytest.importorskip("pynq")
@@ -221,7 +221,7 @@ FLAGS = [flag for flag in Flag if flag]
 
 def test_random_networks_have_functions_of_their_array_alone() -> None:
     """A kernel computes nothing but what its accelerator file lists."""
-    config = SystolicConfig(functions=("none", "relu", "clip"))
+    config = KernelConfig(functions=("none", "relu", "clip"))
     programs = [random_program(np.random.default_rng(seed), config) for seed in range(20)]
     functions = {node.function.name.lower() for program in programs for node in program.nodes}
     assert functions == {"none", "relu", "clip"}
@@ -230,7 +230,7 @@ def test_random_networks_have_functions_of_their_array_alone() -> None:
 def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
     seen: set[str] = set()
-    keeps = SystolicConfig(columns=12, rows=8, lanes=4, wide_memory=True)
+    keeps = KernelConfig(columns=12, rows=8, lanes=4, wide_memory=True)
     drawn = random_configs(40, seed=1)
     # Windows slide where an array reads more than it multiplies, which is rare.
     slides = replace(SKIPS, columns=2, lanes=4, skip_groups=16, skip_chunk=256, activation_words=1024)
@@ -269,6 +269,6 @@ def test_ready_accelerators_agree_with_exact_integers() -> None:
     """The smallest, and one with a skip array beside its systolic array."""
     exact_compiler()
     names = ("tiny", "zcu104_hetero")
-    report = verify([load_accelerator(name).systolic for name in names], ["csim:exact"], cases=6, seed=1)
+    report = verify([load_accelerator(name).config for name in names], ["csim:exact"], cases=6, seed=1)
     assert report.mismatch is None
     assert report.accelerators == len(names)

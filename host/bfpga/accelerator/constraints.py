@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bfpga.accelerator.boards import Board
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.array.constraints import POSITION_BINS, WIDE_WORDS, findings
-from bfpga.engines.array.counted_resources import estimate_resources
-from bfpga.engines.array.resources import array_dsp
+from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.kernel.constraints import POSITION_BINS, WIDE_WORDS, findings
+from bfpga.engines.kernel.counted_resources import estimate_resources
+from bfpga.engines.kernel.resources import array_dsp
 
 
-def config_findings(config: SystolicConfig) -> list[Finding]:
+def config_findings(config: KernelConfig) -> list[Finding]:
     """Every constraint that ``config`` violates; an empty list for a kernel that can be built."""
     return list(findings(config))
 
 
-def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
+def board_findings(config: KernelConfig, board: Board) -> list[Finding]:
     """What of the board the array exceeds: with the numbers and the largest column count that fits."""
     over = exceeded(needed(config), board)
     if not over:
@@ -30,7 +30,7 @@ def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
     return [positions_excess(config, board, excess) or columns_excess(config, board, excess)]
 
 
-def needed(config: SystolicConfig) -> Resources:
+def needed(config: KernelConfig) -> Resources:
     """The least that a kernel takes of a board: a vendor's tool needs up to a seventh less tables than are counted.
 
     `benchmarks.synthesis.vendor_tables` says where that is known from.
@@ -39,7 +39,7 @@ def needed(config: SystolicConfig) -> Resources:
     return replace(total, lut=6 * total.lut // 7)
 
 
-def positions_excess(config: SystolicConfig, board: Board, excess: str) -> Finding | None:
+def positions_excess(config: KernelConfig, board: Board, excess: str) -> Finding | None:
     """What the collector or the keep buffer takes too much; None if the array would not fit without it either."""
     if config.wide_words and not exceeded(needed(replace(config, wide_words=0)), board):
         best = largest_wide_words(config, board)
@@ -52,7 +52,7 @@ def positions_excess(config: SystolicConfig, board: Board, excess: str) -> Findi
     return None
 
 
-def columns_excess(config: SystolicConfig, board: Board, excess: str) -> Finding:
+def columns_excess(config: KernelConfig, board: Board, excess: str) -> Finding:
     """The largest count of columns that fits, of shift columns if those are what is too much."""
     multiplying = config.columns - config.shift_columns
     alone = replace(config, columns=multiplying, shift_columns=0)
@@ -66,7 +66,7 @@ def columns_excess(config: SystolicConfig, board: Board, excess: str) -> Finding
     return Finding("columns", f"is {multiplying}: {excess}; {remedy}")
 
 
-def largest_wide_words(config: SystolicConfig, board: Board) -> int:
+def largest_wide_words(config: KernelConfig, board: Board) -> int:
     """Largest keep buffer, all else equal, that the board holds; 0 if none."""
     for words in range(config.wide_words - WIDE_WORDS, 0, -WIDE_WORDS):
         if not exceeded(needed(replace(config, wide_words=words)), board):
@@ -74,7 +74,7 @@ def largest_wide_words(config: SystolicConfig, board: Board) -> int:
     return 0
 
 
-def largest_position_bins(config: SystolicConfig, board: Board) -> int:
+def largest_position_bins(config: KernelConfig, board: Board) -> int:
     """Most bins of a collector, all else equal, that the board holds; 0 if none."""
     for bins in range(config.position_bins - 1, POSITION_BINS[0] - 1, -1):
         if not exceeded(needed(replace(config, position_bins=bins)), board):
@@ -94,7 +94,7 @@ def exceeded(needed: Resources, board: Board) -> list[str]:
     return [f"{need} {what} in all, more than the {limit}" for what, need, limit in amounts if need > limit]
 
 
-def largest_columns(config: SystolicConfig, board: Board) -> int:
+def largest_columns(config: KernelConfig, board: Board) -> int:
     """Largest count of columns of one kind, all else equal, that the board holds; 0 if none."""
     for columns in range(config.columns, 0, -1):
         if not exceeded(needed(replace(config, columns=columns)), board):
@@ -102,7 +102,7 @@ def largest_columns(config: SystolicConfig, board: Board) -> int:
     return 0
 
 
-def largest_shift_columns(config: SystolicConfig, board: Board) -> int:
+def largest_shift_columns(config: KernelConfig, board: Board) -> int:
     """Largest count of shift columns in addition to the columns of DSP blocks that the board holds; 0 if none."""
     multiplying = config.columns - config.shift_columns
     for columns in range(config.shift_columns, 0, -1):

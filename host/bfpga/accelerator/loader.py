@@ -27,11 +27,11 @@ from bfpga.accelerator.schema import (
 )
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.contract.configuration import SkipSource, SystolicConfig
+from bfpga.contract.configuration import KernelConfig, SkipSource
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.kernel_numbers import kernel_identity
-from bfpga.engines.array.shift_words import with_zero
-from bfpga.engines.skip_array.unit_maps import MAP_QUEUE, run_passes, with_tile
+from bfpga.engines.sparse_cluster.unit_maps import MAP_QUEUE, run_passes, with_tile
+from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
@@ -52,7 +52,7 @@ SHIFT_MANTISSA_BITS = 16
 class Accelerator:
     """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
 
-    ``systolic``: the numbers of the kernel.
+    ``config``: the numbers of the kernel.
     ``digest`` is the SHA-256 of what the kernel is: its numbers, its processes, the layout of descriptors, registers
     and streams (name and description do not enter); ``path`` is the file read. ``first_light_mhz``: the slower clock of
     the file, or 0.
@@ -62,7 +62,7 @@ class Accelerator:
     description: str
     board: Board
     clock_mhz: float
-    systolic: SystolicConfig
+    config: KernelConfig
     digest: str
     path: Path
     first_light_mhz: float = 0.0
@@ -113,7 +113,7 @@ def accelerator_of(document: Document) -> Accelerator:
         description=described.description,
         board=board,
         clock_mhz=float(described.clock_mhz),
-        systolic=config,
+        config=config,
         digest=digest(board, described.clock_mhz, config),
         path=document.source,
         first_light_mhz=float(described.first_light_mhz),
@@ -128,7 +128,7 @@ def at_first_light(accelerator: Accelerator) -> Accelerator:
     clock, name = accelerator.first_light_mhz, accelerator.name
     if not clock:
         raise ConfigurationError(f"{name} has no key first_light_mhz, so there is no {name}{FIRST_LIGHT}")
-    number = digest(accelerator.board, clock, accelerator.systolic)
+    number = digest(accelerator.board, clock, accelerator.config)
     return replace(accelerator, name=f"{name}{FIRST_LIGHT}", clock_mhz=clock, digest=number)
 
 
@@ -196,13 +196,13 @@ def shift_format(document: Document, section: SystolicSection, mantissa_bits: in
     return with_zero(ShiftFormat(x_width=mantissa_bits, d=DEFAULT_D if distance == "auto" else distance, **numbers))
 
 
-def array_config(document: Document, section: ArraySection, board: Board) -> SystolicConfig:
+def array_config(document: Document, section: ArraySection, board: Board) -> KernelConfig:
     """The numbers of the kernel; `auto` is resolved, the kind of DSP block comes from the board."""
     number_format = block_format(document, section.format, section_path("format"))
     accumulator = section.accumulator_bits
     if accumulator == "auto":
         accumulator = 32 if number_format.mantissa_bits <= 8 else 48
-    config = SystolicConfig(
+    config = KernelConfig(
         format=number_format,
         columns=section.columns,
         rows=array_rows(section),
@@ -229,7 +229,7 @@ def array_config(document: Document, section: ArraySection, board: Board) -> Sys
     return systolic_config(document, section, config)
 
 
-def systolic_config(document: Document, section: SystolicSection, config: SystolicConfig) -> SystolicConfig:
+def systolic_config(document: Document, section: SystolicSection, config: KernelConfig) -> KernelConfig:
     """With what a systolic array has besides."""
     return replace(
         config,
@@ -249,7 +249,7 @@ def array_rows(section: ArraySection) -> int:
     return int(section.rows)
 
 
-def skip_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
+def skip_config(section: SkipArraySection, config: KernelConfig) -> KernelConfig:
     """With what a skip array has besides."""
     groups = section.groups if section.source == "weights" else config.skip_halves * section.columns
     return replace(
@@ -264,13 +264,13 @@ def skip_config(section: SkipArraySection, config: SystolicConfig) -> SystolicCo
     )
 
 
-def tile_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
+def tile_config(section: SkipArraySection, config: KernelConfig) -> KernelConfig:
     """With what a tile has besides."""
     packed = replace(config, multiplier="dsp_packed")
     return with_tile(packed, section.kernel, (section.tile[0], section.tile[1]), section.rows_parallel)
 
 
-def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> SystolicConfig:
+def cluster_config(section: ClusterArraySection, config: KernelConfig) -> KernelConfig:
     """With what a sparse cluster has besides: its kernel reads a map as one run."""
     return replace(
         config,
@@ -295,7 +295,7 @@ def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> Syst
     )
 
 
-def check(document: Document, described: AcceleratorFile, board: Board, config: SystolicConfig) -> None:
+def check(document: Document, described: AcceleratorFile, board: Board, config: KernelConfig) -> None:
     """Constraints between keys, then the board's limits; raises with all of them."""
     check_clock(document, "clock_mhz", described.clock_mhz, board.clock_max, board)
     if described.first_light_mhz:
@@ -314,7 +314,7 @@ def check_clock(document: Document, key: str, clock: float, high: float, board: 
         document.refuse((key,), problem)
 
 
-def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:
+def digest(board: Board, clock_mhz: float, config: KernelConfig) -> str:
     """SHA-256 of the canonical JSON of everything that makes the kernel another one.
 
     It follows from what a key does in the kernel: a new key whose default leaves kernels as they are changes nothing.

@@ -8,12 +8,12 @@ from pathlib import Path
 from bfpga.accelerator.boards import Board, load_boards
 from bfpga.accelerator.constraints import board_findings
 from bfpga.accelerator.loader import Accelerator, digest
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.names import DIGEST_DIGITS
 
 
 def accelerator_around(
-    config: SystolicConfig, name: str = "unnamed", digest: str = "0" * DIGEST_DIGITS, clock_mhz: float = 100.0
+    config: KernelConfig, name: str = "unnamed", digest: str = "0" * DIGEST_DIGITS, clock_mhz: float = 100.0
 ) -> Accelerator:
     """An accelerator with these numbers that no file describes, on the first board with DSP blocks of its kind.
 
@@ -26,7 +26,7 @@ def accelerator_around(
 
 def on_board(accelerator: Accelerator, board: Board) -> Accelerator:
     """The accelerator with another board and the digest that follows; nothing is checked."""
-    number = digest(board, accelerator.clock_mhz, accelerator.systolic)
+    number = digest(board, accelerator.clock_mhz, accelerator.config)
     return replace(accelerator, board=board, digest=number)
 
 
@@ -38,8 +38,8 @@ def fitting_boards(accelerator: Accelerator) -> list[Board]:
         for board in load_boards()
         if board.name != own.name
         and board.processing_system == own.processing_system
-        and board.dsp_kind == accelerator.systolic.dsp
+        and board.dsp_kind == accelerator.config.dsp
         and board.clock_min <= clock <= board.clock_max
-        and not board_findings(accelerator.systolic, board)
+        and not board_findings(accelerator.config, board)
     ]
     return [own, *others]

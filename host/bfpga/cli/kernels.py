@@ -29,7 +29,7 @@ def render(
     from bfpga.verify.vectors import kernel_vectors
 
     described = load_accelerator(accelerator)
-    parts = (described.name, described.digest, described.systolic, directory)
+    parts = (described.name, described.digest, described.config, directory)
     try:
         written = write_project(*parts, kernel_vectors)
     except ToolError as error:

@@ -160,7 +160,7 @@ def group_of(structure: str | None) -> Group | None:
     from bfpga.accelerator.loader import load_accelerator
 
     accelerator = load_accelerator(structure)
-    config = accelerator.systolic
+    config = accelerator.config
     if config.skips_weights:
         return Balanced.of(config)
     if config.lists_taps:

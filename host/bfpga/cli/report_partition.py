@@ -13,7 +13,7 @@ from bfpga.cli.options import Json, Picture
 from bfpga.cli.pictures import check_picture, write_picture
 
 if TYPE_CHECKING:
-    from bfpga.engines.array.products import NumberArray
+    from bfpga.engines.kernel.products import NumberArray
     from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition
 
 

@@ -18,12 +18,12 @@ from bfpga.cli.report_saturation import (
 )
 from bfpga.cli.report_units import unit_report
 from bfpga.cli.work import Job, accuracy
-from bfpga.contract.configuration import ARRAY, SystolicConfig
+from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.engines.array.supported import supported
+from bfpga.engines.kernel.supported import supported
 from bfpga.estimate.hardware import kinds_of
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 OVERLAPPED_SAMPLES = 16
 
 
-def array_text(config: SystolicConfig) -> str:
+def array_text(config: KernelConfig) -> str:
     """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the lanes of each.
 
     Of a tile rows and columns at once.
@@ -62,7 +62,7 @@ def array_text(config: SystolicConfig) -> str:
     return f"{config.columns} x {config.rows} x {config.lanes}"
 
 
-def columns_text(config: SystolicConfig) -> str:
+def columns_text(config: KernelConfig) -> str:
     """`12 columns`, `6 shift columns`, `12 + 5 shift columns`."""
     if config.multiplier == "shift":
         return f"{config.columns} shift columns"
@@ -71,14 +71,14 @@ def columns_text(config: SystolicConfig) -> str:
     return f"{config.columns} columns"
 
 
-def engine_operations(config: SystolicConfig) -> dict[str, list[str]]:
+def engine_operations(config: KernelConfig) -> dict[str, list[str]]:
     """What the kernel of an accelerator computes, by the name of its array (SC R14)."""
     return {ARRAY: list(supported(config))}
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     """Print an accelerator's resources and roofline."""
-    board, config = accelerator.board, accelerator.systolic
+    board, config = accelerator.board, accelerator.config
     use = resources_of(accelerator)
     parts, origin = use.with_total, use.origin
     limits = board.resources
@@ -152,7 +152,7 @@ def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
 def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, Any]:
     """Print what every layer of a program costs and what limits it."""
     estimate = estimate_program(accelerator, program)
-    cycles, peak = estimate.cycles, accelerator.systolic.macs_per_clock
+    cycles, peak = estimate.cycles, accelerator.config.macs_per_clock
     rows = [
         (layer.name, layer.engine, layer.macs, layer.cycles,
          utilization(layer.engine, layer.tile_clocks, layer.cycles * peak), layer.transfer_cycles, layer.limit)
@@ -387,7 +387,7 @@ def layer_rows(
 
 def print_layers(job: Job, content: dict[str, Any]) -> None:
     """The table of ``layer_rows`` with the cycles and the time of one sample."""
-    rows, peak, busy = content["layers"], job.accelerator.systolic.macs_per_clock, tile_clocks(job.program)
+    rows, peak, busy = content["layers"], job.accelerator.config.macs_per_clock, tile_clocks(job.program)
     measured, counted = any("sqnr_db" in row for row in rows), any("input_density" in row for row in rows)
     saturating = any("saturated_samples" in row for row in rows)
     headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["input zeros"] * counted

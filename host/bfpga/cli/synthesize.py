@@ -174,7 +174,7 @@ def _show_ips(figures: HardwareFigures) -> None:
 
 
 def _show_total(figures: HardwareFigures, board: Board) -> None:
-    from bfpga.engines.array.counted_resources import STREAMS
+    from bfpga.engines.kernel.counted_resources import STREAMS
     from bfpga.estimate.hardware import kinds_of
 
     def row(name: str, area: Area) -> tuple[object, ...]:
@@ -209,7 +209,7 @@ def _show_proofs(accelerator: Accelerator, loop: str) -> None:
         output.say(f"{proof.loop}: {proof.iterations} iterations as the code{netlist}")
 
     output.say(f"{accelerator.name}: loops on what passed the streams in the C simulation of random networks")
-    traffic = kernel_traffic(accelerator, kernel_vectors(accelerator.systolic))
+    traffic = kernel_traffic(accelerator, kernel_vectors(accelerator.config))
     proofs_of(accelerator, traffic, loop, on_proof=report)
 
 

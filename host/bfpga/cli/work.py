@@ -132,7 +132,7 @@ def compile_for_estimate(
     """
     if samples is not None:
         return compile_program(accelerator, network, samples, options)
-    noise = noise_inputs(network, accelerator.systolic)
+    noise = noise_inputs(network, accelerator.config)
     return compile_program(accelerator, network, noise, without_samples(options))
 
 
@@ -226,7 +226,7 @@ def verify(
     from bfpga.verify.check import verify as verify_cases
     from bfpga.verify.parts import verify_spread
 
-    configs = random_configs(min(arrays, cases), seed) if accelerator is None else [accelerator.systolic]
+    configs = random_configs(min(arrays, cases), seed) if accelerator is None else [accelerator.config]
     name = f"{len(configs)} random arrays" if accelerator is None else accelerator.name
     with progress(f"verifying {name} against {', '.join(against)}") as show:
         if workers is not IN_PROCESS:
@@ -246,6 +246,6 @@ def lint(sources: list[str]) -> list[Finding]:
             findings += lint_paths([Path(source)])
             continue
         described = load_accelerator(source)
-        kernel = render_kernel(described.name, described.digest, described.systolic)
+        kernel = render_kernel(described.name, described.digest, described.config)
         findings += lint_sources(kernel, [library_directory()], described.board)
     return findings

@@ -21,7 +21,7 @@ from bfpga.compiler.numbers.wide_limits import with_limits
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.schedule.fitting import oversized_layers
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import Float64Array
 
@@ -52,7 +52,7 @@ class Numbers:
 
 
 def choose_numbers(
-    graph: Graph, lowered: Lowered, config: SystolicConfig, options: CompileOptions, measured: Measurements | None
+    graph: Graph, lowered: Lowered, config: KernelConfig, options: CompileOptions, measured: Measurements | None
 ) -> Numbers:
     """Scales, parts and limits of a lowered network. measured: None without calibration samples.
 
@@ -71,7 +71,7 @@ def choose_numbers(
 
 
 def _scales(
-    graph: Graph, lowered: Lowered, config: SystolicConfig, options: CompileOptions, measured: Measurements | None
+    graph: Graph, lowered: Lowered, config: KernelConfig, options: CompileOptions, measured: Measurements | None
 ) -> Scales:
     shifts: dict[str, Float64Array] = {}
     if measured is not None and measured.ranges is not None:
@@ -88,7 +88,7 @@ def _filled(
     scales: Scales,
     graph: Graph,
     lowered: Lowered,
-    config: SystolicConfig,
+    config: KernelConfig,
     options: CompileOptions,
     histograms: ChannelHistograms,
 ) -> Scales:
@@ -108,7 +108,7 @@ def _filled(
 def _with_parts(
     graph: Graph,
     lowered: Lowered,
-    config: SystolicConfig,
+    config: KernelConfig,
     asked: CompileOptions,
     moments: Mapping[str, Moments],
     calibrated: bool,

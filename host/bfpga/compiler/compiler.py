@@ -29,7 +29,7 @@ from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
 from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.starts import schedule_starts
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program
 from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import IntArray
@@ -55,7 +55,7 @@ def compile_network(
     Raises ModelError, DataError or ConfigurationError.
     """
     say = progress or (lambda text: None)
-    options, config = options or CompileOptions(), accelerator.systolic
+    options, config = options or CompileOptions(), accelerator.config
     check_formats(config, options)
     count = options.side_by_side
     _check_side_by_side(count, calibration, items)
@@ -93,7 +93,7 @@ def compile_network(
 
 
 def _measure_nodes(
-    nodes: Nodes, numbers: Numbers, config: SystolicConfig, measured: Measurements | None
+    nodes: Nodes, numbers: Numbers, config: KernelConfig, measured: Measurements | None
 ) -> dict[str, float]:
     """What samples say of the nodes: mean errors go into biases, zeros into clocks; shares of compressed maps."""
     array, scales = nodes.of_array(), numbers.scales.channels
@@ -108,7 +108,7 @@ def _measure_nodes(
 
 
 def _sampled_inputs(
-    numbers: Numbers, exponents: Mapping[str, int], config: SystolicConfig, measured: Measurements | None
+    numbers: Numbers, exponents: Mapping[str, int], config: KernelConfig, measured: Measurements | None
 ) -> dict[str, IntArray]:
     """Mantissas of samples by tensor, as far as their zeros decide on clocks."""
     if measured is None or measured.inputs is None:

@@ -18,7 +18,7 @@ from bfpga.compiler.numbers.quantize import quantize_layer, scaled_node
 from bfpga.compiler.numbers.weight_formats import choose_format
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.measuring import histogram_base, product_base, scaled_base
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, MatMulNode, Node, PolicySpec, TensorSpec
 
 
@@ -45,7 +45,7 @@ class Nodes:
         return [node for node in self.nodes[first:last] if isinstance(node, ArrayNode)]
 
 
-def make_nodes(numbers: Numbers, config: SystolicConfig, options: CompileOptions) -> Nodes:
+def make_nodes(numbers: Numbers, config: KernelConfig, options: CompileOptions) -> Nodes:
     """Nodes and tensors with formats and exponents. Raises ModelError where weights cannot be quantized."""
     return _NodeMaker(numbers, config, options).make()
 
@@ -53,7 +53,7 @@ def make_nodes(numbers: Numbers, config: SystolicConfig, options: CompileOptions
 class _NodeMaker:
     """Makes the nodes of one network."""
 
-    def __init__(self, numbers: Numbers, config: SystolicConfig, options: CompileOptions) -> None:
+    def __init__(self, numbers: Numbers, config: KernelConfig, options: CompileOptions) -> None:
         self.numbers, self.config, self.options = numbers, config, options
         self.order = stages(numbers.graph, numbers.lowered)
         self.layers = [layer for stage in self.order for layer in stage.layers]

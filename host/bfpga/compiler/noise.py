@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 
-def noise_inputs(network: Network, config: SystolicConfig) -> dict[str, npt.NDArray[np.float32]]:
+def noise_inputs(network: Network, config: KernelConfig) -> dict[str, npt.NDArray[np.float32]]:
     """Two samples of normal noise for every input, by name; the same ones every time."""
     random = np.random.default_rng(0)
     separate = "linear" in config.weight_formats  # the graph that is compiled then, made once

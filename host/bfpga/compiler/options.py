@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from bfpga.compiler.policy_names import PolicyName
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
 from bfpga.errors import ConfigurationError
@@ -108,7 +108,7 @@ class LayerOptions:
             )
 
 
-def position_rule(given: RuleName | None, config: SystolicConfig) -> RuleName:
+def position_rule(given: RuleName | None, config: KernelConfig) -> RuleName:
     """The rule of ``dynamic`` that an accelerator follows where none or this one is asked for."""
     return given or ("rate" if config.position_bins else "lead")
 

@@ -14,7 +14,7 @@ from bfpga.compiler.numbers.averages import unfit_averages
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.compiler.schedule.fitting import oversized_layers
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 #: Why operators whose results several layers give stay on the host without samples.
 UNCALIBRATED = "its parts need one exponent, which only calibration samples can give"
@@ -24,7 +24,7 @@ def lower_steps(
     graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions
 ) -> tuple[Graph, Lowered, list[str]]:
     """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes."""
-    config, cores = accelerator.systolic, accelerator.board.arm_cores
+    config, cores = accelerator.config, accelerator.board.arm_cores
     steps, notes = (graph, []) if options.recurrent == "host" else unroll(graph)
     result = lower_expanded(steps, config, calibrated, options)
     if steps is graph or cores is None or options.recurrent == "array":
@@ -40,7 +40,7 @@ def lower_steps(
 
 
 def lower_expanded(
-    graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions
+    graph: Graph, config: KernelConfig, calibrated: bool, options: CompileOptions
 ) -> tuple[Graph, Lowered]:
     """Lower the network with operators written in parts wherever the array computes all of these; with that graph."""
     kept: set[str] = set()
@@ -64,7 +64,7 @@ def _has_phases(operator: Operator) -> bool:
     return operator.type == "ConvTranspose" and max(operator.attributes.get("strides", [1])) > 1
 
 
-def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions) -> Lowered:
+def lower_fitting(graph: Graph, config: KernelConfig, calibrated: bool, options: CompileOptions) -> Lowered:
     """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
     blocked: dict[str, str] = {}
     if not calibrated:

@@ -14,9 +14,9 @@ from bfpga.compiler.schedule.overlap import ahead
 from bfpga.compiler.schedule.plan_choice import Plans, choose_plan
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import factor_reserve, setup_launch
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, HostStep, LaunchStep, MatMulNode, Step, own_weights, values_read
-from bfpga.engines.array.tap_reuse import choose_tap_reuse
+from bfpga.engines.systolic.tap_reuse import choose_tap_reuse
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Starts:
         return [step for step in self.steps if isinstance(step, LaunchStep)]
 
 
-def schedule_starts(nodes: Nodes, outputs: Sequence[str], config: SystolicConfig, options: CompileOptions) -> Starts:
+def schedule_starts(nodes: Nodes, outputs: Sequence[str], config: KernelConfig, options: CompileOptions) -> Starts:
     """Schedule all nodes; fills the tiles of the array's nodes. outputs: tensors that leave the program."""
     return _StartMaker(nodes, outputs, config).make(options)
 
@@ -41,7 +41,7 @@ def schedule_starts(nodes: Nodes, outputs: Sequence[str], config: SystolicConfig
 class _StartMaker:
     """Makes the starts of one program."""
 
-    def __init__(self, nodes: Nodes, outputs: Sequence[str], config: SystolicConfig) -> None:
+    def __init__(self, nodes: Nodes, outputs: Sequence[str], config: KernelConfig) -> None:
         self.nodes, self.outputs, self.config = nodes, outputs, config
 
     def make(self, options: CompileOptions) -> Starts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import COMPUTING, FIELDS, SHARED_WORDS, Operation, word_of
 
 
@@ -109,7 +109,7 @@ _COUNTING = "count_threshold"
 TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")
 
 
-def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
+def commands(config: KernelConfig) -> tuple[ProcessCommand, ...]:
     """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
     others = {command.process: command for command in _instead(config)}
     chosen = tuple(others.get(command.process, command) for command in COMMANDS)
@@ -118,7 +118,7 @@ def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
     return tuple(map(_counting, chosen)) if config.count_registers else chosen
 
 
-def _instead(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
+def _instead(config: KernelConfig) -> tuple[ProcessCommand, ...]:
     """What processes receive in the place of those of ``COMMANDS``."""
     if config.has_cluster:
         return _RECORDING_COMMANDS if config.cuts_maps else _TILE_COMMANDS

@@ -50,7 +50,7 @@ Slots: TypeAlias = Annotated[int, Between(1, 1024)]
 
 
 @dataclass(frozen=True)
-class SystolicConfig:
+class KernelConfig:
     """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a cycle each (BFP 3.6).
 
     ConfigurationError for a field of another type or out of its range: what is rendered from it is C++.
@@ -88,9 +88,9 @@ class SystolicConfig:
     hop_columns: WidthOrNone = 0
     #: Groups of a skip array, in the place of the systolic array; 0: none. It computes ``skip_halves`` groups of
     #: ``columns`` pixels at a time and holds chunks of ``skip_chunk`` channels of windows.
-    #: Source weights (processes/skip_array.hpp): it multiplies by stored weights that are not zero, for ``rows`` output
+    #: Source weights (skip_array/skip_array.hpp): it multiplies by stored weights that are no zeros, for ``rows`` output
     #: channels at most, with ``skip_queue`` entries of every group, of each of which a weight word holds one.
-    #: Source activations (processes/sparse_array.hpp): each of ``skip_halves`` x ``columns`` groups multiplies by the
+    #: Source activations (skip_array/sparse_array.hpp): each of ``skip_halves`` x ``columns`` groups multiplies by the
     #: activations of its pixel that are not zero, of which ``skip_queue`` words wait, for ``rows`` output channels at a
     #: time. The weights of a chunk stay for ``skip_passes`` passes.
     skip_groups: WidthOrNone = 0
@@ -102,7 +102,7 @@ class SystolicConfig:
     #: In parallel with a skip array of source activations: a systolic array of the same columns, rows and lanes, which
     #: multiplies by the same weight words. Each GEMM says which of the two computes it (flag SKIP_ARRAY).
     dense_beside: bool = False
-    #: A sparse cluster in the place of the array (processes/cluster): rows and columns of its grid of units; 0: none.
+    #: A sparse cluster in the place of the array (sparse_cluster): rows and columns of its grid of units; 0: none.
     #: Kernels have ``cluster_kernel`` rows and columns at most, ``rows`` of them are in flight. A unit holds
     #: ``cluster_words`` blocks of sums for each of them, ``cluster_queue`` words of its piece wait for it. A map has
     #: ``cluster_lines`` rows and columns at most, and ``cluster_blocks`` blocks of its full grid have room. Pieces are
@@ -124,7 +124,7 @@ class SystolicConfig:
     cluster_variant: ClusterVariant = "E"
     cluster_form: ClusterForm = "overlap_add"
     cluster_products: WidthOrNone = 4
-    #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the
+    #: A tile in the place of the array (zero_skip_tile): the zero-skip engine in tile form. Rows and columns of the
     #: sums of a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose
     #: piece is the map: each weight that is not zero multiplies all cells of it.
     tile_rows: WidthOrNone = 0

@@ -179,7 +179,7 @@ class Descriptor:
     joined_rows: int = 0  # pieces of the grid that are one, down
     joined_columns: int = 0  # and across: their units take turns
     part_words: int = 0  # words of channels that a part of the kernel reads; channel_words are those of all parts
-    told_words: int = 0  # of the record of its map; STORE: of records behind the tensor (engines/skip_array/records.py)
+    told_words: int = 0  # of the record of its map; STORE: of records after the tensor (sparse_cluster/records.py)
     # What of its start must be finished before the operation may begin (docs/kernel.md)
     groups: int = 0  # groups of output pixels that the columns compute together
     after_loads: int = 0  # LOADs, before it uses the activation memory

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from bfpga.contract.commands import commands
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 from bfpga.contract.layout import layout_digest
 from bfpga.contract.processes import CLUSTER_AHEAD, host_streams, kernel_processes, process_streams
@@ -35,7 +35,7 @@ class NumberGroup:
     numbers: Mapping[str, Number]
 
 
-def kernel_identity(config: SystolicConfig) -> dict[str, Any]:
+def kernel_identity(config: KernelConfig) -> dict[str, Any]:
     """What makes a kernel another one, as JSON's types: its numbers, its processes, what goes between them, its layout.
 
     Numbers that say that something is not there, or is as it was before there was a key for it, are left out.
@@ -51,7 +51,7 @@ def kernel_identity(config: SystolicConfig) -> dict[str, Any]:
     }
 
 
-def _numbers(config: SystolicConfig) -> dict[str, Number]:
+def _numbers(config: KernelConfig) -> dict[str, Number]:
     """The numbers of the C++, and those by which the host cuts maps for this kernel."""
     numbers = {name: value for group in number_groups(config) for name, value in group.numbers.items()}
     if config.cuts_maps:
@@ -73,7 +73,7 @@ def _group(comment: str, **numbers: Number) -> NumberGroup:
     return NumberGroup(comment, numbers)
 
 
-def number_groups(config: SystolicConfig) -> list[NumberGroup]:
+def number_groups(config: KernelConfig) -> list[NumberGroup]:
     """Every number the library reads, in the groups of the rendered header."""
     form = config.format
     return [
@@ -166,7 +166,7 @@ def number_groups(config: SystolicConfig) -> list[NumberGroup]:
     ]
 
 
-def _cluster(config: SystolicConfig) -> list[NumberGroup]:
+def _cluster(config: KernelConfig) -> list[NumberGroup]:
     """Numbers of a sparse cluster in the place of the array."""
     if not config.has_cluster:
         return []
@@ -201,7 +201,7 @@ def _cluster(config: SystolicConfig) -> list[NumberGroup]:
     ]
 
 
-def _depths(config: SystolicConfig) -> NumberGroup:
+def _depths(config: KernelConfig) -> NumberGroup:
     """Depths of the streams between the processes of a kernel."""
     depths = {f"{item.name}_depth": item.depth for item in process_streams(config)}
     return _group("Words that the streams between the processes hold", **depths)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Function, LeadRule, Operation, Policy, word_names
 
 #: log2 of the most values of a window of the statistics unit (`WindowSums::window_bits`, BFP R26).
@@ -48,12 +48,12 @@ _SLOTS = ("input_slot", "second_slot", "output_slot")
 _EXPONENTS = ("bias_exponent", "function_exponent", "output_exponent", "position_base")
 
 
-def largest_coordinate(config: SystolicConfig) -> int:
+def largest_coordinate(config: KernelConfig) -> int:
     """Largest pixel count or image coordinate: all words of all activation memories, twice (`coordinate_bits`)."""
     return 2 * config.banks * config.activation_words * config.lanes
 
 
-def ranges(config: SystolicConfig, descriptor: Descriptor) -> Iterator[Range]:
+def ranges(config: KernelConfig, descriptor: Descriptor) -> Iterator[Range]:
     """The range of every field of a descriptor on a kernel, those last that depend on its policy."""
     exponent = 1 << (STAGE_EXPONENT_BITS - 1)
     enumerations: tuple[tuple[str, type[IntEnum]], ...] = (
@@ -93,7 +93,7 @@ _POLICY_RANGES: dict[int, Callable[[], tuple[Range, ...]]] = {
 }
 
 
-def problems(config: SystolicConfig, descriptor: Descriptor) -> Iterator[str]:
+def problems(config: KernelConfig, descriptor: Descriptor) -> Iterator[str]:
     """Fields of a descriptor that the kernel's registers do not hold, each in a sentence."""
     for field in word_names(descriptor.operation, descriptor.flags):
         value = getattr(descriptor, field)

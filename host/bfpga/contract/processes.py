@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bfpga.contract.commands import commands
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 
 SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
@@ -105,17 +105,17 @@ def process_function(process: str) -> str:
     return TOP_FUNCTION if process == SEQUENCER else f"bfpga_{process}"
 
 
-def host_streams(config: SystolicConfig) -> dict[str, str]:
+def host_streams(config: KernelConfig) -> dict[str, str]:
     """The streams from and to the host, each with the process of a kernel that reads or writes it."""
     return MAP_STREAMS if config.compressed_maps else HOST_STREAMS
 
 
-def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
+def kernel_processes(config: KernelConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
     return (*_computing_processes(config), *(MAPS if config.compressed_maps else ()))
 
 
-def _computing_processes(config: SystolicConfig) -> tuple[str, ...]:
+def _computing_processes(config: KernelConfig) -> tuple[str, ...]:
     """Those that a kernel has whether its maps are compressed or not."""
     if config.has_tile:
         return (*PROCESSES, STEP_READER, TILE, GRID_SUMS)
@@ -126,17 +126,17 @@ def _computing_processes(config: SystolicConfig) -> tuple[str, ...]:
     return (*PROCESSES, SKIP_ARRAY) if config.dense_beside else PROCESSES
 
 
-def cluster_units(config: SystolicConfig) -> tuple[str, ...]:
+def cluster_units(config: KernelConfig) -> tuple[str, ...]:
     """The processes of the units of a sparse cluster, band by band."""
     return tuple(f"unit_{unit}" for unit in range(0 if config.has_tile else config.cluster_units))
 
 
-def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
+def cluster_gathers(config: KernelConfig) -> tuple[str, ...]:
     """The processes in front of units of variants A to D, which put micro-tiles together."""
     return tuple(f"gather_{unit}" for unit in range(config.cluster_units if config.indexes_products else 0))
 
 
-def cluster_merges(config: SystolicConfig) -> tuple[str, ...]:
+def cluster_merges(config: KernelConfig) -> tuple[str, ...]:
     """The processes after units of variants C and D, which add products and hold back those that collide."""
     return tuple(f"merge_{unit}" for unit in range(config.cluster_units if config.merges_products else 0))
 
@@ -147,12 +147,12 @@ def process_kind(process: str) -> str:
     return name if number.isdigit() else process
 
 
-def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
+def process_streams(config: KernelConfig) -> tuple[ProcessStream, ...]:
     """The streams of a kernel; bits as in bfpga/processes/wires.hpp."""
     return tuple(_streams(config))
 
 
-def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+def _streams(config: KernelConfig) -> Iterator[ProcessStream]:
     word = config.lanes * config.format.mantissa_bits
     columns, group = config.columns * word, config.transfer_pixels * word
     pass_words = config.accumulator_rows // (1 if config.wide_memory else config.lanes)
@@ -190,7 +190,7 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
         yield from _map_streams(config)
 
 
-def _map_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+def _map_streams(config: KernelConfig) -> Iterator[ProcessStream]:
     """The streams around the processes of compressed maps; bits as in bfpga/processes/maps/beats.hpp."""
     beat = config.stream_bits
     chunk = beat + 3
@@ -203,7 +203,7 @@ def _map_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("stored_values", MAP_COMPRESSOR, MAP_JOINER, beat, max(SHALLOW, config.map_value_bits + 1))
 
 
-def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+def _weight_streams(config: KernelConfig) -> Iterator[ProcessStream]:
     """What the weights process sends."""
     weights = config.rows * config.lanes * config.weight_bits
     multiplies = STEP_READER if config.has_tile else STEP_MAKER if config.has_cluster else ARRAY
@@ -226,7 +226,7 @@ def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
 
 
-def _entry_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+def _entry_streams(config: KernelConfig) -> Iterator[ProcessStream]:
     """What the weights process sends to the groups of a skip array that multiplies by stored entries."""
     for group in range(config.skip_groups):
         yield ProcessStream(f"entries_{group}", WEIGHTS, ARRAY, config.entry_bits, config.skip_queue)
@@ -235,8 +235,8 @@ def _entry_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
 
 
-def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
-    """The streams between the processes of a sparse cluster, or of a tile; bits as in bfpga/processes/cluster."""
+def _cluster_streams(config: KernelConfig) -> Iterator[ProcessStream]:
+    """The streams between the processes of a sparse cluster, or of a tile; bits as in sparse_cluster."""
     cell = config.lanes * config.format.mantissa_bits
     taps = config.cluster_kernel * config.cluster_kernel
     place, phase = (config.cluster_words - 1).bit_length(), (config.cluster_kernel - 1).bit_length() + 1
@@ -275,7 +275,7 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("blocks", COLLECTOR, GRID_SUMS, block, SHALLOW)
 
 
-def _tile_streams(config: SystolicConfig, cell: int, block: int) -> Iterator[ProcessStream]:
+def _tile_streams(config: KernelConfig, cell: int, block: int) -> Iterator[ProcessStream]:
     """The streams of a tile; cell, block: bits of their words."""
     step = config.weight_bits + 2 * ((config.cluster_kernel - 1).bit_length() + 1) + (config.rows - 1).bit_length() + 3
     yield ProcessStream("maps", ARRAY, TILE, MAP_BITS, SHALLOW)
@@ -284,7 +284,7 @@ def _tile_streams(config: SystolicConfig, cell: int, block: int) -> Iterator[Pro
     yield ProcessStream("blocks", TILE, GRID_SUMS, block, SHALLOW)
 
 
-def _round_bits(config: SystolicConfig) -> int:
+def _round_bits(config: KernelConfig) -> int:
     """Bits of the products of a round, each with its bank and block; of the clashes of banks, and of a block itself."""
     taps = config.cluster_kernel * config.cluster_kernel
     place, plane = (config.cluster_words - 1).bit_length(), max(1, (config.rows - 1).bit_length())

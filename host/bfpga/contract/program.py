@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
 from bfpga.contract.flows import Flow, Sample
 from bfpga.formats.arrays import IntArray
@@ -236,7 +236,7 @@ class ArrayNode:
     counts_maps: bool = True
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
-    #: Whether a column takes the taps next to the middle one from adjacent columns (engines/array/tap_reuse.py).
+    #: Whether a column takes the taps next to the middle one from adjacent columns (engines/systolic/tap_reuse.py).
     reuses_taps: bool = False
     #: Order in which the schedule computes the node; statistics policies see the results in this order.
     tiles: list[Tile] = field(default_factory=list)
@@ -377,7 +377,7 @@ class Program:
     name: str
     accelerator: str
     digest: str
-    config: SystolicConfig
+    config: KernelConfig
     clock_mhz: float
     tensors: dict[str, TensorSpec]
     nodes: list[Node]

@@ -48,7 +48,7 @@ FLAG_NUMBERS = {"counted_in": BeatField(17, 4), "runs_by": BeatField(21, 4)}
 COUNT_WORD = {"more": BeatField(0, 1), "number": BeatField(1, 4)}
 #: The first word of the record of a map that a sparse cluster has cut: the moves that limits made, whether they met the
 #: threshold, whether the map was counted. Then the largest and the smallest work of a piece if it was, else zeros; then
-#: the values other than zero that each unit was given (bfpga/processes/cluster/map_record.hpp).
+#: the values other than zero that each unit was given (bfpga/processes/sparse_cluster/map_record.hpp).
 MAP_RECORD = {"moves": BeatField(0, 16), "reached": BeatField(16, 1), "counted": BeatField(17, 1)}
 #: Words of a record in front of those of the units.
 CUT_WORDS = 3

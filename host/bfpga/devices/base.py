@@ -12,8 +12,8 @@ import numpy.typing as npt
 from bfpga.contract.program import BlockTensor
 from bfpga.devices.health import BoardHealth
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.engines.array.arithmetic import LayerCounters
-from bfpga.engines.skip_array.records import MapRecords
+from bfpga.engines.kernel.arithmetic import LayerCounters
+from bfpga.engines.sparse_cluster.records import MapRecords
 
 HostArray = npt.NDArray[Any]
 

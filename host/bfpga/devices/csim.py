@@ -21,15 +21,15 @@ from typing import Literal
 import numpy as np
 
 from bfpga.contract.bridge import RunRecord
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.processes import process_streams
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
 from bfpga.devices.library_cache import cached_library
-from bfpga.engines.array import streams
-from bfpga.engines.array.map_streams import MapStreams
+from bfpga.engines.kernel import streams
+from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.errors import DeviceError, ToolError
 from bfpga.formats.cache import cache_directory
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
@@ -52,7 +52,7 @@ COUNTING_FLAGS = ("-DBFPGA_WAIVER_CHECKS", "-Wno-maybe-uninitialized")
 MOST_STAGES, MOST_DRAWN_STAGES = 1000, 40
 
 
-def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
+def build(config: KernelConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
     """The shared library of an accelerator's kernel, compiled unless the cache has it.
 
     $BFPGA_CXXFLAGS follows the flags of this module, ``flags`` follows both. The cache key covers rendered
@@ -181,7 +181,7 @@ class CSimulation:
 
     def __init__(
         self,
-        config: SystolicConfig,
+        config: KernelConfig,
         integers: Integers = "native",
         name: str = "kernel",
         digest: str = "00000000",

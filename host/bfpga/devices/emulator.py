@@ -25,8 +25,8 @@ from bfpga.devices.native.library import NUMPY, SET_VARIABLE
 from bfpga.devices.native.plan import layer_of
 from bfpga.devices.native.route import Counted, NativeRoute
 from bfpga.devices.values import Values, check_inputs
-from bfpga.engines.array.accumulators import Block, activation_products, scaled_products
-from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
+from bfpga.engines.kernel.accumulators import Block, activation_products, scaled_products
+from bfpga.engines.kernel.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.sparse_cluster.partition.map_records import layer_records
 from bfpga.errors import ToolError

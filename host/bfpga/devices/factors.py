@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import LeadRule, Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Program
 from bfpga.contract.streams import PARAMETER_ROW
 from bfpga.devices.values import Values
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.array.streams import pack_parameters, pack_weights
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.streams import pack_parameters, pack_weights
 from bfpga.formats.arrays import IntArray
 
 
@@ -26,7 +26,7 @@ def factor_block(node: ArrayNode, values: Values) -> BlockTensor:
 class FactorWeights:
     """Bytes of the weights of one layer's channels [m0, m1) for any factors: each factor's bytes have a known place."""
 
-    def __init__(self, node: ArrayNode, config: SystolicConfig, channels: tuple[int, int]) -> None:
+    def __init__(self, node: ArrayNode, config: KernelConfig, channels: tuple[int, int]) -> None:
         m0, m1 = channels
         self._parameters = np.frombuffer(pack_parameters(node, config, m0, m1), np.uint8)
         self._parameters = self._parameters.reshape(-1, config.weight_stream_bits // 8)

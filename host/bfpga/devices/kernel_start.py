@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.engines.array.map_streams import MapStreams
+from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.formats.arrays import Int64Array
 
 #: Bytes of a stream; an array is contiguous.

@@ -25,9 +25,9 @@ from bfpga.contract.program import (
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.kernel_device import Kernel, make_available
 from bfpga.devices.values import HostArray, Values
-from bfpga.engines.array.accumulators import Block
-from bfpga.engines.array.arithmetic import LayerEngine
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.accumulators import Block
+from bfpga.engines.kernel.arithmetic import LayerEngine
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.errors import ProgramError
 from bfpga.program.cycles import operation_clocks

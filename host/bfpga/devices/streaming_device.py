@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import (
@@ -33,9 +33,9 @@ from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
-from bfpga.engines.array import streams
-from bfpga.engines.array.map_streams import MapStreams
-from bfpga.engines.skip_array.records import waits_for_store
+from bfpga.engines.kernel import streams
+from bfpga.engines.kernel.map_streams import MapStreams
+from bfpga.engines.sparse_cluster.records import waits_for_store
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
@@ -60,7 +60,7 @@ RECORDS_STORE = KernelOperation(
 class OperationStarts:
     """Lists of operations as starts of a streaming kernel; what a program of several launches needs."""
 
-    def __init__(self, kernel: StreamingKernel, config: SystolicConfig) -> None:
+    def __init__(self, kernel: StreamingKernel, config: KernelConfig) -> None:
         self.kernel = kernel
         self.config = config
         self._weights: OrderedDict[tuple[int, ...], _JoinedWeights] = OrderedDict()
@@ -268,7 +268,7 @@ Schedules = dict[tuple[int, ...], tuple[Sequence[KernelOperation], int]]
 def with_schedule(
     result: KernelResult,
     operations: Sequence[KernelOperation],
-    config: SystolicConfig,
+    config: KernelConfig,
     known: Schedules,
     samples: int = 1,
     ahead: int = 0,

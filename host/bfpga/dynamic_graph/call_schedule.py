@@ -15,13 +15,13 @@ import numpy as np
 
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, plan_weights, setup_launch, weights_operation
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec
 from bfpga.dynamic_graph.calls import RESULT
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.array.descriptors import output_stage
-from bfpga.engines.array.streams import pack_weights
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.descriptors import output_stage
+from bfpga.engines.kernel.streams import pack_weights
 from bfpga.program.cycles import operation_clocks
 
 #: Bytes of a placeholder: the tile's number.
@@ -40,7 +40,7 @@ class CallSchedule:
     """
 
     node: ArrayNode
-    config: SystolicConfig
+    config: KernelConfig
     tensors: dict[str, TensorSpec]
     plan: NodeWeights
     setup: list[KernelOperation]
@@ -118,7 +118,7 @@ class CompiledCall:
         return [self.schedule.filled(self.node, start) for start in self.schedule.starts]
 
 
-def schedule_call(node: ArrayNode, tensors: dict[str, TensorSpec], config: SystolicConfig) -> CallSchedule:
+def schedule_call(node: ArrayNode, tensors: dict[str, TensorSpec], config: KernelConfig) -> CallSchedule:
     """The schedule of a layer. ModelError if the memories cannot hold even a part of it."""
     marked = node.unscheduled()
     plans = plan_weights([marked], config)

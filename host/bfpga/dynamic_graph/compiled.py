@@ -16,7 +16,7 @@ from bfpga.compiler.numbers.quantize import quantize_layer
 from bfpga.compiler.numbers.weight_formats import choose_format
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.measuring import histogram_base
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
 from bfpga.dynamic_graph.call_schedule import CallSchedule, CompiledCall, schedule_call
 from bfpga.dynamic_graph.calls import RESULT, ArrayCall, image_shape, operand_names
@@ -54,7 +54,7 @@ class Recent(Generic[Item]):
 class CallCompiler:
     """Compiles operations for one array; what it has already is not compiled again."""
 
-    def __init__(self, config: SystolicConfig, options: CompileOptions, least_sample: int = 0) -> None:
+    def __init__(self, config: KernelConfig, options: CompileOptions, least_sample: int = 0) -> None:
         """options: of every operation. least_sample: values that a sample has at least; else everything is measured."""
         self.config = config
         self.options = options

@@ -9,14 +9,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.kernel_device import Kernel
 from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.call_schedule import CompiledCall
 from bfpga.dynamic_graph.calls import RESULT, operand_names
-from bfpga.engines.array.accumulators import Block
-from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters, LayerEngine
+from bfpga.engines.kernel.accumulators import Block
+from bfpga.engines.kernel.arithmetic import COUNTER_MASK, LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import mantissa_dtype
@@ -49,7 +49,7 @@ class Machine(Protocol):
 class EmulatedMachine:
     """The emulator: an operation's node in numpy, clocks from the cycle model."""
 
-    def __init__(self, config: SystolicConfig) -> None:
+    def __init__(self, config: KernelConfig) -> None:
         self.config = config
         self._loaded: CompiledCall | None = None
         self._registers = PolicyRegisters(config.policy_slots, config.format)
@@ -71,7 +71,7 @@ class EmulatedMachine:
 class KernelMachine:
     """A kernel that is fed by streams; opened once for all operations."""
 
-    def __init__(self, config: SystolicConfig, kernel: Kernel) -> None:
+    def __init__(self, config: KernelConfig, kernel: Kernel) -> None:
         self.config = config
         self.kernel = kernel
         self._loaded: CompiledCall | None = None

@@ -14,7 +14,7 @@ import numpy as np
 
 from bfpga.compiler.lower.layers import Kind, Layer
 from bfpga.compiler.lower.state import NotOnArrayError
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import UnfitArgumentError
 from bfpga.contract.program import Window
 from bfpga.dynamic_graph.blocks import ArrayBlock
@@ -93,7 +93,7 @@ def convolution(
     window: Window,
     groups: int,
     activation: Activation,
-    config: SystolicConfig,
+    config: KernelConfig,
 ) -> Request:
     """Images (N, channels, height, width); weights (output channels, channels of a group, rows, columns)."""
     images = x.mantissa.transpose(0, 2, 3, 1)
@@ -125,7 +125,7 @@ def _unfolded(
     return _pixels(layer, ArrayBlock(matrix, x.exponent), len(images), window)
 
 
-def average_pool(x: ArrayBlock, window: Window, config: SystolicConfig) -> Request:
+def average_pool(x: ArrayBlock, window: Window, config: KernelConfig) -> Request:
     """Images (N, channels, height, width); pixels outside the image count as zeros."""
     images = x.mantissa.transpose(0, 2, 3, 1)
     channels, count = images.shape[3], window.kernel_height * window.kernel_width
@@ -140,7 +140,7 @@ def average_pool(x: ArrayBlock, window: Window, config: SystolicConfig) -> Reque
     return _pixels(_with_weights(layer, weights, None), ArrayBlock(flat, x.exponent), len(images), window)
 
 
-def max_pool(x: ArrayBlock, window: Window, config: SystolicConfig) -> Request:
+def max_pool(x: ArrayBlock, window: Window, config: KernelConfig) -> Request:
     """Images (N, channels, height, width); the result keeps the exponent (FP R35)."""
     if not _readable(window, config):
         raise NotOnArrayError(_same_bank(window, config))
@@ -158,12 +158,12 @@ def _pixels(layer: Layer, flat: ArrayBlock, count: int, window: Window) -> Reque
     return Request(call, lambda result: result.reshape(count, height, width, channels).transpose(0, 3, 1, 2))
 
 
-def _readable(window: Window, config: SystolicConfig) -> bool:
+def _readable(window: Window, config: KernelConfig) -> bool:
     """Whether adjacent columns read different banks."""
     return config.columns == 1 or window.output_width == 1 or window.stride_x % config.banks != 0
 
 
-def _same_bank(window: Window, config: SystolicConfig) -> str:
+def _same_bank(window: Window, config: KernelConfig) -> str:
     return f"with a stride of {window.stride_x} all columns read one of the {config.banks} banks"
 
 
@@ -254,7 +254,7 @@ def check_channels(shape: tuple[int, ...], axis: int, name: str, **numbers: Floa
             raise DataError(f"{name}: the {what} has shape {values.shape}; ({shape[axis]},) is needed, for axis {axis}")
 
 
-def activation_of(function: str | tuple[str, float], config: SystolicConfig) -> Activation:
+def activation_of(function: str | tuple[str, float], config: KernelConfig) -> Activation:
     """The function unit's setting; NotOnArrayError for a function, slope or bound that it cannot have."""
     found, argument = named_function(function)
     if found.key not in config.functions:

@@ -12,7 +12,7 @@ from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.weight_formats import check_formats
 from bfpga.compiler.options import CompileOptions, FormatChoice, RuleName, position_flow, position_rule
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.flows import Flow
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.kernel_device import KernelDevice
@@ -43,7 +43,7 @@ class Session:
         """Open the device. DeviceError if it is unknown or cannot be opened; ConfigurationError for wrong options."""
         self.accelerator = accelerator
         self.device = device
-        self.config = accelerator.systolic
+        self.config = accelerator.config
         self.trace: list[OperationRecord] = []
         self.compiler = options.compiler(self.config, formats)
         self._exponent = 0
@@ -124,7 +124,7 @@ class PositionOptions:
     rate: int = 12
     margin: int = 0
 
-    def compiler(self, config: SystolicConfig, formats: FormatChoice) -> CallCompiler:
+    def compiler(self, config: KernelConfig, formats: FormatChoice) -> CallCompiler:
         """A compiler of operations with these options; ConfigurationError if the accelerator cannot follow them."""
         rule = position_rule(self.rule, config)
         flow = position_flow(self.flow, rule)
@@ -140,9 +140,9 @@ class PositionOptions:
 def _open(accelerator: Accelerator, device: str) -> Machine:
     """The device with a program that does nothing; operations are given to its kernel."""
     if device == "emulator":
-        return EmulatedMachine(accelerator.systolic)
+        return EmulatedMachine(accelerator.config)
     nothing = Program(
-        "eager", accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, {}, [],
+        "eager", accelerator.name, accelerator.digest, accelerator.config, accelerator.clock_mhz, {}, [],
         LaunchStep([]), [], {}, {},
     )  # fmt: skip
     if device.startswith(("virtual", "board", "remote:")):
@@ -151,7 +151,7 @@ def _open(accelerator: Accelerator, device: str) -> Machine:
         provide_overlay(nothing, accelerator)
     opened = open_device(device, nothing)
     assert isinstance(opened, KernelDevice)
-    return KernelMachine(accelerator.systolic, opened.kernel)
+    return KernelMachine(accelerator.config, opened.kernel)
 
 
 def accelerator_of(accelerator: str | Path | Accelerator) -> Accelerator:

@@ -7,30 +7,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.array.constraints import findings
+from bfpga.contract.configuration import KernelConfig
+from bfpga.engines.kernel.constraints import findings
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.checked_fields import shown
 from bfpga.formats.shift_format import ShiftFormat
 
 
-def config_to_dict(config: SystolicConfig) -> dict[str, Any]:
+def config_to_dict(config: KernelConfig) -> dict[str, Any]:
     """Plain values of every number of a kernel, for files and digests."""
     return asdict(config)
 
 
-def config_from_dict(values: object) -> SystolicConfig:
+def config_from_dict(values: object) -> KernelConfig:
     """The inverse of ``config_to_dict``.
 
     ConfigurationError that names the key for anything that is no configuration of a kernel that can be built.
     """
-    config = SystolicConfig(**dict(_arguments(_section(SystolicConfig, values, "kernel configuration"))))
+    config = KernelConfig(**dict(_arguments(_section(KernelConfig, values, "kernel configuration"))))
     check_config(config)
     return config
 
 
-def check_config(config: SystolicConfig) -> None:
+def check_config(config: KernelConfig) -> None:
     """ConfigurationError for the first number of a kernel that does not go with the others."""
     needs_shift = config.multiplier == "shift" or config.shift_columns > 0
     if needs_shift != (config.shift is not None):

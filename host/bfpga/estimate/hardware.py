@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from bfpga.engines.array.counted_resources import SHELL_PART, STREAMS
+from bfpga.engines.kernel.counted_resources import SHELL_PART, STREAMS
 
 #: Share of a resource that a routed design may use, interconnect and DMAs included. Beyond it, a small change no longer
 #: routes, or misses its timing.

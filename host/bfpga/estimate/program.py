@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.configuration import ARRAY, SystolicConfig
+from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.contract.program import HostNode, KernelOperation, Program
-from bfpga.engines.array.cycles import (
+from bfpga.engines.kernel.cycles import (
     ARRAY_OPERATIONS,
     drain_cycles,
     first_window,
@@ -27,8 +27,8 @@ from bfpga.engines.array.cycles import (
 )
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, last_unit
 from bfpga.engines.skip_array.shape import SkipShape
-from bfpga.engines.skip_array.unit_clocks import feed_clocks
-from bfpga.engines.skip_array.unit_maps import grid_blocks
+from bfpga.engines.sparse_cluster.unit_clocks import feed_clocks
+from bfpga.engines.sparse_cluster.unit_maps import grid_blocks
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
 from bfpga.program.places import place_of
 
@@ -110,7 +110,7 @@ def add_operation(
     times: int,
 ) -> None:
     """Add what an operation moves, how long it lasts (its cycles or its bytes) and what limits it."""
-    config = accelerator.systolic
+    config = accelerator.config
     limits = operation_limits(config, operation.descriptor, occupied_clocks(config, operation))
     layer.bytes += times * moved_bytes(config, operation)
     layer.seconds += times * operation_seconds(accelerator, operation)
@@ -120,8 +120,8 @@ def add_operation(
 
 def operation_seconds(accelerator: Accelerator, operation: KernelOperation) -> float:
     """Seconds of one operation by itself: its cycles, or its bytes where the memory's assumed rate takes longer."""
-    cycles = occupied_clocks(accelerator.systolic, operation)
-    moved = moved_bytes(accelerator.systolic, operation)
+    cycles = occupied_clocks(accelerator.config, operation)
+    moved = moved_bytes(accelerator.config, operation)
     return max(cycles / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
 
 
@@ -139,7 +139,7 @@ def node_layers(program: Program) -> Iterator[LayerEstimate]:
         yield LayerEstimate(node.name, place_of(node), 0 if isinstance(node, HostNode) else node.macs)
 
 
-def moved_bytes(config: SystolicConfig, operation: KernelOperation) -> int:
+def moved_bytes(config: KernelConfig, operation: KernelOperation) -> int:
     """Bytes an operation moves; those of a tensor without its zeros as samples have it."""
     moved, descriptor = stream_bytes(config, operation.descriptor), operation.descriptor
     if operation.transfer is None:
@@ -148,7 +148,7 @@ def moved_bytes(config: SystolicConfig, operation: KernelOperation) -> int:
     return moved - round(saved * (config.stream_bits // 8) * tensor_beats(config, descriptor))
 
 
-def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
+def stream_bytes(config: KernelConfig, descriptor: Descriptor) -> int:
     """Bytes an operation moves over the streams, its descriptor included."""
     operation = Operation(descriptor.operation)
     size = 4 * DESCRIPTOR_WORDS
@@ -163,7 +163,7 @@ def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
     return size
 
 
-def skip_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+def skip_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """The same for a GEMM of a skip array: what decides how long a pass takes, and before that its first window.
 
     `windows`: operands that come a channel a clock; `array`: entries; `output stage`: sums that leave.
@@ -176,7 +176,7 @@ def skip_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> 
     return {"windows": first, decides: cycles - first} if decides != "windows" else {"windows": cycles}
 
 
-def sparse_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+def sparse_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """The same for a GEMM of a skip array of activations: what decides how long its passes take.
 
     `windows`: words of activations that come; `array`: those that are not zero; `output stage`: sums that leave;
@@ -198,7 +198,7 @@ def sparse_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -
     return {"weights": cycles} if decides == "weights" else {"weights": first, decides: passing}
 
 
-def cluster_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+def cluster_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """The same for a GEMM of a sparse cluster: cells that come, sums and outputs that leave, or values of its units."""
     fed = feed_clocks(config, descriptor) * (descriptor.blocks + (descriptor.most_moves > 0))
     left = grid_blocks(descriptor.input_height, descriptor.input_width, config) * descriptor.blocks * config.rows
@@ -206,7 +206,7 @@ def cluster_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) 
     return {"output stage": left, "windows" if fed >= rest // 2 and fed * 10 >= rest * 9 else "array": rest}
 
 
-def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+def operation_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """Clocks of one operation of the array by what they are spent on; the sum is ``cycles``.
 
     `array`: products; `elements`: pooling and addition; `activation memory`: steps that wait for banks that collide;

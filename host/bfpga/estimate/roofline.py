@@ -35,7 +35,7 @@ class Roofline:
 
 def estimate_roofline(accelerator: Accelerator) -> Roofline:
     """Ceilings of the accelerator's array and of its streams at its clock."""
-    config, board = accelerator.systolic, accelerator.board
+    config, board = accelerator.config, accelerator.board
     clocks = accelerator.clock_mhz * 1e6
     mantissa_bytes, weight_bytes = config.format.container_bits / 8, config.weight_container_bits / 8
     port_gb_s = board.port_bits / 8 * clocks / 1e9

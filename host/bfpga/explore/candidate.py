@@ -13,7 +13,7 @@ from bfpga.accelerator.schema import AcceleratorFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 #: What messages call a description that is in no file.
 NOWHERE = Path("explored.yaml")
@@ -44,7 +44,7 @@ class Candidate:
         return CompileOptions(**self.recipe)
 
 
-def unchecked_config(described: dict[str, Any]) -> tuple[SystolicConfig, Board]:
+def unchecked_config(described: dict[str, Any]) -> tuple[KernelConfig, Board]:
     """Numbers of the kernel and the board, before constraints between them and limits of the board are checked.
 
     ConfigurationError for keys that are wrong by themselves.

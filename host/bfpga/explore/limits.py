@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 
 from bfpga.accelerator.boards import Board
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.array.counted_resources import estimate_resources
+from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.estimate.hardware import FULL
 
 #: Share of each resource that an explored accelerator may take. Tables above 80 % do not route reliably; blocks are
@@ -24,7 +24,7 @@ def excess(used: Resources, board: Board) -> float:
     return max(taken[kind] / max(limit, 1) - SHARES[kind] for kind, limit in board.resources.items())
 
 
-def most_columns(config: SystolicConfig, board: Board) -> int:
+def most_columns(config: KernelConfig, board: Board) -> int:
     """The most columns in addition to the shift columns, all else equal, that fit; 0 where not even one does."""
     extra = config.shift_columns
 

@@ -16,7 +16,7 @@ from typing import Any
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.clocks import possible_clocks
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.configuration import ARRAY, SystolicConfig
+from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.explore.candidate import Candidate, unchecked_config
 from bfpga.explore.limits import MOST_COLUMNS, largest_divisor, most_columns
 
@@ -132,13 +132,13 @@ class Space:
         }
 
     @staticmethod
-    def _columns(config: SystolicConfig, board: Board, fill: int) -> int:
+    def _columns(config: KernelConfig, board: Board, fill: int) -> int:
         most = most_columns(config, board)
         return min(max(most * fill // PARTS, 1), MOST_COLUMNS - config.shift_columns)
 
     def nearest(self, accelerator: Accelerator) -> dict[str, Value]:
         """The values that come closest to an accelerator."""
-        config = accelerator.systolic
+        config = accelerator.config
         most = most_columns(replace(config, columns=1 + config.shift_columns), self.board)
         wanted: dict[str, Value] = {
             "lanes": config.lanes,

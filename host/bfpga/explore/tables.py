@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.explore.candidate import unchecked_config
 from bfpga.explore.figures import Point
 from bfpga.explore.search import Exploration
@@ -49,14 +49,14 @@ def state(found: Exploration, point: Point) -> str:
     return point.clock
 
 
-def _config(point: Point) -> tuple[SystolicConfig, float]:
+def _config(point: Point) -> tuple[KernelConfig, float]:
     if point.candidate.origin:
         accelerator = load_accelerator(point.candidate.origin)
-        return accelerator.systolic, accelerator.clock_mhz
+        return accelerator.config, accelerator.clock_mhz
     return unchecked_config(point.candidate.described)[0], point.candidate.described["clock_mhz"]
 
 
-def array_words(config: SystolicConfig) -> str:
+def array_words(config: KernelConfig) -> str:
     """`12+4 x 8 x 4`: columns, of them shift columns, rows and lanes; what else there is after a comma."""
     columns: Any = config.columns
     if config.shift_columns:

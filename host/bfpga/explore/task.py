@@ -69,7 +69,7 @@ class Task:
         """The network for a candidate; ModelError, DataError or ConfigurationError where that is not possible."""
         if self.calibration is not None:
             return compile_network(self.network, accelerator, self.calibration, candidate.options)
-        noise = noise_inputs(self.network, accelerator.systolic)
+        noise = noise_inputs(self.network, accelerator.config)
         return compile_network(self.network, accelerator, noise, without_samples(candidate.options))
 
     def _functions(self) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.predicates import counted_in, predicate_of, runs
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, LaunchStep, Program
-from bfpga.engines.array.cycles import operation_cycles
+from bfpga.engines.kernel.cycles import operation_cycles
 from bfpga.formats.arrays import Int64Array
 
 
@@ -82,6 +82,6 @@ def program_operations(program: Program) -> Iterator[KernelOperation]:
             yield from step.operations
 
 
-def work_of(config: SystolicConfig, descriptor: Descriptor, clocks: int, choices: int) -> int:
+def work_of(config: KernelConfig, descriptor: Descriptor, clocks: int, choices: int) -> int:
     """Clocks of an operation, none of one that is skipped. choices: what the registers report."""
     return clocks if not config.count_registers or runs(descriptor, choices) else 0

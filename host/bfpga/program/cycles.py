@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.predicates import runs
 from bfpga.contract.processes import START_GUARD
@@ -24,34 +24,34 @@ from bfpga.contract.program import (
     Step,
     own_weights,
 )
-from bfpga.engines.array.cycles import (
+from bfpga.engines.kernel.cycles import (
     ARRAY_OPERATIONS,
     occupied_cycles,
     on_cluster,
     operation_cycles,
     skips_zeros,
 )
-from bfpga.engines.array.order import in_stream
-from bfpga.engines.skip_array.unit_clocks import most_clocks
+from bfpga.engines.kernel.order import in_stream
+from bfpga.engines.sparse_cluster.unit_clocks import most_clocks
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
 
 #: Clocks of an operation of a configuration.
-ClocksOf = Callable[[SystolicConfig, KernelOperation], int]
+ClocksOf = Callable[[KernelConfig, KernelOperation], int]
 #: Passes of a skip array in the model's clocks that one of them takes at most.
 LONGEST_PASS = 3
 
 
-def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+def operation_clocks(config: KernelConfig, operation: KernelOperation) -> int:
     """The work of one operation, as a kernel counts it."""
     return operation_cycles(config, operation.descriptor)
 
 
-def occupied_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+def occupied_clocks(config: KernelConfig, operation: KernelOperation) -> int:
     """Clocks that an operation takes by itself: those of its work, unless it is of a skip array (``array.cycles``)."""
     return occupied_cycles(config, operation.descriptor)
 
 
-def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+def longest_clocks(config: KernelConfig, operation: KernelOperation) -> int:
     """The most cycles that an operation may take a kernel whose streams never wait, whatever its data."""
     overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD
     if skips_zeros(config, operation.descriptor):
@@ -74,7 +74,7 @@ class CycleCount:
         return self.compute + self.weights + self.transfer
 
     def add_operation(
-        self, config: SystolicConfig, operation: KernelOperation, clocks: ClocksOf = occupied_clocks
+        self, config: KernelConfig, operation: KernelOperation, clocks: ClocksOf = occupied_clocks
     ) -> None:
         """Count one execution of an operation."""
         kind = Operation(operation.descriptor.operation)
@@ -101,7 +101,7 @@ class ProgramCycles:
     policy adds to the sample that finds its slot unused, by layer name (BFP R38).
     """
 
-    config: SystolicConfig
+    config: KernelConfig
     clock_mhz: float
     macs: int
     #: Clocks of single lanes by layer name: its multiply-accumulates, two at once where a lane does two.
@@ -203,7 +203,7 @@ def tile_clocks(program: Program) -> dict[str, int]:
     }
 
 
-def _lane_clocks(config: SystolicConfig, node: ArrayNode) -> int:
+def _lane_clocks(config: KernelConfig, node: ArrayNode) -> int:
     """Clocks of single lanes that a layer needs; zeros take none of a skip array, as far as it skips them."""
     clocks = config.tile_clocks(node.macs, node.weight_format)
     if config.skips_weights and node.weights is not None and node.weights.size:

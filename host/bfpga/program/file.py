@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract import program as shapes
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
 from bfpga.contract.layout import layout, layout_mismatch
 from bfpga.contract.names import check_digest, check_name
@@ -145,7 +145,7 @@ def _plain(value: Any, blobs: dict[bytes, str]) -> Any:
     """blobs: name in the archive of all long data; equal data, as the kernels of a layer's tiles, is there once."""
     if isinstance(value, Descriptor):
         return [int(word) for word in value.to_words()[: len(FIELDS)]]
-    if isinstance(value, SystolicConfig):
+    if isinstance(value, KernelConfig):
         return config_to_dict(value)
     if is_dataclass(value) and not isinstance(value, type):
         result = {item.name: _plain(getattr(value, item.name), blobs) for item in fields(value)}
@@ -226,7 +226,7 @@ def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
         if not all(isinstance(word, int) for word in value):
             raise TypeError("a descriptor holds whole numbers")
         return Descriptor.from_words([*value, *([0] * (DESCRIPTOR_WORDS - len(value)))])
-    if hint is SystolicConfig:
+    if hint is KernelConfig:
         return config_from_dict(value)
     if hint is bytes:
         return b"" if value is None else blobs[value]

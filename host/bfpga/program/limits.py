@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.limits import CYCLE_BITS, problems
 from bfpga.contract.program import HostStep, KernelOperation, Program
 from bfpga.errors import ProgramError
@@ -28,7 +28,7 @@ def starts(program: Program) -> Iterator[tuple[int, list[KernelOperation]]]:
             yield number, step.operations
 
 
-def _check_cycles(config: SystolicConfig, operations: list[KernelOperation], where: str) -> None:
+def _check_cycles(config: KernelConfig, operations: list[KernelOperation], where: str) -> None:
     cycles = sum(longest_clocks(config, operation) for operation in operations)
     if cycles >= 1 << CYCLE_BITS:
         raise ProgramError(f"{where}: takes {cycles:,} cycles; the kernel counts {(1 << CYCLE_BITS) - 1:,} at most")

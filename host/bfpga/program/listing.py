@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function, LeadRule, Operation, Policy
 from bfpga.contract.program import (
     EXACT_DB,
@@ -18,11 +18,11 @@ from bfpga.contract.program import (
     Program,
     Window,
 )
-from bfpga.engines.array.cycles import tensor_beats
-from bfpga.engines.array.descriptors import weight_words
-from bfpga.engines.array.map_streams import sent_compressed
-from bfpga.engines.skip_array.kernel_parts import kernel_parts
+from bfpga.engines.kernel.cycles import tensor_beats
+from bfpga.engines.kernel.descriptors import weight_words
+from bfpga.engines.kernel.map_streams import sent_compressed
 from bfpga.engines.skip_array.pieces import plain_bytes
+from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
 from bfpga.program.cycles import CycleCount, always, program_cycles
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
@@ -54,7 +54,7 @@ def listing(program: Program) -> str:
     return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
 
 
-def _shape_text(config: SystolicConfig) -> str:
+def _shape_text(config: KernelConfig) -> str:
     if config.dense_beside:
         arrays = f"{config.columns} x {config.rows} x {config.lanes}"
         return f"{arrays}, {config.skip_groups} groups x {config.rows} channels in parallel"
@@ -203,7 +203,7 @@ def _row(
     return (node.name, ARRAY_TITLE, work, size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
 
 
-def _work(node: ArrayNode, config: SystolicConfig) -> str:
+def _work(node: ArrayNode, config: KernelConfig) -> str:
     window, name = node.window, node.kind
     if node.kind == "gemm":
         name = _product(node)

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import FIELDS, Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import TENSOR_HEADER
-from bfpga.engines.array.map_streams import MapStreams
-from bfpga.engines.array.order import COUNT_WORDS, SampleRow, descriptor_words, start_counts, wrapped
-from bfpga.engines.array.streams import (
+from bfpga.engines.kernel.map_streams import MapStreams
+from bfpga.engines.kernel.order import COUNT_WORDS, SampleRow, descriptor_words, start_counts, wrapped
+from bfpga.engines.kernel.streams import (
     descriptor_bytes,
     pack_rows,
     reported_choices,
@@ -28,7 +28,7 @@ from bfpga.engines.array.streams import (
     unpack_rows,
     weight_stream,
 )
-from bfpga.engines.skip_array.records import emits_record, record_bytes, record_sizes, unpacked_records
+from bfpga.engines.sparse_cluster.records import emits_record, record_bytes, record_sizes, unpacked_records
 from bfpga.errors import DataError
 from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import work_of
@@ -63,7 +63,7 @@ class SamplePackets:
     streams are on their way.
     """
 
-    def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig, ahead: int = 0) -> None:
+    def __init__(self, operations: Sequence[KernelOperation], config: KernelConfig, ahead: int = 0) -> None:
         self.config = config
         self.operations = list(operations)
         self.ahead = ahead
@@ -228,18 +228,18 @@ class SamplePackets:
         tensor.exponent[first:last] = TENSOR_HEADER["exponent"].unpacked(data)
 
 
-def _elements(config: SystolicConfig, rows: int, width: int, words: int) -> int:
+def _elements(config: KernelConfig, rows: int, width: int, words: int) -> int:
     """Elements on the stream: rows are filled up to whole groups of pixels."""
     return rows * -(-width // config.transfer_pixels) * config.transfer_pixels * words * config.lanes
 
 
-def _loaded_bits(operation: KernelOperation, config: SystolicConfig) -> int:
+def _loaded_bits(operation: KernelOperation, config: KernelConfig) -> int:
     """Bits of a load's elements before they are padded to whole beats."""
     descriptor = operation.descriptor
     rows, width = descriptor.output_pixels // descriptor.output_width, descriptor.output_width
     return _elements(config, rows, width, descriptor.output_pixel_words) * config.format.container_bits
 
 
-def _loaded_bytes(operation: KernelOperation, config: SystolicConfig) -> int:
+def _loaded_bytes(operation: KernelOperation, config: KernelConfig) -> int:
     beats = 1 + -(-_loaded_bits(operation, config) // config.stream_bits)
     return beats * config.stream_bits // 8

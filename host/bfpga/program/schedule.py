@@ -1,6 +1,6 @@
 """When the operations of a start run: an event model of what overlaps (docs/kernel.md).
 
-The work of an operation is what it takes by itself (``engines.array.cycles``); here operations wait for each other as
+The work of an operation is what it takes by itself (``engines.kernel.cycles``); here operations wait for each other as
 the processes make them: commands are passed in the order of the program, each engine does one operation at a time,
 an operation begins when what it needs is finished, and loads and stores take the memory clocks that computing leaves.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bfpga.contract.commands import COMMANDS
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.processes import (
@@ -28,7 +28,7 @@ from bfpga.contract.processes import (
     WEIGHTS,
 )
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.cycles import (
+from bfpga.engines.kernel.cycles import (
     ARRAY_OPERATIONS,
     WORD_BITS,
     drain_cycles,
@@ -44,7 +44,7 @@ from bfpga.engines.array.cycles import (
     tensor_beats,
     weight_reads,
 )
-from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
+from bfpga.engines.kernel.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
 from bfpga.engines.skip_array.activation_cycles import first_weights, last_sums, last_unit
 from bfpga.engines.skip_array.cycles import OperationEnd
 from bfpga.formats.arrays import IntArray
@@ -163,7 +163,7 @@ class StreamRates(NamedTuple):
 
 
 def schedule(
-    config: SystolicConfig,
+    config: KernelConfig,
     operations: Sequence[KernelOperation],
     samples: int = 1,
     bytes_per_clock: float | StreamRates | None = None,
@@ -182,7 +182,7 @@ def schedule(
     return _Run(config, operations, samples, rates, needs, skipped).schedule()
 
 
-def works(config: SystolicConfig, operations: Sequence[KernelOperation]) -> dict[str, int]:
+def works(config: KernelConfig, operations: Sequence[KernelOperation]) -> dict[str, int]:
     """Clocks of the work of each engine in a start, by its name: ``schedule`` takes more than the longest."""
     result: dict[str, int] = {}
     for operation in operations:
@@ -197,7 +197,7 @@ class _Run:
 
     def __init__(
         self,
-        config: SystolicConfig,
+        config: KernelConfig,
         operations: Sequence[KernelOperation],
         samples: int,
         rates: StreamRates,
@@ -534,7 +534,7 @@ def _copy(task: _Task, waits: Sequence[int]) -> _Task:
     )  # fmt: skip
 
 
-def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
+def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
     operation, flags = descriptor.operation, descriptor.flags
     work = occupied_cycles(config, descriptor)
     skips = config.skips_activations and not config.has_cluster and skips_zeros(config, descriptor)
@@ -577,7 +577,7 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
     return task
 
 
-def _weight_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
+def _weight_beats(config: KernelConfig, descriptor: Descriptor) -> int:
     """Beats of the weight stream that an operation takes."""
     if descriptor.operation == Operation.WEIGHTS:
         return operation_cycles(config, descriptor)

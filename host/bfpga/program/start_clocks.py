@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.predicates import runs
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.order import SampleRow, in_stream
+from bfpga.engines.kernel.order import SampleRow, in_stream
 from bfpga.program.schedule import schedule
 
 #: Samples whose schedule is followed from event to event; every further one takes what one of the second half takes.
@@ -16,7 +16,7 @@ FOLLOWED_SAMPLES = 8
 
 
 def start_clocks(
-    config: SystolicConfig,
+    config: KernelConfig,
     operations: Sequence[KernelOperation],
     samples: int = 1,
     ahead: int = 0,

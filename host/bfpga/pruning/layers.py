@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from bfpga.compiler.read.importer import Graph, Operator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.skip_array.assignment import assign, even_runs
 from bfpga.formats.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 
@@ -22,14 +22,14 @@ ASSIGNMENTS = 6
 @dataclass(frozen=True)
 class Balanced:
     """As many weights in every group of a skip array, whose groups take whole kernels: its numbers as
-    ``SystolicConfig`` has them."""
+    ``KernelConfig`` has them."""
 
     groups: int
     lanes: int
     rows: int
 
     @staticmethod
-    def of(config: SystolicConfig) -> Balanced:
+    def of(config: KernelConfig) -> Balanced:
         """What suits the skip array of a configuration."""
         return Balanced(config.skip_groups, config.lanes, config.rows)
 

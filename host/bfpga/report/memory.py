@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import HostNode, KernelOperation, Program
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
 from bfpga.report.timing import Timed, kernel_operations
 
 #: Rectangles of a picture at most; of more, strips in the same words become one.
@@ -88,7 +88,7 @@ def _merged(allocations: Sequence[Allocation]) -> list[Allocation]:
     return list(result.values())
 
 
-def written_words(config: SystolicConfig, descriptor: Descriptor) -> tuple[int, int] | None:
+def written_words(config: KernelConfig, descriptor: Descriptor) -> tuple[int, int] | None:
     """Words [first, last) of the banks that an operation writes; None if it writes none.
 
     From the walk over the output pixels: each step moves by words and banks, and every ``banks`` banks are a word row.
@@ -106,7 +106,7 @@ def written_words(config: SystolicConfig, descriptor: Descriptor) -> tuple[int, 
     return lowest, highest + -(-descriptor.output_rows // config.lanes)
 
 
-def _pixels(config: SystolicConfig, word: int, bank: int, pixel_words: int) -> int:
+def _pixels(config: KernelConfig, word: int, bank: int, pixel_words: int) -> int:
     """Pixels that an address of words and banks represents."""
     return word // pixel_words * config.banks + bank
 

@@ -13,8 +13,6 @@ from bfpga.compiler.dispatch.input_zeros import channels_read, words_read
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.skip_array.unit_clocks import cluster_clocks, joined_of, unit_cells
-from bfpga.engines.skip_array.unit_maps import APART, joined_pieces, kernel_of
 from bfpga.engines.sparse_cluster.partition.exchange import Partition
 from bfpga.engines.sparse_cluster.partition.in_kernel import (
     kernel_partition,
@@ -22,6 +20,8 @@ from bfpga.engines.sparse_cluster.partition.in_kernel import (
     piece_cells,
     unit_values,
 )
+from bfpga.engines.sparse_cluster.unit_clocks import cluster_clocks, joined_of, unit_cells
+from bfpga.engines.sparse_cluster.unit_maps import APART, joined_pieces, kernel_of
 from bfpga.formats.arrays import BoolArray
 from bfpga.report.unit_shares import layer_input, maps_of
 

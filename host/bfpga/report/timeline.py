@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import HostNode, KernelOperation, LaunchStep, Program
-from bfpga.engines.array.order import SampleRow
+from bfpga.engines.kernel.order import SampleRow
 from bfpga.program.cycles import always
 from bfpga.program.places import ARRAY_TITLE
 from bfpga.report.timing import Timed, start_times

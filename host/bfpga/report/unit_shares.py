@@ -1,6 +1,6 @@
 """How the units of a kernel's sparse cluster share what they compute: for every layer, sample and map.
 
-As the kernel reports it for a run (engines/skip_array/records.py), or after the model of it where no kernel has run.
+As the kernel reports it for a run (sparse_cluster/records.py), or after the model of it where no kernel has run.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.dispatch.input_zeros import words_read
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, BlockTensor, Program, Tile
 from bfpga.devices.base import LayerResult
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.skip_array.kernel_parts import kernel_parts
-from bfpga.engines.skip_array.records import MapRecords
-from bfpga.engines.skip_array.unit_maps import (
+from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
+from bfpga.engines.sparse_cluster.records import MapRecords
+from bfpga.engines.sparse_cluster.unit_maps import (
     allowed_moves,
     cells_of_map,
     joined_grid,
@@ -27,7 +28,6 @@ from bfpga.engines.skip_array.unit_maps import (
     kernel_of,
     map_part,
 )
-from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
 from bfpga.formats.arrays import BoolArray, Int64Array
 from bfpga.program.layout import encode_tensor
 
@@ -113,7 +113,7 @@ def unit_shares(
     return found
 
 
-def _is_counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> bool:
+def _is_counted(node: ArrayNode, cells: BoolArray, config: KernelConfig) -> bool:
     return allowed_moves(cells.shape[0], cells.shape[1], node, config) > 0
 
 

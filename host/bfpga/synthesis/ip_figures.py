@@ -51,7 +51,7 @@ def ip_records(figures: HardwareFigures) -> dict[str, IpRecord]:
 def kernel_figures(accelerator: Accelerator, ips: Mapping[str, IpRecord], counted: bool = True) -> HardwareFigures:
     """Figures of a kernel from those of its IPs, in their order, with what stands beside them."""
     period = 1000 / accelerator.clock_mhz
-    lut, stored, ff, halves = stream_cells(accelerator.systolic)
+    lut, stored, ff, halves = stream_cells(accelerator.config)
     return HardwareFigures(
         accelerator=accelerator.name,
         part=accelerator.board.part,

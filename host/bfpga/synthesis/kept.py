@@ -29,8 +29,8 @@ def kernel_files(accelerator: Accelerator) -> dict[str, str]:
 
 
 def _rendered(accelerator: Accelerator) -> dict[str, str]:
-    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
-    compiled = top_files(accelerator.systolic)
+    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.config)
+    compiled = top_files(accelerator.config)
     return {path: text for path, text in rendered.items() if path.endswith(".hpp") or path in compiled}
 
 
@@ -69,8 +69,8 @@ class Compiled:
 
 def sources_by_ip(accelerator: Accelerator) -> dict[str, str]:
     """Path of the source of each IP by its name, in the order in which they are compiled."""
-    by_source = {ip.source: ip.part for ip in kernel_ips(accelerator.systolic)}
-    return {by_source[source]: source for source in top_files(accelerator.systolic)}
+    by_source = {ip.source: ip.part for ip in kernel_ips(accelerator.config)}
+    return {by_source[source]: source for source in top_files(accelerator.config)}
 
 
 def package_path(accelerator: Accelerator) -> Path:

@@ -87,9 +87,9 @@ def recorded_loops(accelerator: Accelerator, traffic: Sequence[Traffic], only: s
     Raises:
         ToolError: clang is missing or refuses the kernel.
     """
-    by_source = {ip.source: (ip, of_ip) for ip, of_ip in zip(kernel_ips(accelerator.systolic), traffic, strict=True)}
+    by_source = {ip.source: (ip, of_ip) for ip, of_ip in zip(kernel_ips(accelerator.config), traffic, strict=True)}
     loops = []
-    for source, analysis in zip(top_files(accelerator.systolic), analyse_kernel(accelerator, only), strict=True):
+    for source, analysis in zip(top_files(accelerator.config), analyse_kernel(accelerator, only), strict=True):
         ip, of_ip = by_source[source]
         loops += [RecordedLoop(ip, analysis.flat, body, of_ip) for body in analysis.loops if body.stated_interval]
     return loops

@@ -1,7 +1,7 @@
 """What of its board an accelerator takes: the one answer that every command prints and every report judges by.
 
 The cells of its netlist where they have been counted (the ready accelerators' are in the package), else what is fitted
-to counted netlists (``engines.array.counted_resources``).
+to counted netlists (``engines.kernel.counted_resources``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.engines.array import counted_resources
 from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.kernel import counted_resources
 from bfpga.synthesis.kept import kept_figures, packaged_figures
 
 
@@ -54,5 +54,5 @@ def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
         f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
         f"there; bfpga synthesize {accelerator.name} counts these"
     )
-    parts = counted_resources.estimate_resources(accelerator.systolic).parts
+    parts = counted_resources.estimate_resources(accelerator.config).parts
     return BoardUse(parts, "fitted to counted netlists", origin)

@@ -146,7 +146,7 @@ def block_design(accelerator: Accelerator) -> BlockDesign:
 
 
 def _cells(accelerator: Accelerator, system: ProcessingSystem, clock: ClockSetting) -> tuple[Cell, ...]:
-    config = accelerator.systolic
+    config = accelerator.config
     smartconnect = "xilinx.com:ip:smartconnect"
     return (
         Cell("ps", system.ip, system.version, system.parameters(clock, accelerator.board.port_bits)),
@@ -190,7 +190,7 @@ def _dma(accelerator: Accelerator, system: ProcessingSystem, bits: int, both: bo
 
 
 def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ...]:
-    config = accelerator.systolic
+    config = accelerator.config
     tensors, weights = config.stream_bits, config.weight_stream_bits
     ports = {name: f"{host_stream_cell(config, name)}/{name}" for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)}
     return (
@@ -214,7 +214,7 @@ def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ..
 
 def _inner_links(accelerator: Accelerator) -> Iterator[Link]:
     """From the port of a process into the FIFO of the stream, and on to the port of that name of the other process."""
-    for stream in process_streams(accelerator.systolic):
+    for stream in process_streams(accelerator.config):
         fifo, bits = fifo_cell(stream), 8 * stream.octets
         source, target = (f"{process_cell(process)}/{stream.name}" for process in (stream.source, stream.target))
         yield Link(source, f"{fifo}/S_AXIS", "axis", bits, packets=False)
@@ -227,8 +227,8 @@ def _watched(master: str, slave: str, protocol: str, bits: int, monitor: str) ->
 
 
 def _clock_and_reset(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Net, ...]:
-    kernel = [ip.cell for ip in kernel_ips(accelerator.systolic)]
-    fifos = [fifo_cell(stream) for stream in process_streams(accelerator.systolic)]
+    kernel = [ip.cell for ip in kernel_ips(accelerator.config)]
+    fifos = [fifo_cell(stream) for stream in process_streams(accelerator.config)]
     interconnects = ("tensor_interconnect", "weight_interconnect", "control_interconnect")
     clocks = (
         "reset/slowest_sync_clk",

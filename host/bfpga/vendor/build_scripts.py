@@ -129,7 +129,7 @@ def render_scripts(
     )
     context = _context(design, paths, jobs, options)
     scripts = {}
-    for ip in kernel_ips(design.accelerator.systolic):
+    for ip in kernel_ips(design.accelerator.config):
         own = context | _ip_context(ip, paths, context)
         scripts[hls_script(ip)] = _rendered("hls.tcl", own)
         scripts[hls_config(ip)] = _rendered("hls_config.cfg", own)
@@ -206,7 +206,7 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
             name: _braced(paths.overlay_file(suffix))
             for name, suffix in (("bitstream", "bit"), ("handoff", "hwh"), ("platform", "xsa"))
         },
-        "kernels": [_kernel(ip, paths) for ip in kernel_ips(accelerator.systolic)],
+        "kernels": [_kernel(ip, paths) for ip in kernel_ips(accelerator.config)],
         "project": _project(paths),
         "board": _board(accelerator.board, options.board_files),
         "clock": _clock(design),
@@ -318,7 +318,7 @@ def _processing_system(design: BlockDesign) -> Cell:
 def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
     """``own``: an IP of the kernel, which has one version; of all else the newest version is taken."""
     vlnv = f"{cell.ip}:{cell.version}"
-    own = {ip.vlnv for ip in kernel_ips(design.accelerator.systolic)}
+    own = {ip.vlnv for ip in kernel_ips(design.accelerator.config)}
     automation = None
     if cell is _processing_system(design):
         automation = {"rule": design.system.automation, "config": braced(design.system.automation_config)}

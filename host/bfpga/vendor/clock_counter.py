@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.registers import (
     ARGUMENT_REGISTERS,
     CLOCK_COUNTER,
@@ -52,7 +52,7 @@ _AXI_LITE = (
 _CLOCKED = ("BVALID", "RDATA", "RVALID")
 
 
-def counter_context(config: SystolicConfig) -> dict[str, Any]:
+def counter_context(config: KernelConfig) -> dict[str, Any]:
     """What the template of the Verilog needs, for the stream widths of ``config``."""
     # As wide as the range that the block design assigns: Vivado derives the size of the module's registers from it.
     own_bits = _address_bits(REGISTER_SPACE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import (
     SEQUENCER,
     ProcessStream,
@@ -72,12 +72,12 @@ class KernelIp:
         return f"the IP {self.function}"
 
 
-def kernel_ips(config: SystolicConfig) -> tuple[KernelIp, ...]:
+def kernel_ips(config: KernelConfig) -> tuple[KernelIp, ...]:
     """The IPs of a kernel, that with the registers first."""
     return tuple(_process_ip(config, process) for process in kernel_processes(config))
 
 
-def host_stream_cell(config: SystolicConfig, stream: str) -> str:
+def host_stream_cell(config: KernelConfig, stream: str) -> str:
     """The cell that reads or writes a stream from or to the host."""
     return process_cell(host_streams(config)[stream])
 
@@ -102,7 +102,7 @@ def fifo_parameters(stream: ProcessStream) -> dict[str, str]:
     }
 
 
-def _process_ip(config: SystolicConfig, process: str) -> KernelIp:
+def _process_ip(config: KernelConfig, process: str) -> KernelIp:
     outer = tuple(_host_port(config, name) for name, owner in host_streams(config).items() if owner == process)
     inner = tuple(
         StreamPort(stream.name, stream.source == process, 8 * stream.octets, packets=False)
@@ -115,6 +115,6 @@ def _process_ip(config: SystolicConfig, process: str) -> KernelIp:
     )
 
 
-def _host_port(config: SystolicConfig, name: str) -> StreamPort:
+def _host_port(config: KernelConfig, name: str) -> StreamPort:
     bits = config.weight_stream_bits if name == WEIGHT_STREAM else config.stream_bits
     return StreamPort(name, name == OUTPUT_STREAM, bits, packets=True)

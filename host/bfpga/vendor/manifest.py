@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.names import check_name
 from bfpga.engines.configurations import check_config
 from bfpga.errors import ConfigurationError
@@ -31,7 +31,7 @@ LARGEST_FILE = 1 << 22
 HASH_DIGITS = 8
 
 #: Key of a field where it is not the field's name.
-_KEYS = {"systolic": "configuration"}
+_KEYS = {"config": "configuration"}
 _OLD = (
     ". The file is of an earlier toolkit and does not say how its bitstream places descriptors, registers and streams: "
     "build the bitstream again, or install the toolkit that built it"
@@ -107,7 +107,7 @@ class Manifest:
     accelerator: AcceleratorEntry
     board: BoardEntry
     clock: ClockEntry
-    systolic: SystolicConfig
+    config: KernelConfig
     layout: Mapping[str, Any]
     cells: Mapping[str, CellEntry]
     dma: DmaEntry
@@ -117,9 +117,9 @@ class Manifest:
     utilization: Mapping[str, Any] | None = None
     timing: Mapping[str, Any] | None = None
 
-    def configuration(self) -> SystolicConfig:
+    def configuration(self) -> KernelConfig:
         """The numbers of the array."""
-        return self.systolic
+        return self.config
 
     @property
     def identification(self) -> int:
@@ -182,7 +182,7 @@ def _check(manifest: Manifest) -> None:
     try:
         check_name(manifest.accelerator.name, "accelerator.name")
         check_name(manifest.board.name, "board.name")
-        check_config(manifest.systolic)
+        check_config(manifest.config)
     except ConfigurationError as error:
         raise FieldError("", str(error)) from None
     for key in (HANDOFF, BITSTREAM):

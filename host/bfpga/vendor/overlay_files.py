@@ -150,8 +150,8 @@ def make_manifest(
             processing_system="zynq7" if board.processing_system == "zynq7" else "zynqmp",
         ),
         clock=ClockEntry(design.clock.requested_mhz, actual_mhz),
-        systolic=accelerator.systolic,
-        layout=layout(accelerator.systolic.functions),
+        config=accelerator.config,
+        layout=layout(accelerator.config.functions),
         cells=_cells(design),
         dma=_dma(design),
         interrupts=INTERRUPTS,
@@ -177,7 +177,7 @@ def _dma(design: BlockDesign) -> DmaEntry:
     widths = [
         int(value) for cell in engines for name, value in cell.items() if re.fullmatch(r"c_m_axi_.+_data_width", name)
     ]
-    config = design.accelerator.systolic
+    config = design.accelerator.config
     return DmaEntry(
         length_bits=min(int(cell["c_sg_length_width"]) for cell in engines),
         stream_bits=config.stream_bits,

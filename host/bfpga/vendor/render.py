@@ -21,7 +21,7 @@ import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, BridgeField, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
@@ -57,7 +57,7 @@ from bfpga.vendor.json_fields import json_text
 from bfpga.vendor.source_text import own, source_environment
 
 #: Called with a configuration, returns testbench files: name -> content.
-VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
+VectorWriter = Callable[[KernelConfig], dict[str, bytes]]
 
 #: Multiplier of the array -> its type in the library, and the header that has it.
 _MULTIPLIERS = {
@@ -139,7 +139,7 @@ def _number(name: str, value: int | bool | str) -> dict[str, str]:
     return {"type": "int", "name": name, "value": str(value)}
 
 
-def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
+def _groups(config: KernelConfig) -> list[dict[str, Any]]:
     """Every number the library reads, in the groups of the rendered header."""
     return [
         {"comment": own(group.comment), "numbers": [_number(name, value) for name, value in group.numbers.items()]}
@@ -147,7 +147,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
     ]
 
 
-def _part_headers(config: SystolicConfig) -> list[str]:
+def _part_headers(config: KernelConfig) -> list[str]:
     """The headers of what this kernel is made of and another may lack; what is always there is included by them."""
     headers = {"bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
     if config.shift_columns:
@@ -206,7 +206,7 @@ def _beats() -> list[dict[str, Any]]:
     ]
 
 
-def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
+def _commands(config: KernelConfig) -> list[dict[str, Any]]:
     """The fields of descriptors that each process receives."""
     return [
         {
@@ -220,16 +220,17 @@ def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
     ]
 
 
-def _array_header(config: SystolicConfig) -> str:
+def _array_header(config: KernelConfig) -> str:
     """Header, below bfpga/processes, of what a kernel has under the name `array`."""
     if config.has_cluster:
-        return "cluster/cell_feeder.hpp"
+        return "sparse_cluster/cell_feeder.hpp"
     if config.skips_weights:
-        return "skip_array.hpp"
-    return "sparse_array.hpp" if config.skips_activations and not config.dense_beside else "array.hpp"
+        return "skip_array/skip_array.hpp"
+    dense = config.dense_beside or not config.skips_activations
+    return "systolic/array.hpp" if dense else "skip_array/sparse_array.hpp"
 
 
-def _command_kinds(config: SystolicConfig) -> Iterator[str]:
+def _command_kinds(config: KernelConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
     yield f"layout_{layout_digest(config.functions)[:8]}"
     if config.skip_groups:
@@ -239,13 +240,13 @@ def _command_kinds(config: SystolicConfig) -> Iterator[str]:
         yield "counting"
 
 
-def _wires(config: SystolicConfig) -> list[dict[str, str]]:
+def _wires(config: KernelConfig) -> list[dict[str, str]]:
     """The streams between the processes of a kernel, with the C++ types of their words."""
     types = _WIRE_TYPES | _MAP_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE) | _cluster_types(config)
     return [{"name": wire.name, "type": types.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
 
 
-def _cluster_types(config: SystolicConfig) -> dict[str, str]:
+def _cluster_types(config: KernelConfig) -> dict[str, str]:
     """The words of the streams of a sparse cluster."""
     if not config.has_cluster:
         return {}
@@ -259,7 +260,7 @@ def _cluster_types(config: SystolicConfig) -> dict[str, str]:
     return {name: f"bfpga::wire_t<bfpga::{beat}<{CLUSTER_CONFIG}>>" for name, beat in beats.items()}
 
 
-def _entry_streams(config: SystolicConfig) -> list[str]:
+def _entry_streams(config: KernelConfig) -> list[str]:
     """The streams of the stored entries of a skip array, in the order of its groups."""
     return [f"entries_{group}" for group in range(config.skip_groups)] if config.skips_weights else []
 
@@ -274,7 +275,7 @@ def _host_ports() -> list[dict[str, str]]:
     return [*streams, *({key: item[key] for key in ("name", "type", "offset")} for item in _registers())]
 
 
-def _processes(config: SystolicConfig) -> list[dict[str, Any]]:
+def _processes(config: KernelConfig) -> list[dict[str, Any]]:
     """The processes of a kernel: top function, whether the host starts it, and its ports."""
     inner = [{**wire, "type": f"bfpga::stream<{wire['type']}>&", "offset": ""} for wire in _wires(config)]
     ends = {item.name: (item.source, item.target) for item in process_streams(config)}
@@ -288,7 +289,7 @@ def _processes(config: SystolicConfig) -> list[dict[str, Any]]:
     return result
 
 
-def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
+def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
     check_name(name, "name of the kernel")
     check_digest(digest, "digest of the kernel", SHORT_DIGITS)
     return {
@@ -363,7 +364,7 @@ _TOPS = {
 _SKIP_TOP = {f"src/{SKIP_ARRAY}.cpp": f"processes/{SKIP_ARRAY}.cpp.j2"}
 
 
-def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
+def render_kernel(name: str, digest: str, config: KernelConfig) -> dict[str, str]:
     """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more.
 
     ConfigurationError for a name or a digest that is none.
@@ -386,18 +387,18 @@ def _template(name: str) -> jinja2.Template:
     return _environment().select_template([name, "processes/process.cpp.j2"])
 
 
-def top_files(config: SystolicConfig) -> tuple[str, ...]:
+def top_files(config: KernelConfig) -> tuple[str, ...]:
     """The files that a synthesis tool compiles, one for each IP: paths in the project."""
     return tuple(path for path in _tops(config) if path.endswith(".cpp"))
 
 
-def _tops(config: SystolicConfig) -> dict[str, str]:
+def _tops(config: KernelConfig) -> dict[str, str]:
     """The top functions of a kernel."""
     maps = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in MAPS if config.compressed_maps}
     return _TOPS | (_SKIP_TOP if config.dense_beside else {}) | _cluster_tops(config) | maps
 
 
-def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
+def _cluster_tops(config: KernelConfig) -> dict[str, str]:
     """The top functions of a sparse cluster; units have one template."""
     if not config.has_cluster:
         return {}
@@ -442,7 +443,7 @@ def sources_of(top: str, rendered: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_project(
-    name: str, digest: str, config: SystolicConfig, directory: Path, vectors: VectorWriter | None = None
+    name: str, digest: str, config: KernelConfig, directory: Path, vectors: VectorWriter | None = None
 ) -> Path:
     """Write a self-contained HLS project (headers, sources, testbench with vectors, Makefile) to ``directory``.
 
@@ -469,7 +470,7 @@ def write_project(
     return directory
 
 
-def _project_files(name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None) -> dict[str, bytes]:
+def _project_files(name: str, digest: str, config: KernelConfig, vectors: VectorWriter | None) -> dict[str, bytes]:
     """The files of a project by their paths in it."""
     sources = kernel_sources(render_kernel(name, digest, config) | shim_headers())
     files = {path: text.encode() for path, text in sources.items()}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Mismatch, first_mismatch
@@ -78,7 +78,7 @@ def random_inputs(
 
 def verify_case(
     rng: np.random.Generator,
-    config: SystolicConfig,
+    config: KernelConfig,
     device_for: OpenProgram,
     report: VerifyReport,
     traced: bool,
@@ -139,7 +139,7 @@ def simulation(target: str) -> OpenProgram:
 
 
 def verify(
-    configs: Sequence[SystolicConfig],
+    configs: Sequence[KernelConfig],
     targets: Sequence[str],
     cases: int,
     seed: int = 0,
@@ -169,7 +169,7 @@ def verify(
 
 
 def verify_on_all(
-    config: SystolicConfig, openers: Mapping[str, OpenProgram], seed: int, case: int, traced: bool, report: VerifyReport
+    config: KernelConfig, openers: Mapping[str, OpenProgram], seed: int, case: int, traced: bool, report: VerifyReport
 ) -> None:
     """One random network on every target until one differs; what is found goes into the report."""
     for target, open_program in openers.items():
@@ -210,7 +210,7 @@ def opener(target: str, opened: ExitStack) -> OpenProgram:
     return boards.open
 
 
-def _built(configs: Sequence[SystolicConfig], targets: Sequence[str]) -> Iterator[tuple[int, SystolicConfig]]:
+def _built(configs: Sequence[KernelConfig], targets: Sequence[str]) -> Iterator[tuple[int, KernelConfig]]:
     """The arrays one after the other; while one is verified, the compiler builds the next."""
     with ThreadPoolExecutor(1) as pool:
 
@@ -228,6 +228,6 @@ def _built(configs: Sequence[SystolicConfig], targets: Sequence[str]) -> Iterato
             yield number, config
 
 
-def random_configs(count: int, seed: int = 0) -> list[SystolicConfig]:
+def random_configs(count: int, seed: int = 0) -> list[KernelConfig]:
     """``count`` random arrays, reproducible from the seed."""
     return [random_config(np.random.default_rng([seed, 1 << 20, number])) for number in range(count)]

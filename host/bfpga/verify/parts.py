@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.scale.work import Work, Workers
 from bfpga.verify.check import TRACED, VerifyReport, opener, target_names, verify_on_all
 
@@ -28,7 +28,7 @@ class CaseRange:
 class Verification:
     """What all parts share. Case ``n`` of array ``a`` is number ``a + n * arrays`` of all."""
 
-    configs: Sequence[SystolicConfig]
+    configs: Sequence[KernelConfig]
     targets: Sequence[str]
     seed: int
 
@@ -54,7 +54,7 @@ VERIFY: Work[Verification, CaseRange, VerifyReport] = Work(
 
 def verify_spread(
     workers: Workers,
-    configs: Sequence[SystolicConfig],
+    configs: Sequence[KernelConfig],
     targets: Sequence[str],
     cases: int,
     seed: int = 0,

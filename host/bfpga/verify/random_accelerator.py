@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.accelerator.constraints import config_findings
-from bfpga.contract.configuration import ULTRA_MEMORIES, ClusterForm, ClusterVariant, SystolicConfig, UltraRam
+from bfpga.contract.configuration import ULTRA_MEMORIES, ClusterForm, ClusterVariant, KernelConfig, UltraRam
 from bfpga.contract.functions import Function
-from bfpga.engines.array.constraints import WIDE_WORDS
-from bfpga.engines.array.shift_words import with_zero
-from bfpga.engines.skip_array.unit_maps import run_passes, with_tile
+from bfpga.engines.kernel.constraints import WIDE_WORDS
+from bfpga.engines.sparse_cluster.unit_maps import run_passes, with_tile
+from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 
@@ -44,7 +44,7 @@ def random_shift(rng: Generator, mantissa_bits: int) -> ShiftFormat:
     )
 
 
-def random_config(rng: Generator) -> SystolicConfig:
+def random_config(rng: Generator) -> KernelConfig:
     """A small array of any legal shape, with memories small enough that layers are tiled and spilled."""
     config = random_array(rng)
     config = replace(config, functions=random_functions(rng, config.accumulator_bits))
@@ -54,7 +54,7 @@ def random_config(rng: Generator) -> SystolicConfig:
     return with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config)))
 
 
-def with_kept_words(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_kept_words(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With columns that share a copy of the weights, and with a memory that takes accumulators where it can.
 
     There is no buffer then that would keep those of most layers, or a small one.
@@ -67,7 +67,7 @@ def with_kept_words(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     return config if config_findings(keeping) else keeping
 
 
-def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_skip_array(rng: Generator, config: KernelConfig) -> KernelConfig:
     """A kernel with a skip array of one of both sources, a cluster or a tile, in the place of its array."""
     kind = rng.random()
     if kind < 1 / 3:
@@ -83,13 +83,13 @@ def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     return skipping if not config_findings(skipping) else config
 
 
-def skipping_weights(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def skipping_weights(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With a skip array that multiplies by stored weights."""
     rows = config.lanes * int(rng.choice([1, 4, 11]))
     return replace(config, columns=2 * int(rng.integers(1, 7)), rows=rows, skip_groups=int(rng.integers(1, 9)))
 
 
-def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def skipping_activations(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With a skip array that multiplies by activations, now and then in parallel with a systolic array."""
     columns, rows = int(rng.integers(1, 7)), config.lanes * int(rng.choice([2, 4, 6]))
     return replace(
@@ -99,7 +99,7 @@ def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConf
     )  # fmt: skip
 
 
-def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_cluster(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With a sparse cluster of few units in the place of the array."""
     down, across, columns = int(rng.integers(1, 3)), int(rng.integers(2, 4)), int(rng.integers(1, 7))
     kernel, lines = int(rng.choice([2, 3, 3])), int(rng.choice([8, 16]))
@@ -119,7 +119,7 @@ def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     )  # fmt: skip
 
 
-def with_random_tile(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_random_tile(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With a small tile in the place of the array."""
     kernel, columns = int(rng.choice([2, 3, 3])), int(rng.integers(1, 7))
     parallel = kernel * int(rng.integers(1, 3))
@@ -128,7 +128,7 @@ def with_random_tile(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     return with_tile(small, kernel, tile, parallel)
 
 
-def with_count_registers(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_count_registers(rng: Generator, config: KernelConfig) -> KernelConfig:
     """Registers by which layers choose between two ways, in one of two kernels that may have them."""
     if rng.random() < 0.5:
         return config
@@ -136,13 +136,13 @@ def with_count_registers(rng: Generator, config: SystolicConfig) -> SystolicConf
     return counting if not config_findings(counting) else config
 
 
-def with_ultra_ram(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_ultra_ram(rng: Generator, config: KernelConfig) -> KernelConfig:
     """Memories of UltraRAM, each in one of four kernels that may have them."""
     drawn: tuple[UltraRam, ...] = tuple(name for name in ULTRA_MEMORIES if rng.random() < 0.25)
     return replace(config, ultra_ram=drawn)
 
 
-def with_compressed_maps(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+def with_compressed_maps(rng: Generator, config: KernelConfig) -> KernelConfig:
     """Tensors may cross the streams without their zeros in one of three kernels that can."""
     if rng.random() > 1 / 3:
         return config
@@ -159,7 +159,7 @@ def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys((Function.NONE.key, *kept)))
 
 
-def random_array(rng: Generator) -> SystolicConfig:
+def random_array(rng: Generator) -> KernelConfig:
     """A systolic array."""
     kind = str(rng.choice(["dsp", "dsp_packed", "shift", "mixed"], p=[0.3, 0.3, 0.2, 0.2]))
     packed = kind == "dsp_packed" or (kind == "mixed" and rng.random() < 0.7)
@@ -171,7 +171,7 @@ def random_array(rng: Generator) -> SystolicConfig:
     accumulator = 2 * block_format.mantissa_bits + int(rng.integers(10, 18))
     container = block_format.container_bits
     stream_bits = int(rng.choice([width for width in (32, 64, 128) if width >= lanes * container]))
-    return SystolicConfig(
+    return KernelConfig(
         format=block_format,
         columns=int(rng.choice([1, 2, 3, 5, 6, 7, 12])) + shift_columns,
         rows=rows,

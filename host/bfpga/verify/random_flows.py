@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import LeadRule
 
 Generator = np.random.Generator
@@ -14,7 +14,7 @@ Generator = np.random.Generator
 FAR = 1000
 
 
-def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
+def random_rule(rng: Generator, config: KernelConfig) -> dict[str, Any]:
     """Fields of a policy that say how results become an exponent; bins that are rarely the compiler's.
 
     Now and then all results are above the last bin, or below the first one.
@@ -31,7 +31,7 @@ def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
     }
 
 
-def random_flow(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
+def random_flow(rng: Generator, config: KernelConfig) -> dict[str, Any]:
     """Fields of a policy that say what is measured, and what is kept; mostly kept where memory takes accumulators."""
     keeping = 4 if config.wide_memory else int(config.keeps)
     flows = ["auto", "two_pass", "two_pass_sampled"] + ["keep", "keep_sampled"] * keeping

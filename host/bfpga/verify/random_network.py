@@ -13,11 +13,11 @@ from bfpga.compiler.numbers.shift_weights import representable_integers
 from bfpga.compiler.schedule.compressed_maps import compress
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
-from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
-from bfpga.engines.array.tap_reuse import choose_tap_reuse
-from bfpga.engines.skip_array.unit_maps import possible_joins, refusal
+from bfpga.engines.sparse_cluster.unit_maps import possible_joins, refusal
+from bfpga.engines.systolic.tap_reuse import choose_tap_reuse
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_flows import random_flow, random_rule
@@ -37,7 +37,7 @@ class NetworkBuilder:
     """Grows a random network node by node; tensors keep (height, width, channels)."""
 
     rng: Generator
-    config: SystolicConfig
+    config: KernelConfig
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     nodes: list[ArrayNode] = field(default_factory=list)
 
@@ -230,7 +230,7 @@ class NetworkBuilder:
         return last
 
 
-def random_program(rng: Generator, config: SystolicConfig) -> Program:
+def random_program(rng: Generator, config: KernelConfig) -> Program:
     """A scheduled program of one to three random layers that fits ``config``."""
     for _ in range(ATTEMPTS):
         builder = NetworkBuilder(rng, config)
@@ -246,7 +246,7 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
     raise ModelError(f"no random network fits {config.activation_words} words of activation memory")
 
 
-def join_any_pieces(rng: Generator, nodes: list[ArrayNode], config: SystolicConfig) -> None:
+def join_any_pieces(rng: Generator, nodes: list[ArrayNode], config: KernelConfig) -> None:
     """Units of a cluster share pieces, of whichever number the grid allows, of maps that are counted or not."""
     joins = possible_joins(config)
     for node in nodes:

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import COMPUTING, Flag, Operation
 from bfpga.contract.predicates import Predicate, count, run_by
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program
-from bfpga.engines.array.cycles import pass_steps, skips_zeros
-from bfpga.engines.array.two_arrays import may_choose, on_other_array, on_skip_array
+from bfpga.engines.kernel.cycles import pass_steps, skips_zeros
+from bfpga.engines.kernel.two_arrays import may_choose, on_other_array, on_skip_array
 from bfpga.program.choices import program_operations
 
 Generator = np.random.Generator
@@ -103,7 +103,7 @@ def _split(rng: Generator, program: Program, node: ArrayNode, register: int) -> 
 
 
 def _ways(
-    config: SystolicConfig, node: ArrayNode, operation: KernelOperation, predicate: Predicate
+    config: KernelConfig, node: ArrayNode, operation: KernelOperation, predicate: Predicate
 ) -> list[KernelOperation]:
     second = replace(operation.descriptor)
     if config.dense_beside and second.operation == Operation.GEMM:

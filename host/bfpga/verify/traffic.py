@@ -150,7 +150,7 @@ def kernel_traffic(accelerator: Accelerator, vectors: Mapping[str, bytes]) -> tu
     """
     with tempfile.TemporaryDirectory(prefix="bfpga-traffic-") as directory:
         lines = _simulated(accelerator, vectors, Path(directory))
-    ips = kernel_ips(accelerator.systolic)
+    ips = kernel_ips(accelerator.config)
     masks = {port.name: (1 << port.bits) - 1 for ip in ips for port in ip.streams}
     incoming: dict[str, list[Transfer]] = {name: [] for name in masks}
     outgoing: dict[str, list[Transfer]] = {name: [] for name in masks}
@@ -184,7 +184,7 @@ def _calls(ip: KernelIp, vectors: Mapping[str, bytes]) -> list[dict[str, int]]:
 
 def _simulated(accelerator: Accelerator, vectors: Mapping[str, bytes], directory: Path) -> list[str]:
     """What the streams have recorded, line by line."""
-    config = accelerator.systolic
+    config = accelerator.config
     rendered = render_kernel(accelerator.name, accelerator.digest, config)
     tops = "\n".join(f'#include "{top}"' for top in top_files(config))
     files = {path: text.encode() for path, text in kernel_sources(rendered | shim_headers()).items()}

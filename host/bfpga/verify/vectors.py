@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program
 from bfpga.devices.base import Device
 from bfpga.devices.csim import CSimulation
@@ -55,7 +55,7 @@ class _RecordedKernel(CSimulation):
         return result
 
 
-def kernel_vectors(config: SystolicConfig) -> dict[str, bytes]:
+def kernel_vectors(config: KernelConfig) -> dict[str, bytes]:
     """Files of ``tb/vectors``: random networks on an array, executed by its C simulation.
 
     DeviceError if the emulator disagrees; ToolError without a C++ compiler.

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program
 from bfpga.devices.base import Device
 from bfpga.verify.orders import order_of
@@ -26,7 +26,7 @@ class VirtualBoards:
         from bfpga.board.virtual.pynq_internals import import_pynq
 
         import_pynq()
-        self._config: SystolicConfig | None = None
+        self._config: KernelConfig | None = None
         self._overlay: BoardOverlay | None = None
         self._opened = ExitStack()
 

@@ -23,7 +23,7 @@ from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.measured_clocks import BEGIN_WAITS, START_CLOCKS, UNEXPLAINED_SHARE, MeasuredClocks
 from bfpga.devices.values import Values
-from bfpga.engines.array.order import in_stream, start_counts
+from bfpga.engines.kernel.order import in_stream, start_counts
 from bfpga.errors import ClockWarning
 from bfpga.program.packets import SamplePackets
 from bfpga.program.schedule import schedule

@@ -21,7 +21,7 @@ from bfpga.errors import DeviceError
 from bfpga.vendor.block_design import BlockDesign, block_design
 from bfpga.vendor.handoff import render_handoff
 
-STREAMS = process_streams(load_accelerator(TINY).systolic)
+STREAMS = process_streams(load_accelerator(TINY).config)
 
 
 class Model(FlippingKernel):
@@ -54,7 +54,7 @@ def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:
 
 @pytest.mark.parametrize("name", [TINY, "pynq_z2_dense"])
 def test_the_streams_of_the_host_lead_to_the_kernel_that_stands_for_all_processes(name: str) -> None:
-    board = configured(render_handoff(design(name)), Model(process_streams(load_accelerator(name).systolic)))
+    board = configured(render_handoff(design(name)), Model(process_streams(load_accelerator(name).config)))
     assert board.fabric is not None
     (kernel,) = board.fabric.kernels
     assert kernel.name == "accelerator"

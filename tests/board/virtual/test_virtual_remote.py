@@ -41,7 +41,7 @@ from bfpga.board.virtual.board import VirtualBoard  # noqa: E402
 from bfpga.board.virtual.pynq_device import virtual_device  # noqa: E402
 from bfpga.board.virtual.pynq_internals import import_pynq, release_clocks  # noqa: E402
 from bfpga.board.virtual.remote_server import RemoteBoardServer, is_loopback, main  # noqa: E402
-from bfpga.contract.configuration import SystolicConfig  # noqa: E402
+from bfpga.contract.configuration import KernelConfig  # noqa: E402
 from bfpga.contract.layout import layout  # noqa: E402
 from bfpga.contract.registers import offset_of  # noqa: E402
 from bfpga.engines.configurations import config_to_dict  # noqa: E402
@@ -409,7 +409,7 @@ def test_a_bitstream_from_the_network_brings_no_code(tmp_path: Path) -> None:
     path = tmp_path / "attack.bit"
     description = {
         "kind": "systolic_array", "layout": layout(), "name": name, "digest": "0" * 64,
-        "configuration": config_to_dict(SystolicConfig(columns=2, rows=4)),
+        "configuration": config_to_dict(KernelConfig(columns=2, rows=4)),
     }  # fmt: skip
     write_emulation_bitstream(path, "<EDKSYSTEM/>", {"accelerator": description})
     with RemoteBoardServer(VirtualBoard("zynqmp")) as server:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from function_errors import error_in_last_places
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES, Function
 from bfpga.engines.output.stage import evaluate
 
@@ -26,7 +26,7 @@ def test_mantissas_are_off_by_little(function: Function, bits: int) -> None:
 @pytest.mark.parametrize("exponent", [-40, -20, -14, -13, -10, -5, 0, 3])
 def test_values_far_out_are_those_of_the_limit(function: Function, exponent: int) -> None:
     """Tails: constants, zero, or the argument itself, to the last bit."""
-    row, config = function.row, SystolicConfig(accumulator_bits=58, functions=FUNCTION_NAMES)
+    row, config = function.row, KernelConfig(accumulator_bits=58, functions=FUNCTION_NAMES)
     magnitude = max(1, 40 << max(0, -exponent))
     acc = np.array([-3 * magnitude, -magnitude, magnitude, 3 * magnitude + 1])
     stage = evaluate(acc[None, None], [exponent], config, function=function)

@@ -19,10 +19,10 @@ from reference import (
 )
 from strategies import FORMATS
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.functions import Table
-from bfpga.engines.array.constraints import PACKED_TERMS
+from bfpga.engines.kernel.constraints import PACKED_TERMS
 from bfpga.engines.output.functions import interpolate
 from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
 from bfpga.formats.block_float import decode, encode_rows, encode_samples
@@ -39,9 +39,9 @@ def accumulators(inputs: dict[str, Any]) -> tuple[np.ndarray[Any, Any], int]:
     return acc[None, None], inputs["e2"] + (0 if isinstance(e1, list) else e1)
 
 
-def run_case(case: dict[str, Any]) -> tuple[StageResult, SystolicConfig]:
+def run_case(case: dict[str, Any]) -> tuple[StageResult, KernelConfig]:
     inputs = case["inputs"]
-    cfg = SystolicConfig(format=vector_format(case["format"]), accumulator_bits=48)
+    cfg = KernelConfig(format=vector_format(case["format"]), accumulator_bits=48)
     acc, e_acc = accumulators(inputs)
     result = evaluate(
         acc,
@@ -79,7 +79,7 @@ def test_systolic_example_of_the_source() -> None:
     """BFP 5.2: C = W I + b, columns as pixels."""
     case = load_vectors("bfp_systolic.json")
     acc = (np.array(case["W"]) @ np.array(case["I"])).T[None]
-    result = evaluate(acc, [0], SystolicConfig(), bias=case["bias"], bias_exponent=0)
+    result = evaluate(acc, [0], KernelConfig(), bias=case["bias"], bias_exponent=0)
     assert result.v[0].T.tolist() == case["C"]
 
 
@@ -101,7 +101,7 @@ def test_activation_vectors(case: dict[str, Any]) -> None:
     """R11, BFP 4.4"""
     assert interpolate(table_of(case["fn"]), np.array([case["acc"]]), np.array([case["e3"]])).tolist() == [case["m"]]
     function = Function[case["fn"].upper()]
-    result = evaluate(np.array([[[case["acc"]]]]), [case["e3"]], SystolicConfig(), function=function)
+    result = evaluate(np.array([[[case["acc"]]]]), [case["e3"]], KernelConfig(), function=function)
     assert (result.v.ravel().tolist(), result.e3.ravel().tolist()) == ([case["m"]], [case["e"]])
 
 
@@ -134,7 +134,7 @@ def stage_options(fmt: BlockFormat, bits: int, channels: int) -> st.SearchStrate
 def test_stage_equals_the_exact_reference(fmt: BlockFormat, bits: int, data: st.DataObject) -> None:
     """R5, R7-R17, R24: any format, accumulator width, bias, function and order; no rounding beyond one a stage."""
     samples, pixels, channels = 2, 2, 3
-    cfg = SystolicConfig(format=fmt, accumulator_bits=bits)
+    cfg = KernelConfig(format=fmt, accumulator_bits=bits)
     width = data.draw(st.integers(1, bits))
     value = st.integers(-(1 << (width - 1)), (1 << (width - 1)) - 1) | st.just(0)
     acc = data.draw(st.lists(value, min_size=12, max_size=12))
@@ -185,7 +185,7 @@ def test_requantizer_is_exact_at_any_given_exponent(fmt: BlockFormat, acc: list[
 def test_a_chain_of_layers_stays_in_block_floating_point() -> None:
     """R14, R19, R37: three layers, three exponents, no conversion between them, close to the real product."""
     rng = np.random.default_rng(6)
-    cfg = SystolicConfig(format=BlockFormat(16), accumulator_bits=48)
+    cfg = KernelConfig(format=BlockFormat(16), accumulator_bits=48)
     x = rng.normal(size=(2, 4, 8))
     mantissa, exponent = encode_samples(x, cfg.format)
     chosen = []
@@ -204,7 +204,7 @@ def test_a_chain_of_layers_stays_in_block_floating_point() -> None:
 
 def test_bias_saturates_with_a_flag_only_beside_a_value() -> None:
     """R9: a bias too large for the accumulator's unit; where the accumulator is zero it keeps its own unit."""
-    cfg = SystolicConfig(accumulator_bits=24)
+    cfg = KernelConfig(accumulator_bits=24)
     acc = np.array([[[1, 0]], [[0, 0]]])
     result = evaluate(acc, [-30, -30], cfg, bias=[3, -5], bias_exponent=0)
     assert result.status.tolist() == [Status.BIAS_SATURATED | Status.ACCUMULATOR_SATURATED, 0]
@@ -216,7 +216,7 @@ def test_bias_saturates_with_a_flag_only_beside_a_value() -> None:
 
 def test_accumulator_saturates_with_a_flag() -> None:
     """R10"""
-    result = evaluate(np.array([[[2**23 - 1, -(2**23)]]]), [0], SystolicConfig(accumulator_bits=24), bias=[1, 0])
+    result = evaluate(np.array([[[2**23 - 1, -(2**23)]]]), [0], KernelConfig(accumulator_bits=24), bias=[1, 0])
     assert result.v.tolist() == [[[2**23 - 1, -(2**23)]]]
     assert result.status.tolist() == [Status.ACCUMULATOR_SATURATED]
 
@@ -249,7 +249,7 @@ def test_packed_products_come_apart_again(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("dsp", ["DSP48E1", "DSP48E2"])
 def test_chosen_packing_lies_within_the_limits(dsp: str) -> None:
     """BFP 7: distance and number of terms of the array are a row of the table; one term more corrupts a sum."""
-    distance = SystolicConfig(dsp=dsp).packing_shift  # type: ignore[arg-type]
+    distance = KernelConfig(dsp=dsp).packing_shift  # type: ignore[arg-type]
     limits = [row for row in PACKING["limits"] if row["dsp"] == dsp and row["weights"] == "sym"]
     row = next(row for row in limits if row["shift"] == distance)
     assert PACKED_TERMS[dsp] == row["terms"]
@@ -276,7 +276,7 @@ def test_packing_limits_hold_for_extreme_operands(limit: dict[str, Any]) -> None
 @pytest.mark.parametrize("bits", [32, 48, 58])
 def test_accumulator_capacity(row: dict[str, Any], bits: int) -> None:
     """R3, BFP 7: one bit is kept for the bias; weights are symmetric in every format."""
-    cfg = SystolicConfig(format=BlockFormat(row["MW"], saturation=row["sat"]), accumulator_bits=bits + 1)
+    cfg = KernelConfig(format=BlockFormat(row["MW"], saturation=row["sat"]), accumulator_bits=bits + 1)
     if row["sat"] == "sym":
         assert cfg.largest_product == row["max_product"]
         assert cfg.terms_limit() == row[f"K{bits}"]

@@ -12,7 +12,7 @@ from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.skip_array.activation_cycles import GUARD, SparseOperation
 from bfpga.engines.skip_array.input_share import channels_at_step, input_share, window_segments
 
-CONFIG = load_accelerator("pynq_z2_sparse").systolic
+CONFIG = load_accelerator("pynq_z2_sparse").config
 
 
 def layer(channels: int, inputs: int, size: int, kernel: int = 3, groups: int = 1, stride: int = 1) -> ArrayNode:

@@ -10,13 +10,13 @@ from activation_arrays import ACTIVATIONS
 
 from bfpga.compiler.schedule.weight_plan import plan_weights
 from bfpga.contract.commands import commands
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation, Policy
 from bfpga.contract.processes import process_streams
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, PolicySpec, Window
-from bfpga.engines.array.cycles import drain_cycles, kernel_steps, operation_cycles, runs, weight_reads
-from bfpga.engines.array.descriptors import channel_runs, weight_words
-from bfpga.engines.array.streams import input_window, pack_parameters, pack_weights
+from bfpga.engines.kernel.cycles import drain_cycles, kernel_steps, operation_cycles, runs, weight_reads
+from bfpga.engines.kernel.descriptors import channel_runs, weight_words
+from bfpga.engines.kernel.streams import input_window, pack_parameters, pack_weights
 from bfpga.verify.random_network import NetworkBuilder, schedule
 
 #: A systolic array with the same weight words.
@@ -32,7 +32,7 @@ def layer(channels: int, inner: int, groups: int = 1, kernel: int = 3, policy: P
                      weight_exponents=exponents, policy=policy or PolicySpec())  # fmt: skip
 
 
-def computed(node: ArrayNode, inner: int, config: SystolicConfig = ACTIVATIONS) -> list[KernelOperation]:
+def computed(node: ArrayNode, inner: int, config: KernelConfig = ACTIVATIONS) -> list[KernelOperation]:
     """The GEMMs of a network of one layer."""
     builder = NetworkBuilder(np.random.default_rng(0), config)
     for channels, exponent in ((inner, -3), (node.channels, None)):
@@ -43,7 +43,7 @@ def computed(node: ArrayNode, inner: int, config: SystolicConfig = ACTIVATIONS) 
     return [operation for operation in operations if operation.descriptor.operation == Operation.GEMM]
 
 
-def only(node: ArrayNode, inner: int, config: SystolicConfig = ACTIVATIONS) -> Descriptor:
+def only(node: ArrayNode, inner: int, config: KernelConfig = ACTIVATIONS) -> Descriptor:
     (operation,) = computed(node, inner, config)
     return operation.descriptor
 

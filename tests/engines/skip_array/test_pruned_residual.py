@@ -64,6 +64,6 @@ def clocks(name: str, path: Path) -> float:
 @pytest.mark.parametrize(("name", "most"), [("pynq_z2_zero_skip_wide", 0.45), ("pynq_z2_zero_skip", 0.60)])
 def test_eighty_percent_of_zeros(name: str, most: float, tmp_path: Path) -> None:
     """With groups that are balanced; where any weight may go, the same array takes longer."""
-    balanced = clocks(name, pruned(tmp_path, Balanced.of(load_accelerator(name).systolic)))
+    balanced = clocks(name, pruned(tmp_path, Balanced.of(load_accelerator(name).config)))
     assert balanced <= most * clocks("pynq_z2_dense", tmp_path / "n.onnx")
     assert balanced < clocks(name, pruned(tmp_path, None))

@@ -13,7 +13,7 @@ from bfpga.contract.processes import BROADCAST, DISTRIBUTOR, process_streams
 from bfpga.vendor.render import library_directory
 
 ROOM = library_directory() / "bfpga"
-HEADERS = sorted(path for part in ("sparse_cluster", "processes/cluster") for path in (ROOM / part).rglob("*.hpp"))
+HEADERS = sorted(path for part in ("sparse_cluster", "sparse_cluster") for path in (ROOM / part).rglob("*.hpp"))
 STORAGE = re.compile(r"#pragma HLS BIND_STORAGE (.*)")
 DEPENDENCE = re.compile(r"#pragma HLS DEPENDENCE (.*)")
 

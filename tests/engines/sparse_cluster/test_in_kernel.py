@@ -10,15 +10,15 @@ import pytest
 from map_words import shared_halo_limits
 from unit_words import UnitNumbers
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.skip_array.unit_maps import allowed_moves, equal_piece, pieces_fit, possible_joins
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, overlap_add_geometry
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
 from bfpga.engines.sparse_cluster.partition.moves import Capacity
+from bfpga.engines.sparse_cluster.unit_maps import allowed_moves, equal_piece, pieces_fit, possible_joins
 
-CLUSTER = SystolicConfig(lanes=4, cluster_rows=2, cluster_columns=4, cluster_words=64, cluster_threshold=3)
+CLUSTER = KernelConfig(lanes=4, cluster_rows=2, cluster_columns=4, cluster_words=64, cluster_threshold=3)
 
 
 def spotted(seed: int, rows: int, columns: int, channels: int) -> np.ndarray:
@@ -137,4 +137,4 @@ def test_units_of_a_piece_take_its_cells_in_turn(joined: tuple[int, int]) -> Non
 
 def test_units_of_variant_b_have_pieces_of_their_own() -> None:
     assert possible_joins(CLUSTER) == [(1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (2, 4)]
-    assert possible_joins(SystolicConfig(cluster_rows=2, cluster_columns=4, cluster_variant="B")) == [(1, 1)]
+    assert possible_joins(KernelConfig(cluster_rows=2, cluster_columns=4, cluster_variant="B")) == [(1, 1)]

@@ -160,7 +160,7 @@ def csynth_xml(
             f"<Latency>undef</Latency>{pipeline}</{loop.label}></SummaryOfLoopLatency></PerformanceEstimates></Module>"
         )
     available = {"BRAM_18K": 2 * board.bram36, "DSP": board.dsp, "FF": board.ff, "LUT": board.lut, "URAM": board.uram}
-    share = min(1.0, board.dsp / 220) / len(kernel_ips(design.accelerator.systolic))
+    share = min(1.0, board.dsp / 220) / len(kernel_ips(design.accelerator.config))
     numbers = {name: int(count * share) for name, count in CSYNTH_USED.items()} | dict(used or {})
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<!-- made up by a test in the form of a vendor\'s report -->\n'
@@ -182,14 +182,14 @@ def _elements(numbers: Mapping[str, int]) -> str:
 
 def ip_of(design: BlockDesign, part: str) -> KernelIp:
     """The IP of a process."""
-    return next(ip for ip in kernel_ips(design.accelerator.systolic) if ip.part == part)
+    return next(ip for ip in kernel_ips(design.accelerator.config) if ip.part == part)
 
 
 def write_artefacts(design: BlockDesign, directory: Path) -> dict[str, str]:
     """Everything the stand-ins hand out, and where it lies; what an IP has for itself follows the name of its top."""
     board = design.accelerator.board
     own = {}
-    for ip in kernel_ips(design.accelerator.systolic):
+    for ip in kernel_ips(design.accelerator.config):
         folder = directory / ip.part
         (folder / "ip").mkdir(parents=True)
         (folder / "ip" / "component.xml").write_text(component_xml(design, part=ip.part))

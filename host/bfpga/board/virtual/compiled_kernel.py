@@ -13,15 +13,15 @@ from bfpga.board.virtual.kernel_model import OperationTime
 from bfpga.board.virtual.process_time import read_descriptors
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.bridge import OperationRecord, PieceRecord, RunRecord, StartState
-from bfpga.contract.configuration import ARRAY, SystolicConfig
+from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.names import check_digest, check_name
 from bfpga.contract.processes import ProcessStream, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build, create_kernel, disturb_kernel, load_library
-from bfpga.engines.array.map_streams import MapStreams
 from bfpga.engines.configurations import config_from_dict
+from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.errors import ConfigurationError, DeviceError
 
 #: Most bytes that one piece takes from a stream or gives to it.
@@ -40,7 +40,7 @@ class CompiledKernel:
     inputs = (INPUT_STREAM, WEIGHT_STREAM)
     outputs = (OUTPUT_STREAM,)
 
-    def __init__(self, config: SystolicConfig, name: str, digest: str) -> None:
+    def __init__(self, config: KernelConfig, name: str, digest: str) -> None:
         self.config = config
         self._maps = MapStreams.of(config)
         library = load_library(build(config, "native", name, digest))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from bfpga.board.virtual.stream import Stream
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor
 
 
@@ -69,7 +69,7 @@ class KernelModel(Protocol):
 class OverlappingKernel(Protocol):
     """A kernel model that reports which operations it was sent, where they overlap."""
 
-    config: SystolicConfig
+    config: KernelConfig
 
     def received(self) -> Sequence[Descriptor]:
         """Operations of the start that finished last, in order."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Operation
 from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS, tensor_beats
-from bfpga.engines.array.order import COUNT_BITS, COUNTS, FILLS, LOADS, READS, RESULTS, STORES
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, tensor_beats
+from bfpga.engines.kernel.order import COUNT_BITS, COUNTS, FILLS, LOADS, READS, RESULTS, STORES
 from bfpga.formats.arrays import IntArray
 from bfpga.program.schedule import StreamRates, schedule
 
@@ -23,7 +23,7 @@ _COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: F
 )
 
 
-def read_descriptors(packet: bytes | bytearray, config: SystolicConfig) -> Iterator[Descriptor]:
+def read_descriptors(packet: bytes | bytearray, config: KernelConfig) -> Iterator[Descriptor]:
     """The descriptors of an input stream, without the tensors between them.
 
     A packet that lost beats on its way may say anything: it ends where there is no operation of the kernel.
@@ -63,7 +63,7 @@ class ProcessTime:
 
 
 def process_time(
-    config: SystolicConfig,
+    config: KernelConfig,
     descriptors: Sequence[Descriptor],
     clocks_a_beat: Sequence[float],
     begin: int,

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from bfpga.compiler.numbers.sampled_inputs import count_zeros
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile
-from bfpga.engines.array.descriptors import blocks_of
-from bfpga.engines.array.streams import input_window
+from bfpga.engines.kernel.descriptors import blocks_of
+from bfpga.engines.kernel.streams import input_window
 from bfpga.engines.skip_array.input_share import MOST_SAMPLES, input_share
-from bfpga.engines.skip_array.kernel_parts import kernel_parts
-from bfpga.engines.skip_array.unit_clocks import block_steps, count_pauses, unit_cells
-from bfpga.engines.skip_array.unit_maps import (
+from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
+from bfpga.engines.sparse_cluster.partition.in_kernel import layer_partition, unit_values
+from bfpga.engines.sparse_cluster.unit_clocks import block_steps, count_pauses, unit_cells
+from bfpga.engines.sparse_cluster.unit_maps import (
     Joined,
     MapPart,
     allowed_moves,
@@ -24,7 +25,6 @@ from bfpga.engines.skip_array.unit_maps import (
     pieces_fit,
     possible_joins,
 )
-from bfpga.engines.sparse_cluster.partition.in_kernel import layer_partition, unit_values
 from bfpga.formats.arrays import BoolArray, IntArray
 from bfpga.program.layout import fold_columns
 
@@ -32,7 +32,7 @@ from bfpga.program.layout import fold_columns
 def measure_zeros(
     nodes: Iterable[ArrayNode],
     tensors: Mapping[str, TensorSpec],
-    config: SystolicConfig,
+    config: KernelConfig,
     inputs: Mapping[str, IntArray],
 ) -> None:
     """Give every layer of products the density of its input and the share of its products that are made.
@@ -57,7 +57,7 @@ def measure_zeros(
                 node.input_share = input_share(node, words_read(node, config), used, config)
 
 
-def join_pieces(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> None:
+def join_pieces(node: ArrayNode, used: BoolArray, config: KernelConfig) -> None:
     """Choose which pieces of a cluster's grid are one for a layer and whether its maps are counted, and give it the
     share of its products.
 
@@ -79,7 +79,7 @@ def join_pieces(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> Non
     node.input_share = found[chosen][1] / (cells * channels_read(node, config) * len(used[:MOST_SAMPLES]))
 
 
-def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list[MapPart]:
+def _map_parts(node: ArrayNode, used: BoolArray, config: KernelConfig) -> list[MapPart]:
     """The maps that operations of a layer read."""
     height, width, channels = used.shape[1:]
     spec = TensorSpec(node.inputs[0], height, width, channels)
@@ -87,7 +87,7 @@ def _map_parts(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> list
     return [map_part(node.window, tile, height, width, config) for tile in fitting_parts(node, spec, whole, config)]
 
 
-def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: SystolicConfig) -> tuple[float, int]:
+def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: KernelConfig) -> tuple[float, int]:
     """Cycles of a layer's maps (rows, columns, channels), about, and values of their slowest units."""
     blocks = words_read(node, config)
     steps = sum(block_steps(node, 0, node.channels, config)) / channels_read(node, config)
@@ -100,13 +100,13 @@ def _clocks(node: ArrayNode, maps: Sequence[BoolArray], config: SystolicConfig) 
     return clocks, sum(loads)
 
 
-def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[Sequence[int]], config: SystolicConfig) -> int:
+def _slowest(node: ArrayNode, cells: BoolArray, blocks: Sequence[Sequence[int]], config: KernelConfig) -> int:
     """Values of the unit with most of them."""
     partition = layer_partition(node, cells, config).partition
     return int(unit_values(partition, cells, blocks, kernel_of(node.window, config), config).max())
 
 
-def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
+def _counted(node: ArrayNode, cells: BoolArray, config: KernelConfig) -> int:
     """Cycles in which a map is counted and its limits move, about."""
     rows, columns, channels = cells.shape
     if not allowed_moves(rows, columns, node, config):
@@ -115,13 +115,13 @@ def _counted(node: ArrayNode, cells: BoolArray, config: SystolicConfig) -> int:
     return rows * columns * words + count_pauses(rows * words)
 
 
-def channels_read(node: ArrayNode, config: SystolicConfig) -> int:
+def channels_read(node: ArrayNode, config: KernelConfig) -> int:
     """Channels of a layer's maps, of which each part of its kernel has all."""
     assert node.weights is not None
     return int(node.weights.shape[3]) * node.groups * kernel_parts(node.window, config).number
 
 
-def words_read(node: ArrayNode, config: SystolicConfig) -> list[list[int]]:
+def words_read(node: ArrayNode, config: KernelConfig) -> list[list[int]]:
     """Words of channels that each block of output channels reads at a tap; one list if all read the same.
 
     Of a kernel in parts the words of all its parts, of which each has all words of the input. What the last block of a

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bfpga.compiler.options import CompileOptions, LayerOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import COMPUTING, Flag
 from bfpga.contract.predicates import Predicate, count, run_by
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
-from bfpga.engines.array.cycles import occupied_cycles
-from bfpga.engines.array.two_arrays import may_choose, on_skip_array
+from bfpga.engines.kernel.cycles import occupied_cycles
+from bfpga.engines.kernel.two_arrays import may_choose, on_skip_array
 from bfpga.errors import ConfigurationError
 
 #: Shares that are equal differ by less, from rounding.
@@ -34,7 +34,7 @@ class ArrayClocks:
     layers: with each node its operations, as the systolic array computes them.
     """
 
-    config: SystolicConfig
+    config: KernelConfig
     size: int
     layers: Sequence[tuple[ArrayNode, Sequence[KernelOperation]]]
 
@@ -86,7 +86,7 @@ def dispatch_layers(
     starts: Sequence[LaunchStep],
     nodes: Sequence[ArrayNode],
     tensors: Mapping[str, TensorSpec],
-    config: SystolicConfig,
+    config: KernelConfig,
     options: CompileOptions,
 ) -> int:
     """Give the products of a program their arrays; returns ``Program.choices``. Nothing on kernels with one array."""
@@ -163,7 +163,7 @@ def _expected(node: ArrayNode) -> float:
     return 1.0 if node.input_density is None else node.input_density
 
 
-def _is_free(config: SystolicConfig, own: Sequence[KernelOperation]) -> bool:
+def _is_free(config: KernelConfig, own: Sequence[KernelOperation]) -> bool:
     return bool(own) and all(may_choose(config, item.descriptor) and not item.first_only for item in own)
 
 
@@ -210,7 +210,7 @@ def _split(starts: Iterable[LaunchStep], clocks: ArrayClocks, register: int) -> 
 
 
 def _skipping(
-    config: SystolicConfig, node: ArrayNode, operation: KernelOperation, register: int
+    config: KernelConfig, node: ArrayNode, operation: KernelOperation, register: int
 ) -> KernelOperation:
     """The way of an operation on the skip array; the operation itself becomes the other one."""
     second = on_skip_array(config, node, operation.descriptor)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
-from bfpga.engines.array.supported import computes_weights
+from bfpga.engines.kernel.supported import computes_weights
 
 #: Operators whose factors or matrices are computed: shift units multiply with powers of two only, and a skip array by
 #: what the compiler has stored.
@@ -16,8 +16,8 @@ COMPUTED = "MatMul and Mul of two computed values; GRU's and LSTM's gates"
 
 
 @cache
-def _ready() -> dict[str, SystolicConfig]:
-    return {name: load_accelerator(name).systolic for name in accelerator_names()}
+def _ready() -> dict[str, KernelConfig]:
+    return {name: load_accelerator(name).config for name in accelerator_names()}
 
 
 def with_function(kind: str) -> list[str]:

@@ -21,7 +21,7 @@ from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, rebuilt
 from bfpga.compiler.read.simplify import without_unused
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 
 Floats = npt.NDArray[np.float32]
@@ -40,7 +40,7 @@ class Expanded:
         return {name for name, parts in self.parts.items() if parts & names}
 
 
-def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expanded:
+def expand(graph: Graph, config: KernelConfig, kept: Collection[str]) -> Expanded:
     """Write operators in parts, but not those that are ``kept``."""
     wanted = [operator for operator in graph.operators if operator.type in RULES and operator.name not in kept]
     if not wanted:
@@ -71,17 +71,17 @@ def _scaled(rewriter: Rewriter, value: str, factor: Floats) -> str:
     return rewriter.add("Mul", value, rewriter.constant(factor.astype(np.float32)))
 
 
-def _leaky(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+def _leaky(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     slope = attributes_of(node).get("alpha", 0.01)
     return _sloped(rewriter, node, np.array(slope, np.float32), config)
 
 
-def _prelu(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+def _prelu(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     slopes = rewriter.constants.get(node.input[1])
     return slopes is not None and _sloped(rewriter, node, slopes, config)
 
 
-def _sloped(rewriter: Rewriter, node: NodeProto, slopes: Floats, config: SystolicConfig) -> bool:
+def _sloped(rewriter: Rewriter, node: NodeProto, slopes: Floats, config: KernelConfig) -> bool:
     if Function.RELU.key not in config.functions or (slopes > 1).any():
         return False
     value = node.input[0]
@@ -90,7 +90,7 @@ def _sloped(rewriter: Rewriter, node: NodeProto, slopes: Floats, config: Systoli
     return True
 
 
-def _hard_sigmoid(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+def _hard_sigmoid(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     if Function.CLIP.key not in config.functions:
         return False
     attributes = attributes_of(node)
@@ -101,7 +101,7 @@ def _hard_sigmoid(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -
     return True
 
 
-def _matmul(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+def _matmul(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     matrix, shape = rewriter.constants.get(node.input[0]), rewriter.shapes.get(node.input[1], ())
     if matrix is None or matrix.ndim != 2 or len(shape) != 3:
         return False
@@ -111,7 +111,7 @@ def _matmul(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool
     return True
 
 
-_Rule = Callable[[Rewriter, NodeProto, SystolicConfig], bool]
+_Rule = Callable[[Rewriter, NodeProto, KernelConfig], bool]
 #: Rules write an operator in parts, with those after it that are fused, or return False and write nothing.
 RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,

@@ -17,7 +17,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from bfpga.compiler.read.importer import Graph, Operator, activations
 from bfpga.compiler.read.simplify import session
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function, UnfitArgumentError
 
 Floats = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ class FunctionMatch:
     operators: tuple[Operator, ...]
 
 
-def find_functions(graph: Graph, config: SystolicConfig) -> dict[str, FunctionMatch]:
+def find_functions(graph: Graph, config: KernelConfig) -> dict[str, FunctionMatch]:
     """What functions of the array compute, by the name of the last operator; the longest compositions."""
     order = {operator.name: number for number, operator in enumerate(graph.operators)}
     producers = {name: operator for operator in graph.operators for name in operator.outputs}
@@ -121,7 +121,7 @@ def _composable(graph: Graph, operator: Operator) -> bool:
 
 
 def _match(
-    graph: Graph, config: SystolicConfig, source: str, operators: tuple[Operator, ...]
+    graph: Graph, config: KernelConfig, source: str, operators: tuple[Operator, ...]
 ) -> FunctionMatch | None:
     """The function of the array that operators compute from ``source``."""
     if len(operators) == 1 and operators[0].type not in OPERATORS:
@@ -131,7 +131,7 @@ def _match(
 
 
 def _limit(
-    graph: Graph, config: SystolicConfig, source: str, operators: tuple[Operator, ...]
+    graph: Graph, config: KernelConfig, source: str, operators: tuple[Operator, ...]
 ) -> FunctionMatch | None:
     """The limit of a quantizer as ReLU where the array cannot clip: mantissas saturate close above it.
 

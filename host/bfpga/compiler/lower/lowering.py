@@ -21,7 +21,7 @@ from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.grids import Grid
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
 
@@ -588,7 +588,7 @@ def pattern_operators() -> set[str]:
     return set(_METHODS)
 
 
-def lower(graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> Lowered:
+def lower(graph: Graph, config: KernelConfig, blocked: frozenset[str] = frozenset()) -> Lowered:
     """Array layers, host operators and tensors of a network for one array."""
     while True:
         try:

@@ -18,7 +18,7 @@ from onnx import NodeProto
 from bfpga.compiler.lower.batch_first import Rewriter
 from bfpga.compiler.lower.interleaved import transposed_pads
 from bfpga.compiler.read.graphs import attributes_of
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 Floats = npt.NDArray[np.float32]
 #: Operators on each value or channel alone that a layer computes with its products.
@@ -64,7 +64,7 @@ def taps_of(kernel: int, stride: int, dilation: int, pad: int, short: int) -> Ta
     return Taps(offsets, min(*used, 0, -short), max(*used, 0))
 
 
-def phases_as_channels(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+def phases_as_channels(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     """Write a transposed convolution with a stride along its rows; False where it needs or allows no other form."""
     attributes, weights = attributes_of(node), rewriter.constants.get(node.input[1])
     source, target = (rewriter.shapes.get(name, ())[1:] for name in (node.input[0], node.output[0]))

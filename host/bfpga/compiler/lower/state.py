@@ -10,7 +10,7 @@ from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.functions import find_functions, with_functions
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, positions
 from bfpga.compiler.read.importer import Graph, Operator
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Window
 
 
@@ -28,7 +28,7 @@ class ReorderedError(Exception):
 class LoweringState:
     """Values and layers so far. Methods raise NotOnArrayError where a value cannot be had as wanted."""
 
-    def __init__(self, graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> None:
+    def __init__(self, graph: Graph, config: KernelConfig, blocked: frozenset[str] = frozenset()) -> None:
         """blocked: operators that must stay on the host (they do not fit the array's memory)."""
         self.config = config
         self.functions = find_functions(graph, config)

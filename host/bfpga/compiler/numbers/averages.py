@@ -17,7 +17,7 @@ from bfpga.compiler.numbers.equalize import input_channels
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.numbers.weight_formats import product_cycles
 from bfpga.compiler.options import CompileOptions, LayerOptions
-from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.configuration import KernelConfig, WeightFormat
 
 Floats = npt.NDArray[np.float64]
 #: Averages that are wrong by less than this part are left as they are: 8-bit activations are rounded more coarsely.
@@ -33,7 +33,7 @@ class Adjacent:
 
 
 def unfit_averages(
-    lowered: Lowered, outputs: Iterable[str], config: SystolicConfig, options: CompileOptions
+    lowered: Lowered, outputs: Iterable[str], config: KernelConfig, options: CompileOptions
 ) -> dict[str, str]:
     """Averages that an array without integer weights cannot compute well, by operator, each with the reason."""
     if "linear" in config.weight_formats:
@@ -50,7 +50,7 @@ def unfit_averages(
 
 
 def fold_averages(
-    lowered: Lowered, outputs: Iterable[str], config: SystolicConfig, options: CompileOptions
+    lowered: Lowered, outputs: Iterable[str], config: KernelConfig, options: CompileOptions
 ) -> dict[str, Floats]:
     """Give averages the weights that the array can hold, and adjacent layers the factor that this makes.
 
@@ -73,7 +73,7 @@ def stored_scales(shifts: Mapping[str, Floats], factors: Mapping[str, Floats]) -
     return result
 
 
-def _inexact(lowered: Lowered, config: SystolicConfig, options: CompileOptions) -> Iterator[tuple[Layer, Floats]]:
+def _inexact(lowered: Lowered, config: KernelConfig, options: CompileOptions) -> Iterator[tuple[Layer, Floats]]:
     """Averages that rounding makes larger or smaller, and by what factor each of their channels."""
     for layer in lowered.layers:
         if layer.uniform_weights:
@@ -85,7 +85,7 @@ def _inexact(lowered: Lowered, config: SystolicConfig, options: CompileOptions) 
                 yield layer, np.asarray(factors)
 
 
-def _fastest(layer: Layer, config: SystolicConfig, options: LayerOptions) -> WeightFormat:
+def _fastest(layer: Layer, config: KernelConfig, options: LayerOptions) -> WeightFormat:
     """The format of an average, whose error does not matter once its factor has moved."""
     if options.formats != "auto" and options.formats in config.weight_formats:
         return options.formats

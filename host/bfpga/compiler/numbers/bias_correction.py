@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bfpga.compiler.lower.layers import ArrayTensor, Layer
 from bfpga.compiler.numbers.quantize import quantize_bias
 from bfpga.compiler.numbers.values import Float32Array
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode
 
 Floats = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ class InputMeans:
 def correct_biases(
     layers: Iterable[Layer],
     nodes: Iterable[ArrayNode],
-    config: SystolicConfig,
+    config: KernelConfig,
     means: InputMeans,
     scales: Mapping[str, Floats],
 ) -> None:
@@ -60,7 +60,7 @@ def correct_biases(
             _correct(node, layer, np.repeat(mean, layer.input_parts, axis=2), config)
 
 
-def _correct(node: ArrayNode, layer: Layer, mean: Floats, config: SystolicConfig) -> None:
+def _correct(node: ArrayNode, layer: Layer, mean: Floats, config: KernelConfig) -> None:
     assert node.weights is not None
     assert node.weight_exponents is not None
     assert layer.weights is not None

@@ -19,14 +19,14 @@ from bfpga.compiler.numbers.weight_formats import layers_cycles, product_cycles
 from bfpga.compiler.options import RESULT_PARTS, CompileOptions
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.schedule.fitting import oversized_layers
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 #: Share of the network's cycles that parts may take together.
 ALLOWED = 0.03
 
 
 def with_cheap_parts(
-    lowered: Lowered, graph: Graph, config: SystolicConfig, options: CompileOptions
+    lowered: Lowered, graph: Graph, config: KernelConfig, options: CompileOptions
 ) -> tuple[CompileOptions, list[str]]:
     """The options with result parts for tensors where these are cheap, and notes of it; the cheapest ones come first.
 
@@ -54,7 +54,7 @@ def with_cheap_parts(
     return found, [f"results in several parts, for about {cost:.1f} % more cycles of products: {named}"]
 
 
-def _stay(lowered: Lowered, options: CompileOptions, config: SystolicConfig) -> bool:
+def _stay(lowered: Lowered, options: CompileOptions, config: KernelConfig) -> bool:
     """Whether the weights, those of parts too, leave a quarter of their memory free: else they would be streamed."""
     found = with_parts(lowered, {}, options, calibrated=True)
     return 4 * _weights(found.layers) <= 3 * config.weight_words * config.weights_per_word
@@ -95,7 +95,7 @@ def _may_have_parts(layer: Layer, options: CompileOptions) -> bool:
     return chosen.policy in CALIBRATED and chosen.result_parts == 1 and not any("result_parts" in it for it in named)
 
 
-def _cost(lowered: Lowered, name: str, parts: int, config: SystolicConfig, options: CompileOptions) -> float:
+def _cost(lowered: Lowered, name: str, parts: int, config: KernelConfig, options: CompileOptions) -> float:
     """Cycles that parts of a tensor's family take, as the layers that give and read it are computed."""
     family = tied(lowered.layers)[name]
     layers = [layer for layer in lowered.layers if family & {layer.output, *layer.inputs}]
@@ -107,7 +107,7 @@ def _cost(lowered: Lowered, name: str, parts: int, config: SystolicConfig, optio
     return _cycles(after, config, resident) - _cycles(before, config, resident)
 
 
-def _cycles(lowered: Lowered, config: SystolicConfig, resident: bool) -> float:
+def _cycles(lowered: Lowered, config: KernelConfig, resident: bool) -> float:
     """Of products, of weights that do not stay on the chip, and of the results' transfer at the worst."""
     beat, total = config.stream_bits // config.format.mantissa_bits, 0.0
     for layer in lowered.layers:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.values import Float32Array, within_squares
-from bfpga.engines.array.windows import padded, patches
+from bfpga.engines.kernel.windows import padded, patches
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]

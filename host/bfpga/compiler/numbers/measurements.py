@@ -17,7 +17,7 @@ from bfpga.compiler.numbers.sampled_inputs import SampledInputs
 from bfpga.compiler.numbers.values import Float32Array, Reduction, capture
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Measurements:
 def measure(
     graph: Graph,
     lowered: Lowered,
-    config: SystolicConfig,
+    config: KernelConfig,
     options: CompileOptions,
     samples: Mapping[str, Float32Array],
     grouping: Grouping | None = None,

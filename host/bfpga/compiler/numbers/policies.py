@@ -12,7 +12,7 @@ from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
 from bfpga.compiler.options import CompileOptions, LayerOptions, position_flow, position_rule
 from bfpga.compiler.read.grids import Grids
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.program import PolicySpec
 from bfpga.errors import ConfigurationError
@@ -33,7 +33,7 @@ class PolicyChoice:
 
     def __init__(
         self,
-        config: SystolicConfig,
+        config: KernelConfig,
         options: CompileOptions,
         histograms: Mapping[str, Histogram],
         layers: list[Layer],

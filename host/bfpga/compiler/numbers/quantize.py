@@ -10,7 +10,7 @@ import numpy as np
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.parts import terms_of_parts
 from bfpga.compiler.numbers.shift_weights import Moments, compensated_integers, shift_exponents, shift_integers
-from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.program import ArrayNode, PolicySpec
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import FloatArray, IntArray
@@ -29,7 +29,7 @@ class QuantizedRows:
     lowered: int = 0
 
 
-def row_exponents(weights: FloatArray, config: SystolicConfig, method: str = "mse") -> IntArray:
+def row_exponents(weights: FloatArray, config: KernelConfig, method: str = "mse") -> IntArray:
     """For each row the exponent of its largest weight, or one less where saturating it lowers the squared error."""
     form = config.format
     largest = np.abs(weights).max(axis=1, initial=0.0)
@@ -52,7 +52,7 @@ def _row_error(weights: FloatArray, exponents: IntArray, mantissa_max: int) -> F
 
 def quantize_rows(
     weights: FloatArray,
-    config: SystolicConfig,
+    config: KernelConfig,
     lowest: IntArray | None = None,
     method: str = "mse",
     weight_format: WeightFormat = "linear",
@@ -88,7 +88,7 @@ def quantize_rows(
     return QuantizedRows(mantissas.astype(kind), exponents.astype(np.int32), int((exponents > wanted).sum()))
 
 
-def _rounded(scaled: FloatArray, config: SystolicConfig, weight_format: WeightFormat) -> IntArray:
+def _rounded(scaled: FloatArray, config: KernelConfig, weight_format: WeightFormat) -> IntArray:
     """The nearest integers of a format."""
     if weight_format != "linear":
         return shift_integers(scaled, config, weight_format)
@@ -108,7 +108,7 @@ def _in_parts(scaled: FloatArray, parts: IntArray, nearest: Callable[[FloatArray
     return result
 
 
-def sum_limits(config: SystolicConfig, exponents: IntArray, biases: FloatArray | None) -> IntArray:
+def sum_limits(config: KernelConfig, exponents: IntArray, biases: FloatArray | None) -> IntArray:
     """For each row the largest sum of its weights' magnitudes whose products stay in the accumulator.
 
     exponents: of the rows' weights; biases: magnitudes of the rows' biases in units of their input. Where they are not
@@ -125,7 +125,7 @@ def sum_limits(config: SystolicConfig, exponents: IntArray, biases: FloatArray |
     return limits
 
 
-def quantize_bias(bias: FloatArray, config: SystolicConfig) -> tuple[IntArray, int]:
+def quantize_bias(bias: FloatArray, config: KernelConfig) -> tuple[IntArray, int]:
     """Bias mantissas of ``bias_bits`` with the smallest exponent they share."""
     largest = float(np.abs(bias).max(initial=0.0))
     top = (1 << (config.bias_bits - 1)) - 1
@@ -137,7 +137,7 @@ def quantize_bias(bias: FloatArray, config: SystolicConfig) -> tuple[IntArray, i
 
 def quantize_layer(
     layer: Layer,
-    config: SystolicConfig,
+    config: KernelConfig,
     policy: PolicySpec,
     input_exponent: int | None,
     method: str = "mse",
@@ -178,7 +178,7 @@ def quantize_layer(
     return node, note if rows.lowered else ""
 
 
-def _check_weights(name: str, weights: FloatArray, config: SystolicConfig) -> None:
+def _check_weights(name: str, weights: FloatArray, config: KernelConfig) -> None:
     """ModelError for weights that no exponent of the format holds: factors of other operators are in them."""
     largest, most = np.abs(weights).max(initial=0.0), config.format.mantissa_max * 2.0**config.format.exponent_max
     if not largest <= most:  # NaN is none of the numbers either
@@ -188,7 +188,7 @@ def _check_weights(name: str, weights: FloatArray, config: SystolicConfig) -> No
         )
 
 
-def scaled_node(layer: Layer, config: SystolicConfig, policy: PolicySpec) -> ArrayNode:
+def scaled_node(layer: Layer, config: KernelConfig, policy: PolicySpec) -> ArrayNode:
     """The node of a product with a factor for each channel: a depthwise layer, its weights known at run time."""
     node = quantize_layer(layer, config, policy, None)[0]
     zeros = np.zeros((layer.channels, 1, 1, 1), np.int64)

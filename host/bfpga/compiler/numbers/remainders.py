@@ -17,7 +17,7 @@ from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.compiler.numbers.calibrate import WIDE_BITS
 from bfpga.compiler.numbers.weight_formats import layers_cycles
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 #: Remainders are scaled by 2^BITS. More bits round them more finely, but leave their weights fewer: with 8 bits both
 #: errors are equal between 3 and 4.
@@ -25,7 +25,7 @@ BITS = 4
 
 
 def with_remainders(
-    lowered: Lowered, inputs: Iterable[str], config: SystolicConfig, options: CompileOptions
+    lowered: Lowered, inputs: Iterable[str], config: KernelConfig, options: CompileOptions
 ) -> Lowered:
     """The network with channels for remainders of its ``inputs``: where they cost no cycle, or as options request.
 

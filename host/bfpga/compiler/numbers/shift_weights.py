@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig, WeightFormat
+from bfpga.contract.configuration import SHIFT_MODES, KernelConfig, WeightFormat
 from bfpga.formats.arrays import BoolArray, FloatArray, IntArray
 from bfpga.formats.logarithmic_encoder import Grid, encode, grid
 
@@ -23,19 +23,19 @@ _TERMS = 32
 _LARGEST_BITS = 8
 
 
-def shift_grid(config: SystolicConfig, weight_format: WeightFormat) -> Grid:
+def shift_grid(config: KernelConfig, weight_format: WeightFormat) -> Grid:
     """Integers that weights of a format may be on an array, and the thresholds between them."""
     assert config.shift is not None
     return grid(config.shift, SHIFT_MODES[weight_format], "linear", config.largest_weight(weight_format))
 
 
-def linear_grid(config: SystolicConfig) -> Grid:
+def linear_grid(config: KernelConfig) -> Grid:
     """All integers that linear weights may be on an array; of two that are equally near the lower one is taken."""
     values = np.asarray(representable_integers(config, "linear"), np.int64)
     return Grid(values, values, (values[:-1] + values[1:]) / 2)
 
 
-def representable_integers(config: SystolicConfig, weight_format: WeightFormat) -> IntArray:
+def representable_integers(config: KernelConfig, weight_format: WeightFormat) -> IntArray:
     """Sorted integers that weights of a format may be on an array."""
     if weight_format == "linear":
         largest = config.largest_weight(weight_format)
@@ -48,7 +48,7 @@ def nearest(choice: Grid, y: FloatArray) -> IntArray:
     return choice.values[np.searchsorted(choice.last, y)]
 
 
-def shift_exponents(weights: FloatArray, config: SystolicConfig, weight_format: WeightFormat) -> IntArray:
+def shift_exponents(weights: FloatArray, config: KernelConfig, weight_format: WeightFormat) -> IntArray:
     """For each row (rows, terms) the exponent, among 16, at which the integers fit its weights best (SM 2.5)."""
     assert config.shift is not None
     bound = config.largest_weight(weight_format)
@@ -95,7 +95,7 @@ class Moments:
 
 
 def shift_integers(
-    scaled: FloatArray, config: SystolicConfig, weight_format: WeightFormat, moments: Moments | None = None
+    scaled: FloatArray, config: KernelConfig, weight_format: WeightFormat, moments: Moments | None = None
 ) -> IntArray:
     """Integers for weights (rows, terms) that are in units of their rows' exponents; nearest ones without moments."""
     choice = shift_grid(config, weight_format)
@@ -103,7 +103,7 @@ def shift_integers(
 
 
 def compensated_integers(
-    scaled: FloatArray, config: SystolicConfig, weight_format: WeightFormat, moments: Moments
+    scaled: FloatArray, config: KernelConfig, weight_format: WeightFormat, moments: Moments
 ) -> IntArray:
     """Integers of any format, linear ones too, for weights (rows, terms) that compensate each other's errors.
 

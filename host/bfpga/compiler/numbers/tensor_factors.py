@@ -17,7 +17,7 @@ from bfpga.compiler.numbers.calibrate import WIDE_BITS, ChannelHistograms, best_
 from bfpga.compiler.numbers.equalize import Family, scalable_families
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.formats.arrays import Float64Array
 
 #: Factors that are tried between one power of two and the next.
@@ -31,7 +31,7 @@ def fill_mantissas(
     outputs: Iterable[str],
     histograms: ChannelHistograms,
     scales: Mapping[str, Float64Array],
-    config: SystolicConfig,
+    config: KernelConfig,
     options: CompileOptions,
 ) -> dict[str, float]:
     """Choose a factor for every tensor that only layers give and read, and move it into their weights and biases.
@@ -51,7 +51,7 @@ def fill_mantissas(
     return result
 
 
-def takes_factors(config: SystolicConfig) -> bool:
+def takes_factors(config: KernelConfig) -> bool:
     """Whether an array gains by factors between powers of two: its weights are linear, its mantissas narrow."""
     return config.weight_formats == ("linear",) and config.format.mantissa_bits < WIDE_BITS
 
@@ -90,7 +90,7 @@ def _best_factor(
     lowered: Lowered,
     histograms: ChannelHistograms,
     scales: Mapping[str, Float64Array],
-    config: SystolicConfig,
+    config: KernelConfig,
     options: CompileOptions,
 ) -> float:
     """The factor with which rounding and saturation cost least, in units of the float values."""
@@ -104,7 +104,7 @@ def _best_factor(
     return float(2.0 ** (int(np.argmin(costs)) / STEPS))
 
 
-def _exact(factor: float, averages: list[Layer], config: SystolicConfig) -> float:
+def _exact(factor: float, averages: list[Layer], config: KernelConfig) -> float:
     """The factor near ``factor`` with which the weight of an average is a mantissa times a power of two."""
     for layer in averages:
         assert layer.weights is not None

@@ -12,10 +12,10 @@ from bfpga.compiler.numbers.parts import terms_of_parts
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.options import CompileOptions, FormatChoice, LayerOptions
-from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.program import EXACT_DB, ArrayNode, FormatFigures
-from bfpga.engines.array.descriptors import channel_runs, taps
-from bfpga.engines.array.streams import block_rows, input_window, working_columns
+from bfpga.engines.kernel.descriptors import channel_runs, taps
+from bfpga.engines.kernel.streams import block_rows, input_window, working_columns
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import piece_window
 from bfpga.errors import ConfigurationError
@@ -35,7 +35,7 @@ class WeightChoice:
 
 
 def format_figures(
-    layer: Layer, config: SystolicConfig, method: str, moments: Moments | None = None
+    layer: Layer, config: KernelConfig, method: str, moments: Moments | None = None
 ) -> list[FormatFigures]:
     """What every format that the array offers would cost the layer. moments: of its inputs, where known."""
     assert layer.weights is not None
@@ -57,7 +57,7 @@ def format_figures(
 
 def _rounded(
     weights: Float64Array,
-    config: SystolicConfig,
+    config: KernelConfig,
     method: str,
     weight_format: WeightFormat,
     moments: Moments | None = None,
@@ -73,7 +73,7 @@ def _decibel(signal: float, noise: float) -> float:
     return round(float(np.clip(10 * np.log10(signal / noise), -EXACT_DB, EXACT_DB)), 3)
 
 
-def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFormat) -> int:
+def product_cycles(layer: Layer, config: KernelConfig, weight_format: WeightFormat) -> int:
     """Cycles of a layer's passes for one sample: kernel steps, or the drain if that is longer."""
     assert layer.weights is not None
     if config.skips_weights:
@@ -90,7 +90,7 @@ def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFo
     return total
 
 
-def _skipping_cycles(layer: Layer, config: SystolicConfig) -> int:
+def _skipping_cycles(layer: Layer, config: KernelConfig) -> int:
     """The same on a skip array: the windows, the weights that are not zero, or the sums that leave."""
     shape, groups, total = SkipShape.of(config), -(-layer.pixels // config.columns), 0
     weights = np.asarray(layer.weights)
@@ -103,19 +103,19 @@ def _skipping_cycles(layer: Layer, config: SystolicConfig) -> int:
     return -(-groups // config.skip_halves) * total
 
 
-def layers_cycles(layers: Iterable[Layer], config: SystolicConfig) -> int:
+def layers_cycles(layers: Iterable[Layer], config: KernelConfig) -> int:
     """Cycles of all products with weights, for one sample and linear weights."""
     return sum(product_cycles(layer, config, "linear") for layer in layers if layer.weights is not None)
 
 
-def check_formats(config: SystolicConfig, options: CompileOptions) -> None:
+def check_formats(config: KernelConfig, options: CompileOptions) -> None:
     """ConfigurationError if a format is asked for, of the network or of a layer, that the array does not have."""
     asked = {"": options.formats, **{f"layer {name}: ": options.layer(name).formats for name in options.layers}}
     for place, wanted in asked.items():
         _check_format(place, wanted, config)
 
 
-def _check_format(place: str, wanted: FormatChoice, config: SystolicConfig) -> None:
+def _check_format(place: str, wanted: FormatChoice, config: KernelConfig) -> None:
     if wanted != "auto" and wanted not in config.weight_formats:
         raise ConfigurationError(
             f"{place}weights of format {wanted} are not for this array; it takes {' or '.join(config.weight_formats)}"
@@ -123,7 +123,7 @@ def _check_format(place: str, wanted: FormatChoice, config: SystolicConfig) -> N
 
 
 def choose_format(
-    layer: Layer, config: SystolicConfig, options: LayerOptions, method: str, moments: Moments | None = None
+    layer: Layer, config: KernelConfig, options: LayerOptions, method: str, moments: Moments | None = None
 ) -> WeightChoice:
     """The format of a layer's weights; ConfigurationError if the array does not have the one that is asked for.
 

@@ -17,7 +17,7 @@ import numpy as np
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.compiler.numbers.calibrate import Histogram
 from bfpga.compiler.read.grids import Grid, Grids
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 from bfpga.contract.program import Window
 from bfpga.formats.block_format import BlockFormat
@@ -26,7 +26,7 @@ SATURATED, CLIPPED, FINER = "/saturated", "/clipped", "/finer"
 
 
 def with_limits(
-    lowered: Lowered, grids: Grids, histograms: Mapping[str, Histogram], config: SystolicConfig
+    lowered: Lowered, grids: Grids, histograms: Mapping[str, Histogram], config: KernelConfig
 ) -> tuple[Lowered, Grids]:
     """The layers with passes after each that a quantizer limits and nothing else does, and the grids of their values.
 

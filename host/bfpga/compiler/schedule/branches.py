@@ -13,8 +13,8 @@ from itertools import groupby, pairwise
 from bfpga.contract.descriptor import Operation, Policy
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
-from bfpga.engines.array.order import Range, any_overlap, parameter_range, weight_range
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.order import Range, any_overlap, parameter_range, weight_range
 
 Block = list[KernelOperation]
 

@@ -9,16 +9,16 @@ from typing import Protocol
 from bfpga.compiler.schedule.depth_first import Chain, Layout
 from bfpga.compiler.schedule.held_weights import SharedMemory
 from bfpga.compiler.schedule.overlap import start_clocks, usual_way
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
-from bfpga.engines.array.regions import Region
+from bfpga.engines.kernel.regions import Region
 from bfpga.program.schedule import works
 
 
 class Schedule(Protocol):
     """What has been scheduled, and copies of it that try how it goes on."""
 
-    config: SystolicConfig
+    config: KernelConfig
     shared: SharedMemory | None
     steps: list[LaunchStep]
     operations: list[KernelOperation]

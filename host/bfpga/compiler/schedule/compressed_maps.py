@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import KernelOperation, TensorSpec
-from bfpga.engines.array.map_streams import map_form
-from bfpga.engines.array.streams import pack_rows
+from bfpga.engines.kernel.map_streams import map_form
+from bfpga.engines.kernel.streams import pack_rows
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.map_beats import packed_beats
 from bfpga.program.layout import fold_columns
@@ -20,7 +20,7 @@ COMPARED_SAMPLES = 4
 
 
 def measured_shares(
-    inputs: Mapping[str, IntArray], tensors: Mapping[str, TensorSpec], config: SystolicConfig
+    inputs: Mapping[str, IntArray], tensors: Mapping[str, TensorSpec], config: KernelConfig
 ) -> dict[str, float]:
     """Beats of tensors without their zeros, by those with them, on samples; nothing for a kernel that cannot.
 
@@ -41,7 +41,7 @@ def measured_shares(
     return shares
 
 
-def _share(samples: IntArray, config: SystolicConfig) -> float:
+def _share(samples: IntArray, config: KernelConfig) -> float:
     form, plain, packed = map_form(config), 0, 0
     for sample in samples:
         data = np.frombuffer(pack_rows(sample, config), np.uint8)

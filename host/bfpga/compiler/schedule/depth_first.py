@@ -16,11 +16,11 @@ from itertools import pairwise
 from bfpga.compiler.schedule.groups import group_clocks, unmeasured
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip
 from bfpga.compiler.schedule.weight_plan import NodeWeights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile
-from bfpga.engines.array.regions import ActivationMemory, Region, region_words
-from bfpga.engines.array.streams import working_columns
+from bfpga.engines.kernel.regions import ActivationMemory, Region, region_words
+from bfpga.engines.kernel.streams import working_columns
 
 #: Layers of a chain at most.
 LONGEST = 6
@@ -156,7 +156,7 @@ class DepthFirst:
 
     def __init__(
         self,
-        config: SystolicConfig,
+        config: KernelConfig,
         tensors: Mapping[str, TensorSpec],
         chain: Chain,
         plans: Mapping[str, NodeWeights],

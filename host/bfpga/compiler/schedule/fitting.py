@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.array.regions import region_words
-from bfpga.engines.skip_array.kernel_parts import words_of_block
-from bfpga.engines.skip_array.unit_maps import refusal
+from bfpga.contract.configuration import KernelConfig
+from bfpga.engines.kernel.regions import region_words
+from bfpga.engines.sparse_cluster.kernel_parts import words_of_block
+from bfpga.engines.sparse_cluster.unit_maps import refusal
 
 #: Layers whose weights are made at run time.
 COMPUTED_WEIGHTS = ("matmul", "scale")
@@ -21,7 +21,7 @@ NO_STEPS = (
 )
 
 
-def oversized_layers(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
+def oversized_layers(lowered: Lowered, config: KernelConfig) -> dict[str, str]:
     """Operators whose layers need more memory than one output row's strip leaves, each with the reason."""
     result = {}
     for layer in lowered.layers:
@@ -42,7 +42,7 @@ def oversized_layers(lowered: Lowered, config: SystolicConfig) -> dict[str, str]
     return result
 
 
-def _refused(layer: Layer, lowered: Lowered, config: SystolicConfig) -> str:
+def _refused(layer: Layer, lowered: Lowered, config: KernelConfig) -> str:
     """Why an array that skips zeros does not compute a layer, whatever its memories; nothing if it does."""
     if layer.kind in COMPUTED_WEIGHTS:
         return NO_ENTRIES if config.skips_weights else NO_STEPS if config.has_cluster else ""
@@ -54,7 +54,7 @@ def _refused(layer: Layer, lowered: Lowered, config: SystolicConfig) -> str:
     return ""
 
 
-def _smallest_strip(layer: Layer, lowered: Lowered, config: SystolicConfig) -> int:
+def _smallest_strip(layer: Layer, lowered: Lowered, config: KernelConfig) -> int:
     """Words in a bank that one output row and the input rows it reads take, pitches at their largest."""
     output = lowered.tensors[layer.output]
     total = region_words(config, 1, output.width, output.width, output.channels)
@@ -67,14 +67,14 @@ def _smallest_strip(layer: Layer, lowered: Lowered, config: SystolicConfig) -> i
     return total
 
 
-def _widest(source: ArrayTensor, config: SystolicConfig) -> int:
+def _widest(source: ArrayTensor, config: KernelConfig) -> int:
     return source.width + config.banks - 1
 
 
-def _smallest_matmul(layer: Layer, config: SystolicConfig) -> int:
+def _smallest_matmul(layer: Layer, config: KernelConfig) -> int:
     _, _, inner, columns = layer.product
     return region_words(config, 1, 1, 1, inner) + region_words(config, 1, 1, 1, columns)
 
 
-def _matmul_block(layer: Layer, config: SystolicConfig) -> int:
+def _matmul_block(layer: Layer, config: KernelConfig) -> int:
     return -(-layer.product[2] // config.lanes)

@@ -15,7 +15,7 @@ import numpy as np
 
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, FoldedColumns, Node, TensorSpec, Window
 from bfpga.errors import ModelError
@@ -23,7 +23,7 @@ from bfpga.program.cycles import CycleCount
 
 
 def fold_inputs(
-    nodes: Sequence[Node], tensors: dict[str, TensorSpec], inputs: Iterable[str], config: SystolicConfig
+    nodes: Sequence[Node], tensors: dict[str, TensorSpec], inputs: Iterable[str], config: KernelConfig
 ) -> None:
     """Fold the columns of the network's ``inputs`` where the layers that read them take fewer cycles then.
 
@@ -75,7 +75,7 @@ def _fold(node: ArrayNode) -> None:
 
 
 def _clocks(
-    spec: TensorSpec, layers: Sequence[ArrayNode], tensors: Mapping[str, TensorSpec], config: SystolicConfig
+    spec: TensorSpec, layers: Sequence[ArrayNode], tensors: Mapping[str, TensorSpec], config: KernelConfig
 ) -> float:
     """Of the tensor's way into the array and of the layers that read it, each alone; infinity if one does not fit.
 

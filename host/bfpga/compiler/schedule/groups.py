@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.array.descriptors import blocks_of, channel_runs, reduction, taps
-from bfpga.engines.array.regions import pixel_words
-from bfpga.engines.array.streams import block_rows
+from bfpga.engines.kernel.descriptors import blocks_of, channel_runs, reduction, taps
+from bfpga.engines.kernel.regions import pixel_words
+from bfpga.engines.kernel.streams import block_rows
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import piece_window
 
 
-def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: int = 1, writes: int = 1) -> int:
+def group_clocks(config: KernelConfig, node: ArrayNode, channels: int, reads: int = 1, writes: int = 1) -> int:
     """Cycles of a group of output pixels; channels: of the input; reads, writes: slots of a step and of a word."""
     if config.skips_weights and node.kind == "gemm":
         return sum(_skipping_clocks(config, node, run, reads, writes) for run in channel_runs(node, config))
@@ -31,7 +31,7 @@ def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: 
     return blocks_of(node, config, node.channels) * max(steps, drain)
 
 
-def _skipping_clocks(config: SystolicConfig, node: ArrayNode, run: tuple[int, int], reads: int, writes: int) -> int:
+def _skipping_clocks(config: KernelConfig, node: ArrayNode, run: tuple[int, int], reads: int, writes: int) -> int:
     """Cycles of a group of output pixels that a skip array takes to read a run of output channels, or to write it."""
     shape = SkipShape.of(config)
     window = piece_window(np.asarray(node.weights), node.groups, *run, shape)

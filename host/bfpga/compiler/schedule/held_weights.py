@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.order import any_overlap, parameter_range, weight_range
+from bfpga.engines.kernel.order import any_overlap, parameter_range, weight_range
 
 #: GEMMs before one whose pieces do not give way to its own, so that these come while those are multiplied: what is
 #: mostly the best first.
@@ -32,7 +32,7 @@ class SharedMemory:
     rows: int
 
     @staticmethod
-    def after(config: SystolicConfig, word: int, row: int) -> SharedMemory:
+    def after(config: KernelConfig, word: int, row: int) -> SharedMemory:
         """What weights that stay leave: all from ``word`` and ``row`` on."""
         return SharedMemory(word, row, config.weight_words, config.parameter_rows)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bfpga.compiler.schedule.node_operations import load_operation, store_operation
 from bfpga.compiler.schedule.weight_plan import NodeWeights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation, Policy
 from bfpga.contract.program import (
     ArrayNode,
@@ -17,19 +17,19 @@ from bfpga.contract.program import (
     Tile,
     Window,
 )
-from bfpga.engines.array.descriptors import (
+from bfpga.engines.kernel.descriptors import (
     Placement,
     compute_descriptor,
     computed_use,
     weights_descriptor,
 )
-from bfpga.engines.array.regions import ActivationMemory
+from bfpga.engines.kernel.regions import ActivationMemory
 from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 
 
-def matmul_reserve(nodes: list[MatMulNode], config: SystolicConfig) -> tuple[int, int]:
+def matmul_reserve(nodes: list[MatMulNode], config: KernelConfig) -> tuple[int, int]:
     """Weight words and parameter rows to keep free: the largest second operand, at most half of the memory."""
     words = rows = 0
     for node in nodes:
@@ -53,7 +53,7 @@ def product_node(node: MatMulNode, mantissas: IntArray | None = None, exponent: 
     )
 
 
-def matmul_step(index: int, node: MatMulNode, config: SystolicConfig, plans: dict[str, NodeWeights]) -> MatMulStep:
+def matmul_step(index: int, node: MatMulNode, config: KernelConfig, plans: dict[str, NodeWeights]) -> MatMulStep:
     """Operations of one matrix: LOAD, WEIGHTS, GEMM, STORE; strips of rows and tiles of columns where needed."""
     resident = [tile for plan in plans.values() if plan.mode == "resident" for tile in plan.tiles]
     word = max((tile.weight_base + tile.words for tile in resident), default=0)
@@ -62,7 +62,7 @@ def matmul_step(index: int, node: MatMulNode, config: SystolicConfig, plans: dic
 
 
 class _Product:
-    def __init__(self, node: MatMulNode, config: SystolicConfig, word: int, row: int) -> None:
+    def __init__(self, node: MatMulNode, config: KernelConfig, word: int, row: int) -> None:
         self.node, self.config, self.word, self.row = node, config, word, row
         self.array = product_node(node)
         self.spec = TensorSpec(node.inputs[0], node.rows, 1, node.inner)

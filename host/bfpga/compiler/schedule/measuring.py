@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.flows import Sample, everything, samples_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT
 from bfpga.contract.program import ArrayNode, Tile
-from bfpga.engines.array.streams import block_rows
+from bfpga.engines.kernel.streams import block_rows
 
 SAMPLED = ("two_pass_sampled", "keep_sampled")
 KEEPING = ("keep", "keep_sampled")
@@ -21,7 +21,7 @@ def keeps(node: ArrayNode) -> bool:
     return node.kind == "gemm"
 
 
-def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
+def histogram_base(node: ArrayNode, config: KernelConfig) -> int:
     """Bin 0 of the collector for a layer, from the exponent of its accumulators: its largest sum reaches the last bin.
 
     A bias may add to it, and then counts in the last bin.
@@ -40,7 +40,7 @@ def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
     return largest.bit_length() + row + 1 - config.position_bins
 
 
-def product_base(inner: int, config: SystolicConfig) -> int:
+def product_base(inner: int, config: KernelConfig) -> int:
     """The same for sums of ``inner`` products of activations, from the sum of the operands' exponents.
 
     The second operand's exponent is that of the rows: packing its mantissas adds it to the field.
@@ -49,12 +49,12 @@ def product_base(inner: int, config: SystolicConfig) -> int:
     return largest.bit_length() + 1 - config.position_bins
 
 
-def scaled_base(node: ArrayNode, config: SystolicConfig) -> int:
+def scaled_base(node: ArrayNode, config: KernelConfig) -> int:
     """The same for a product with factors, from the sum of both exponents; results of tables have one of their own."""
     return histogram_base(node, config) if node.function.row.unit == "table" else product_base(1, config)
 
 
-def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> list[Sample]:
+def node_samples(node: ArrayNode, streamed: bool, config: KernelConfig) -> list[Sample]:
     """The outputs of a node that are measured, with the ways to measure them.
 
     streamed: its weights come with every operation, in an order that leaves no block out; entries of a skip array do.

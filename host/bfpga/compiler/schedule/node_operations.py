@@ -16,12 +16,12 @@ from bfpga.compiler.schedule.spilled_accumulators import (
     SpilledToMemory,
 )
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Policy
 from bfpga.contract.flows import Flow, Sample, everything
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
-from bfpga.engines.array.cycles import column_groups, occupied_cycles, runs, shared_passes, skips_zeros
-from bfpga.engines.array.descriptors import (
+from bfpga.engines.kernel.cycles import column_groups, occupied_cycles, runs, shared_passes, skips_zeros
+from bfpga.engines.kernel.descriptors import (
     Placement,
     compute_descriptor,
     computed_use,
@@ -29,10 +29,10 @@ from bfpga.engines.array.descriptors import (
     store_descriptor,
     weight_words,
 )
-from bfpga.engines.array.regions import ActivationMemory, Region, memory_use
-from bfpga.engines.array.streams import repeats_words
+from bfpga.engines.kernel.regions import ActivationMemory, Region, memory_use
+from bfpga.engines.kernel.streams import repeats_words
 from bfpga.engines.skip_array.sliding import sliding_parts
-from bfpga.engines.skip_array.unit_maps import fitting_parts
+from bfpga.engines.sparse_cluster.unit_maps import fitting_parts
 from bfpga.errors import ModelError
 from bfpga.program.cycles import occupied_clocks
 
@@ -51,13 +51,13 @@ class Strip:
     store: Region | None = None
 
 
-def load_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
+def load_operation(config: KernelConfig, layer: str, region: Region) -> KernelOperation:
     """LOAD of a region's rows."""
     transfer = Transfer(region.tensor, region.y0, region.y1)
     return KernelOperation(layer, load_descriptor(config, region), transfer, memory=memory_use([], [region]))
 
 
-def store_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
+def store_operation(config: KernelConfig, layer: str, region: Region) -> KernelOperation:
     """STORE of a region's rows."""
     transfer = Transfer(region.tensor, region.y0, region.y1)
     return KernelOperation(layer, store_descriptor(config, region), transfer, memory=memory_use([region], []))
@@ -72,7 +72,7 @@ class NodeOperations:
 
     def __init__(
         self,
-        config: SystolicConfig,
+        config: KernelConfig,
         node: ArrayNode,
         spec: TensorSpec,
         plan: NodeWeights,

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from bfpga.compiler.schedule.branches import branches_first
 from bfpga.compiler.schedule.held_weights import SharedMemory, held_weights
 from bfpga.compiler.schedule.prefetched_loads import prefetched_loads
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
-from bfpga.engines.array.order import READS, in_stream, start_counts
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
+from bfpga.engines.kernel.order import READS, in_stream, start_counts
 from bfpga.program.schedule import RESULT_LATENCY, schedule
 
 #: Samples of the start by which two orders are compared: one begins while the other ends.
@@ -26,7 +26,7 @@ TRIED_PLACES = 32
 
 
 def overlapped(
-    operations: list[KernelOperation], config: SystolicConfig, shared: SharedMemory | None = None
+    operations: list[KernelOperation], config: KernelConfig, shared: SharedMemory | None = None
 ) -> list[KernelOperation]:
     """The operations of a start in an order of the same results that takes no longer.
 
@@ -39,7 +39,7 @@ def overlapped(
     return min(orders, key=lambda order: schedule(config, order, COMPARED_SAMPLES).clocks)
 
 
-def _branches(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
+def _branches(operations: list[KernelOperation], config: KernelConfig) -> list[KernelOperation]:
     """The operations with branches in the order that takes fewer cycles."""
     found = branches_first(operations)
     if all(one is other for one, other in zip(operations, found, strict=True)):
@@ -48,13 +48,13 @@ def _branches(operations: list[KernelOperation], config: SystolicConfig) -> list
     return min(orders, key=lambda order: schedule(config, forward(order, config), COMPARED_SAMPLES).clocks)
 
 
-def start_clocks(config: SystolicConfig, operations: list[KernelOperation], shared: SharedMemory | None = None) -> int:
+def start_clocks(config: KernelConfig, operations: list[KernelOperation], shared: SharedMemory | None = None) -> int:
     """Cycles of one start, with all that overlaps. shared: as for ``overlapped``."""
     return schedule(config, usual_way(operations, config, shared)).clocks if operations else 0
 
 
 def usual_way(
-    operations: list[KernelOperation], config: SystolicConfig, shared: SharedMemory | None
+    operations: list[KernelOperation], config: KernelConfig, shared: SharedMemory | None
 ) -> list[KernelOperation]:
     """The operations of a start with WEIGHTS moved forward; shared: in the one of ``ways`` that is mostly the best."""
     if shared is None:
@@ -64,7 +64,7 @@ def usual_way(
 
 
 def ways(
-    operations: list[KernelOperation], config: SystolicConfig, shared: SharedMemory | None
+    operations: list[KernelOperation], config: KernelConfig, shared: SharedMemory | None
 ) -> Iterator[list[KernelOperation]]:
     """The operations with WEIGHTS moved forward; shared: and with pieces of weights that stay, LOADs prefetched."""
     yield forward(operations, config)
@@ -76,7 +76,7 @@ def ways(
             yield forward(held, config)
 
 
-def forward(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
+def forward(operations: list[KernelOperation], config: KernelConfig) -> list[KernelOperation]:
     """The operations with WEIGHTS moved forward; they themselves if there is nothing to move."""
     if not any(_fills(operation) for operation in operations):
         return operations
@@ -90,7 +90,7 @@ def _fills(operation: KernelOperation) -> bool:
 class _Forward:
     """WEIGHTS between the computing operations of a start, as early as they can begin."""
 
-    def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig) -> None:
+    def __init__(self, operations: Sequence[KernelOperation], config: KernelConfig) -> None:
         self.operations, self.config = operations, config
         #: Places after computing operations, and the cycles up to there; place 0: before all operations.
         self.places, self.clocks = [0], [0]
@@ -132,7 +132,7 @@ class _Forward:
         return result
 
 
-def ahead(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
+def ahead(operations: Sequence[KernelOperation], config: KernelConfig) -> int:
     """Before which operation of a sample the loads that the next one begins with are sent: ``LaunchStep.ahead``.
 
     They are sent in the place that makes a start of several samples shortest, before the sample's last store, and where

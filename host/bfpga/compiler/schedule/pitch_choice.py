@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from bfpga.compiler.schedule.groups import group_clocks
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
-from bfpga.engines.array.pitch import read_slots, write_steps
-from bfpga.engines.array.regions import Region
-from bfpga.engines.array.streams import working_columns
+from bfpga.engines.kernel.pitch import read_slots, write_steps
+from bfpga.engines.kernel.regions import Region
+from bfpga.engines.kernel.streams import working_columns
 
 
 class PitchChoice:
     """Pitches of whole tensors and of strips; operands of one addition share theirs."""
 
-    def __init__(self, config: SystolicConfig, tensors: dict[str, TensorSpec], nodes: list[ArrayNode]) -> None:
+    def __init__(self, config: KernelConfig, tensors: dict[str, TensorSpec], nodes: list[ArrayNode]) -> None:
         self.config = config
         self.tensors = tensors
         self.nodes = nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bfpga.compiler.schedule.weight_plan import NodeWeights, PlanKind, plan_weights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, LaunchStep
 from bfpga.program.schedule import schedule
 
@@ -19,7 +19,7 @@ Plans = dict[str, NodeWeights]
 
 def choose_plan(
     nodes: list[ArrayNode],
-    config: SystolicConfig,
+    config: KernelConfig,
     reserved: tuple[int, int],
     starts: Callable[[Plans], Sequence[LaunchStep]],
 ) -> Plans:
@@ -34,5 +34,5 @@ def choose_plan(
     return min(choices, key=lambda choice: _clocks(config, starts(choice)))
 
 
-def _clocks(config: SystolicConfig, starts: Sequence[LaunchStep]) -> int:
+def _clocks(config: KernelConfig, starts: Sequence[LaunchStep]) -> int:
     return sum(schedule(config, start.operations, COMPARED_SAMPLES).clocks for start in starts)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
-from bfpga.engines.array.order import any_overlap
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
+from bfpga.engines.kernel.order import any_overlap
 
 
-def prefetched_loads(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
+def prefetched_loads(operations: Sequence[KernelOperation], config: KernelConfig) -> list[KernelOperation]:
     """The operations of a start with every LOAD after one that takes longer, where there is one.
 
     Its memory is free before that begins, and no operation needs it before that has begun. LOADs stay in order.

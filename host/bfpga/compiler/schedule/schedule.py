@@ -20,10 +20,10 @@ from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.spilled_accumulators import least_words, reserved_region
 from bfpga.compiler.schedule.strips import LayerStrips
 from bfpga.compiler.schedule.weight_plan import NodeWeights, shared_memory
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
-from bfpga.engines.array.regions import ActivationMemory, Region, region_words
+from bfpga.engines.kernel.regions import ActivationMemory, Region, region_words
 from bfpga.errors import ModelError
 
 
@@ -32,7 +32,7 @@ class Scheduler:
 
     def __init__(
         self,
-        config: SystolicConfig,
+        config: KernelConfig,
         tensors: dict[str, TensorSpec],
         nodes: list[ArrayNode],
         plans: dict[str, NodeWeights],

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from bfpga.compiler.schedule.measuring import KEEPING, keeps
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile
-from bfpga.engines.array.descriptors import Placement, compute_descriptor
-from bfpga.engines.array.regions import ActivationMemory, Region
-from bfpga.engines.array.streams import block_rows, parameter_block, working_columns
+from bfpga.engines.kernel.descriptors import Placement, compute_descriptor
+from bfpga.engines.kernel.regions import ActivationMemory, Region
+from bfpga.engines.kernel.streams import block_rows, parameter_block, working_columns
 from bfpga.errors import ModelError
 
 _Key = tuple[int, int, int, int, int]
@@ -53,7 +53,7 @@ class KeepBuffer:
 
     flag, moved = Flag.NONE, False
 
-    def __init__(self, config: SystolicConfig, node: ArrayNode) -> None:
+    def __init__(self, config: KernelConfig, node: ArrayNode) -> None:
         self.config, self.node = config, node
         self.used = 0
         self.places: dict[_Key, int] = {}
@@ -84,7 +84,7 @@ class SpilledToMemory:
 
     flag, moved = Flag.WIDE, False
 
-    def __init__(self, config: SystolicConfig, node: ArrayNode, memory: ActivationMemory) -> None:
+    def __init__(self, config: KernelConfig, node: ArrayNode, memory: ActivationMemory) -> None:
         self.config, self.node = config, node
         self.memory = memory.copy()
         self.places: dict[_Key, Region] = {}
@@ -115,7 +115,7 @@ class SpilledToHost:
     flag, moved = Flag.WIDE, True
 
     def __init__(
-        self, config: SystolicConfig, node: ArrayNode, memory: ActivationMemory, streamed: bool
+        self, config: KernelConfig, node: ArrayNode, memory: ActivationMemory, streamed: bool
     ) -> None:
         """streamed: weights come with every operation, so that none may leave channels out."""
         self.config, self.node = config, node
@@ -176,7 +176,7 @@ class SpilledToHost:
         return [replace(part, y0=y, y1=y + 1) for y in range(part.y0, part.y1, part.step)]
 
 
-def accumulator_words(config: SystolicConfig, node: ArrayNode, part: Tile) -> int:
+def accumulator_words(config: KernelConfig, node: ArrayNode, part: Tile) -> int:
     """Words in every bank that hold a word for each output of each pixel; whole row blocks are read of the last one."""
     channels, block = part.m1 - part.m0, parameter_block(node, config)
     pixels = part.rows * node.window.output_width
@@ -187,12 +187,12 @@ def accumulator_words(config: SystolicConfig, node: ArrayNode, part: Tile) -> in
 RESERVED = ""
 
 
-def reserved_region(config: SystolicConfig, words: int) -> Region:
+def reserved_region(config: KernelConfig, words: int) -> Region:
     """The last words of the activation memory, kept free for accumulators."""
     return Region(RESERVED, config.activation_words - words, words, 1, 1, 1, words, config.tensor_slots - 1, 0, 1)
 
 
-def least_words(config: SystolicConfig, node: ArrayNode, streamed: bool) -> int:
+def least_words(config: KernelConfig, node: ArrayNode, streamed: bool) -> int:
     """The fewest words of every bank with which a layer can keep what it measures; 0 for one that keeps nothing there.
 
     streamed: as for ``SpilledToHost``.
@@ -203,12 +203,12 @@ def least_words(config: SystolicConfig, node: ArrayNode, streamed: bool) -> int:
     return accumulator_words(config, node, Tile(0, 1, 0, channels))
 
 
-def _all_channels(config: SystolicConfig, node: ArrayNode, streamed: bool) -> bool:
+def _all_channels(config: KernelConfig, node: ArrayNode, streamed: bool) -> bool:
     """Whether a piece of a layer has all its output channels; entries of a skip array leave none out."""
     return streamed or node.groups > 1 or config.skips_weights
 
 
-def _region(config: SystolicConfig, node: ArrayNode, part: Tile, name: str, base: int, slot: int) -> Region:
+def _region(config: KernelConfig, node: ArrayNode, part: Tile, name: str, base: int, slot: int) -> Region:
     width, words = node.window.output_width, part.m1 - part.m0
     size = accumulator_words(config, node, part)
     return Region(name, base, size, width, width, words * config.lanes, words, slot, 0, part.rows)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.weight_plan import NodeWeights
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
-from bfpga.engines.array.regions import ActivationMemory, Region
+from bfpga.engines.kernel.regions import ActivationMemory, Region
 from bfpga.program.schedule import schedule
 
 
@@ -21,7 +21,7 @@ class LayerStrips:
     placed: tensors in memory as a whole; partial: those of which the host holds a part.
     """
 
-    config: SystolicConfig
+    config: KernelConfig
     tensors: Mapping[str, TensorSpec]
     plans: Mapping[str, NodeWeights]
     pitches: PitchChoice

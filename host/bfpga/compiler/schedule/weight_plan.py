@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 
 from bfpga.compiler.schedule.held_weights import SharedMemory
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
-from bfpga.engines.array.descriptors import channel_runs, weight_words, weights_descriptor
-from bfpga.engines.array.regions import region_words
-from bfpga.engines.array.streams import (
+from bfpga.engines.kernel.descriptors import channel_runs, weight_words, weights_descriptor
+from bfpga.engines.kernel.regions import region_words
+from bfpga.engines.kernel.streams import (
     cut_rows,
     pack_parameters,
     pack_weights,
@@ -80,7 +80,7 @@ _USUAL = PlanKind()
 
 
 def plan_weights(
-    nodes: list[ArrayNode], config: SystolicConfig, reserved: tuple[int, int] = (0, 0), kind: PlanKind = _USUAL
+    nodes: list[ArrayNode], config: KernelConfig, reserved: tuple[int, int] = (0, 0), kind: PlanKind = _USUAL
 ) -> dict[str, NodeWeights]:
     """A plan for every node by name; resident nodes first in memory, the rest of it is shared by the others.
 
@@ -114,7 +114,7 @@ def plan_weights(
     return plans
 
 
-def factor_reserve(nodes: list[ArrayNode], config: SystolicConfig) -> tuple[int, int]:
+def factor_reserve(nodes: list[ArrayNode], config: KernelConfig) -> tuple[int, int]:
     """Weight words and parameter rows to keep free for factors: those of the largest layer, at most half of each."""
     words = rows = 0
     for node in nodes:
@@ -134,7 +134,7 @@ class _Shared:
     end of the memory.
     """
 
-    config: SystolicConfig
+    config: KernelConfig
     word: int
     row: int
     kind: PlanKind
@@ -160,7 +160,7 @@ class _Shared:
         self.used_rows += tile.rows
 
 
-def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
+def _tiles(node: ArrayNode, config: KernelConfig) -> list[WeightTile]:
     if node.kind != "gemm":
         return [WeightTile(0, node.channels, 0, 0)]
     return [
@@ -169,13 +169,13 @@ def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
     ]
 
 
-def groups_of(node: ArrayNode, config: SystolicConfig) -> int:
+def groups_of(node: ArrayNode, config: KernelConfig) -> int:
     """Groups of columns that the output pixels make: how often every weight is used."""
     return -(-node.window.output_height * node.window.output_width // working_columns(node, config))
 
 
 def _choose_residents(
-    gemms: list[ArrayNode], plans: dict[str, NodeWeights], config: SystolicConfig, reserved: tuple[int, int]
+    gemms: list[ArrayNode], plans: dict[str, NodeWeights], config: KernelConfig, reserved: tuple[int, int]
 ) -> None:
     """Keep the layers that use their weights often, small ones first; the others share what is left."""
     order = sorted(gemms, key=lambda node: (groups_of(node, config) == 1, plans[node.name].words))
@@ -194,7 +194,7 @@ def _choose_residents(
         plan.mode = "stream" if streams else "load"
 
 
-def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Shared) -> None:
+def _cut(node: ArrayNode, plan: NodeWeights, config: KernelConfig, shared: _Shared) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
     size = cut_rows(node, config)
     loaded = _loaded_pieces(node, plan, config, shared) if plan.mode == "load" else None
@@ -210,7 +210,7 @@ def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Sh
 
 
 def _loaded_pieces(
-    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Shared
+    node: ArrayNode, plan: NodeWeights, config: KernelConfig, shared: _Shared
 ) -> list[tuple[int, int]] | None:
     """Channels of the pieces that are loaded, as few as possible; None if not even one row block fits.
 
@@ -231,7 +231,7 @@ def _loaded_pieces(
 
 
 def _even(
-    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, pieces: list[tuple[int, int]]
+    node: ArrayNode, plan: NodeWeights, config: KernelConfig, pieces: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """As many pieces, of as equal size as row blocks allow: the array waits for the first of them."""
     size = cut_rows(node, config)
@@ -241,7 +241,7 @@ def _even(
     return _pieces(plan.tiles, -(-largest // -(-len(pieces) // len(plan.tiles))) * size)
 
 
-def _used_once(node: ArrayNode, config: SystolicConfig) -> bool:
+def _used_once(node: ArrayNode, config: KernelConfig) -> bool:
     """Whether a layer's weights are used by one operation after the other: its exponent is known and it fits at once.
 
     Otherwise pieces are loaded again for the results that are measured first, and for every strip of rows.
@@ -255,7 +255,7 @@ def _used_once(node: ArrayNode, config: SystolicConfig) -> bool:
 
 
 def _fitting(
-    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, words: int, rows: int
+    node: ArrayNode, plan: NodeWeights, config: KernelConfig, words: int, rows: int
 ) -> list[tuple[int, int]] | None:
     """Channels of the largest pieces of whole row blocks that fit ``words`` and ``rows``; None if no block does."""
     if config.skips_weights:
@@ -270,14 +270,14 @@ def _fitting(
     return _pieces(plan.tiles, most * size)
 
 
-def _rounds(config: SystolicConfig) -> int:
+def _rounds(config: KernelConfig) -> int:
     """Output channels of which every group of a skip array has as many, in whole words; fewer if a pass has fewer."""
     unit = lcm(config.skip_groups, config.lanes)
     return unit if unit <= config.rows else config.lanes
 
 
 def _fitting_entries(
-    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, words: int, rows: int
+    node: ArrayNode, plan: NodeWeights, config: KernelConfig, words: int, rows: int
 ) -> list[tuple[int, int]] | None:
     """The same for a skip array, whose pieces take as many words as they have entries."""
     unit, most = _rounds(config), min(rows, max(tile.m1 - tile.m0 for tile in plan.tiles))
@@ -300,11 +300,11 @@ def _pieces(tiles: list[WeightTile], size: int) -> list[tuple[int, int]]:
     return [(m0, min(m0 + size, tile.m1)) for tile in tiles for m0 in range(tile.m0, tile.m1, size)]
 
 
-def _largest(node: ArrayNode, config: SystolicConfig, pieces: list[tuple[int, int]]) -> int:
+def _largest(node: ArrayNode, config: KernelConfig, pieces: list[tuple[int, int]]) -> int:
     return max(weight_words(node, config, m0, m1) for m0, m1 in pieces)
 
 
-def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> KernelOperation:
+def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: KernelConfig) -> KernelOperation:
     """WEIGHTS for one tile: its parameter rows and, unless they are streamed, its weight words."""
     data = pack_parameters(node, config, tile.m0, tile.m1)
     if plan.mode != "stream":
@@ -315,7 +315,7 @@ def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, conf
     )  # fmt: skip
 
 
-def packed_weights(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> bytes:
+def packed_weights(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: KernelConfig) -> bytes:
     """Weight words of a tile, packed once."""
     key = (tile.m0, tile.m1)
     if key not in plan.packed:
@@ -323,7 +323,7 @@ def packed_weights(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config:
     return plan.packed[key]
 
 
-def shared_memory(plans: Mapping[str, NodeWeights], config: SystolicConfig) -> SharedMemory | None:
+def shared_memory(plans: Mapping[str, NodeWeights], config: KernelConfig) -> SharedMemory | None:
     """What the residents leave of a skip array's memories, where every start gives pieces places of its own.
 
     None for other arrays, whose pieces stay where the plan has them: several starts may read them there.
@@ -336,7 +336,7 @@ def shared_memory(plans: Mapping[str, NodeWeights], config: SystolicConfig) -> S
     return SharedMemory.after(config, word, row)
 
 
-def setup_launch(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: SystolicConfig) -> LaunchStep:
+def setup_launch(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: KernelConfig) -> LaunchStep:
     """The start that fills the memories with all resident weights."""
     operations = []
     for node in nodes:

@@ -27,7 +27,7 @@ from bfpga.devices.native.records import (
     TensorRecord,
     format_record,
 )
-from bfpga.engines.array.streams import working_columns
+from bfpga.engines.kernel.streams import working_columns
 from bfpga.engines.output.exponents import LEARNING
 
 #: Bytes of the activations of the samples that pass all layers of a run together: they should stay in the cache.

@@ -23,7 +23,7 @@ from bfpga.devices.native.library import InstructionSet, load
 from bfpga.devices.native.plan import Description, layer_of, memory_strides, static_exponents, stretches
 from bfpga.devices.native.records import ENTERED, NO_MEMORY, Choose, CounterRecord, Learn, PortRecord
 from bfpga.devices.values import Values
-from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters
+from bfpga.engines.kernel.arithmetic import COUNTER_MASK, LayerCounters
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.errors import DeviceError
 from bfpga.formats.block_float import mantissa_dtype

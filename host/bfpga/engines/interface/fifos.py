@@ -5,7 +5,7 @@ Only the standard library and numpy are imported.
 
 from __future__ import annotations
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import ProcessStream, process_streams
 from bfpga.engines.interface.resource_units import address_bits, half_blocks, lut_memory_tables
 
@@ -13,7 +13,7 @@ from bfpga.engines.interface.resource_units import address_bits, half_blocks, lu
 Cells = tuple[int, int, int, int]
 
 
-def stream_cells(config: SystolicConfig) -> Cells:
+def stream_cells(config: KernelConfig) -> Cells:
     """All FIFOs between the IPs."""
     cells = [fifo_cells(stream) for stream in process_streams(config)]
     lut, stored, ff, halves = (sum(column) for column in zip(*cells, strict=True))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.interface.resource_units import Resources, memory_blocks
 
 
-def keep_buffer(config: SystolicConfig) -> Resources:
+def keep_buffer(config: KernelConfig) -> Resources:
     """One memory of accumulators for each column. FP R24."""
     if not config.wide_words:
         return Resources()

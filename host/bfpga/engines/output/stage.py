@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function, Setting
 from bfpga.engines.output.functions import apply_function
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
@@ -39,7 +39,7 @@ def _flag(mask: BoolArray, bit: Status) -> Int64Array:
 
 
 def _add_bias(
-    v: Int64Array, e3: Int64Array, bias: npt.ArrayLike, bias_exponent: int, cfg: SystolicConfig
+    v: Int64Array, e3: Int64Array, bias: npt.ArrayLike, bias_exponent: int, cfg: KernelConfig
 ) -> StageResult:
     """Step 2: the bias aligned to the accumulators and added; both clamp to the accumulator's range (BFP R8-R10)."""
     largest = (1 << (cfg.accumulator_bits - 1)) - 1
@@ -61,7 +61,7 @@ def _add_bias(
 def evaluate(
     acc: IntArray,
     e_acc: npt.ArrayLike,
-    cfg: SystolicConfig,
+    cfg: KernelConfig,
     *,
     row_exponents: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,

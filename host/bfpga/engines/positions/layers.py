@@ -12,9 +12,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bfpga.engines.array.accumulators import convolution
-from bfpga.engines.array.products import certified_product
-from bfpga.engines.array.windows import WindowShape, padded, taps
+from bfpga.engines.kernel.accumulators import convolution
+from bfpga.engines.kernel.products import certified_product
+from bfpga.engines.kernel.windows import WindowShape, padded, taps
 from bfpga.errors import DataError
 from bfpga.formats.arrays import Int64Array
 from bfpga.formats.fixed_point import FixedTensor, fixed_point_tensor

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from bfpga.engines.array.products import NumberArray
+from bfpga.engines.kernel.products import NumberArray
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import Int64Array
 

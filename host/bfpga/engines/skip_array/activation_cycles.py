@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag
 from bfpga.engines.skip_array.shape import SkipShape
 
@@ -29,17 +29,17 @@ ONE_LANE = 1.5
 _LANES_APART = int(Flag.LANES_APART)
 
 
-def lanes_apart(config: SystolicConfig, pixels: int) -> bool:
+def lanes_apart(config: KernelConfig, pixels: int) -> bool:
     """Whether the lanes of an operation's only pixel have a group each, of a column (skip/activation_words.hpp)."""
     return pixels == 1 and 1 < config.lanes <= config.columns
 
 
-def half_clocks(config: SystolicConfig) -> int:
+def half_clocks(config: KernelConfig) -> int:
     """Cycles in which the sums of a half are added up: a row each, and none of them again before it can be read."""
     return max(config.rows, GUARD)
 
 
-def segment_steps(config: SystolicConfig) -> int:
+def segment_steps(config: KernelConfig) -> int:
     """Steps of a segment, which the end of a chunk cuts."""
     return max(1, config.skip_queue // SEGMENTS)
 
@@ -53,7 +53,7 @@ class SparseOperation:
     pixel has a group, whose cycles of a step ``channels`` is.
     """
 
-    config: SystolicConfig
+    config: KernelConfig
     groups: int
     blocks: int
     steps: int
@@ -64,7 +64,7 @@ class SparseOperation:
 
     @staticmethod
     def of(
-        config: SystolicConfig, descriptor: Descriptor, channels: float = 0.0, share: float = 1.0
+        config: KernelConfig, descriptor: Descriptor, channels: float = 0.0, share: float = 1.0
     ) -> SparseOperation:
         """The operation of a descriptor. channels: 0 where words are full."""
         steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
@@ -130,25 +130,25 @@ class SparseOperation:
         return -(-self.clocks // self.passes)
 
 
-def first_weights(config: SystolicConfig, descriptor: Descriptor) -> int:
+def first_weights(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles in which the first weights of an operation come, while nothing of it is multiplied."""
     return descriptor.chunk_steps * (1 if descriptor.flags & _LANES_APART else config.lanes) + GUARD
 
 
-def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
+def last_unit(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles at the end of an operation in which none of its weights come any more."""
     steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
     units = descriptor.blocks * -(-steps // max(1, descriptor.chunk_steps))
     return -(-_last_groups(config, descriptor) // config.skip_halves) * descriptor.steps // units
 
 
-def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
+def last_sums(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles after the last product in which sums leave: those of the last pass, added and then read."""
     halves = min(descriptor.groups, config.skip_halves)
     return halves * half_clocks(config) + AROUND
 
 
-def _last_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
+def _last_groups(config: KernelConfig, descriptor: Descriptor) -> int:
     """Groups of pixels of the last run."""
     most = config.skip_passes * config.skip_halves
     return (descriptor.groups - 1) % most + 1

@@ -6,7 +6,7 @@ the next block: run, block, group of pixels, row. Of an operation of one block t
 
 from __future__ import annotations
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode
 
@@ -14,7 +14,7 @@ from bfpga.contract.program import ArrayNode
 _KEEPING = ("auto", "keep", "keep_sampled")
 
 
-def order_is_seen(node: ArrayNode, config: SystolicConfig) -> bool:
+def order_is_seen(node: ArrayNode, config: KernelConfig) -> bool:
     """Whether an operation of a layer may have one block only: the order of its results is that of a systolic array.
 
     Kept accumulators are taken group by group, and statistics take values one after the other.

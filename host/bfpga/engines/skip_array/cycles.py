@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag
 from bfpga.engines.skip_array.entries import EntryWords
 from bfpga.engines.skip_array.shape import SkipShape
@@ -63,7 +63,7 @@ def pass_clocks(
 class OperationEnd:
     """How an operation ends, whose descriptor this is: with its last pass, of one half or of as many as the others."""
 
-    config: SystolicConfig
+    config: KernelConfig
     descriptor: Descriptor
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.skip_array.activation_cycles import ONE_LANE, SEGMENTS, half_clocks, lanes_apart, segment_steps
 from bfpga.engines.skip_array.shape import SkipShape
@@ -43,7 +43,7 @@ class Segment:
     halves: int
 
 
-def channels_at_step(node: ArrayNode, channel_words: int, config: SystolicConfig) -> float:
+def channels_at_step(node: ArrayNode, channel_words: int, config: KernelConfig) -> float:
     """Channels of a pixel at a step of the window, on average, that may be other than zero.
 
     channel_words: that a block reads at a tap. Of one pixel whose lanes have a group each, the cycles of a group.
@@ -55,7 +55,7 @@ def channels_at_step(node: ArrayNode, channel_words: int, config: SystolicConfig
     return inputs / channel_words if node.groups == 1 else float(config.lanes)
 
 
-def input_share(node: ArrayNode, blocks: Sequence[Sequence[int]], used: BoolArray, config: SystolicConfig) -> float:
+def input_share(node: ArrayNode, blocks: Sequence[Sequence[int]], used: BoolArray, config: KernelConfig) -> float:
     """Cycles of a layer's passes over its products with an input without a zero, a mean of samples.
 
     blocks: words of channels that each block of output channels reads, one where all read the same. used: (samples,
@@ -72,7 +72,7 @@ def input_share(node: ArrayNode, blocks: Sequence[Sequence[int]], used: BoolArra
 
 
 def window_segments(
-    used: BoolArray, window: Window, words: Sequence[int], config: SystolicConfig
+    used: BoolArray, window: Window, words: Sequence[int], config: KernelConfig
 ) -> Iterator[Segment]:
     """The segments of a window in their order. used: as for ``input_share``; words: that a block reads at every tap.
 
@@ -126,7 +126,7 @@ def _reached(outputs: int, stride: int, pad: int, dilation: int, taps: int, size
     return np.clip(found, 0, size - 1), (found >= 0) & (found < size)
 
 
-def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
+def window_clocks(segments: list[Segment], config: KernelConfig) -> Clocks:
     """Cycles of all passes at all chunks of a window, run by run, for each sample."""
     passes, samples, groups = segments[0].clocks.shape
     halves, leaves = config.skip_halves, float(half_clocks(config))

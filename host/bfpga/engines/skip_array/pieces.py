@@ -9,7 +9,7 @@ import weakref
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.skip_array.cycles import PassClocks, pass_clocks
 from bfpga.engines.skip_array.entries import EntryWords, entry_words, pack_entries
@@ -58,7 +58,7 @@ _Key = tuple[int, int, int, SkipShape]
 _FOUND: dict[int, dict[_Key, Piece]] = {}
 
 
-def piece_of(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> Piece:
+def piece_of(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> Piece:
     """The piece of output channels [m0, m1) of a layer; ProgramError if it has no weights."""
     if node.weights is None:
         raise ProgramError(f"layer {node.name}: a layer without weights has no entries")
@@ -85,6 +85,6 @@ def _made(weights: IntArray, groups: int, m0: int, m1: int, shape: SkipShape) ->
     return Piece(shape, window, replace(chunks, weights=chunks.weights[:, :, :0]), entries)
 
 
-def plain_bytes(node: ArrayNode, config: SystolicConfig) -> int:
+def plain_bytes(node: ArrayNode, config: KernelConfig) -> int:
     """Bytes of a layer's weights with their zeros."""
     return 0 if node.weights is None else node.weights.size * config.weight_bits // 8

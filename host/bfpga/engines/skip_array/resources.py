@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.interface.resource_units import Resources, memory_blocks, selection
 from bfpga.engines.skip_array.shape import ROOM
 
@@ -15,7 +15,7 @@ PAIR_FF, GROUP_FF = 75, 105
 SUM_BUFFERS = 2
 
 
-def skip_memories(config: SystolicConfig) -> Resources:
+def skip_memories(config: KernelConfig) -> Resources:
     """DSP blocks, a copy of the wide words for each group, and the sums of the passes.
 
     A wide word is a channel of all pixels of a pass or, where activations are skipped, the weights of a channel.
@@ -28,7 +28,7 @@ def skip_memories(config: SystolicConfig) -> Resources:
     return Resources(dsp=config.skip_macs // 2, bram36=config.skip_groups * window + sums)
 
 
-def skip_logic(config: SystolicConfig) -> Resources:
+def skip_logic(config: KernelConfig) -> Resources:
     """Groups, and the selection of the sums that leave among those of all groups."""
     pairs, groups = config.skip_macs // 2, config.skip_groups
     way_out = selection(groups * config.skip_halves, config.columns * config.accumulator_bits)

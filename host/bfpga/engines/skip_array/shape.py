@@ -1,10 +1,10 @@
-"""The numbers that define a skip array (include/bfpga/processes/skip_array.hpp)."""
+"""The numbers that define a skip array (include/bfpga/processes/skip_array/skip_array.hpp)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 
 #: Longest chunks of windows that the array has room for, and the most chunks that it holds.
 ROOM, MOST_CHUNKS = 2, 4
@@ -29,7 +29,7 @@ class SkipShape:
     stream_bits: int = 64
 
     @staticmethod
-    def of(config: SystolicConfig) -> SkipShape:
+    def of(config: KernelConfig) -> SkipShape:
         """The shape of a configuration with a skip array."""
         return SkipShape(
             config.skip_groups, config.skip_halves, config.columns, config.lanes, config.skip_chunk, config.skip_queue,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import ArrayNode, Tile
 from bfpga.engines.skip_array.pieces import Piece, piece_of
@@ -19,7 +19,7 @@ from bfpga.engines.skip_array.pieces import Piece, piece_of
 START = 40
 
 
-def group_pixels(tile: Tile, config: SystolicConfig) -> int:
+def group_pixels(tile: Tile, config: KernelConfig) -> int:
     """Pixels of a group: half a row of a strip, or all of it where the columns are enough; else as many as columns."""
     width = tile.x1 - tile.x0
     if width == 0 or config.skips_activations:
@@ -27,17 +27,17 @@ def group_pixels(tile: Tile, config: SystolicConfig) -> int:
     return width if width <= config.columns else width // config.skip_halves
 
 
-def pass_rows(width: int, config: SystolicConfig) -> int:
+def pass_rows(width: int, config: KernelConfig) -> int:
     """Output rows of a pass down a strip of so many columns."""
     return config.skip_halves if width <= config.columns else 1
 
 
-def fresh_rows(node: ArrayNode, tile: Tile, config: SystolicConfig) -> int:
+def fresh_rows(node: ArrayNode, tile: Tile, config: KernelConfig) -> int:
     """Rows of the kernel that a pass down a strip reads."""
     return pass_rows(tile.x1 - tile.x0, config) * node.window.stride_y
 
 
-def sliding_parts(node: ArrayNode, tile: Tile, config: SystolicConfig) -> list[tuple[Tile, Flag]]:
+def sliding_parts(node: ArrayNode, tile: Tile, config: KernelConfig) -> list[tuple[Tile, Flag]]:
     """The operations that compute a tile, in strips whose windows slide if that is faster, and their flags."""
     window = node.window
     piece = piece_of(node, config, tile.m0, tile.m1)
@@ -53,7 +53,7 @@ def sliding_parts(node: ArrayNode, tile: Tile, config: SystolicConfig) -> list[t
     return best
 
 
-def _cuts(width: int, config: SystolicConfig) -> Iterator[list[int]]:
+def _cuts(width: int, config: KernelConfig) -> Iterator[list[int]]:
     """Ways to cut a row of the output into strips: as wide as they may be, or about equal ones.
 
     All have an even number of columns but the last.
@@ -66,7 +66,7 @@ def _cuts(width: int, config: SystolicConfig) -> Iterator[list[int]]:
             yield widths
 
 
-def _strip_clocks(node: ArrayNode, rows: int, width: int, config: SystolicConfig, piece: Piece, whole: int) -> int:
+def _strip_clocks(node: ArrayNode, rows: int, width: int, config: KernelConfig, piece: Piece, whole: int) -> int:
     """Cycles of a strip; whole: those of a pass that reads its window whole."""
     at_once = pass_rows(width, config)
     passes, fresh = -(-rows // at_once), at_once * node.window.stride_y
@@ -76,7 +76,7 @@ def _strip_clocks(node: ArrayNode, rows: int, width: int, config: SystolicConfig
     return 2 * whole + (passes - 1) * piece.clocks(slid=steps).total + 2 * START
 
 
-def _parts(node: ArrayNode, tile: Tile, widths: list[int], config: SystolicConfig) -> list[tuple[Tile, Flag]]:
+def _parts(node: ArrayNode, tile: Tile, widths: list[int], config: KernelConfig) -> list[tuple[Tile, Flag]]:
     parts: list[tuple[Tile, Flag]] = []
     x0 = 0
     for width in widths:

@@ -1,1 +1,1 @@
-"""The sparse cluster: units that multiply non-zero activations."""
+"""The sparse cluster: units that each compute a piece of a map, by activations that are not zero."""

@@ -34,7 +34,7 @@ def hls_commands(build: Build) -> list[Command]:
 
 
 def _ips(build: Build) -> tuple[KernelIp, ...]:
-    return kernel_ips(build.design.accelerator.systolic)
+    return kernel_ips(build.design.accelerator.config)
 
 
 def _ip_commands(build: Build, ip: KernelIp) -> list[Command]:
@@ -136,7 +136,7 @@ def _hls_parts(build: Build) -> list[Part]:
 def rendered_kernel(design: BlockDesign) -> dict[str, str]:
     """The rendered files of a design's kernel."""
     accelerator = design.accelerator
-    return render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+    return render_kernel(accelerator.name, accelerator.digest, accelerator.config)
 
 
 def ip_loops(design: BlockDesign, ip: KernelIp) -> list[StatedLoop]:
@@ -147,7 +147,7 @@ def ip_loops(design: BlockDesign, ip: KernelIp) -> list[StatedLoop]:
 
 def kernel_loops(design: BlockDesign) -> list[StatedLoop]:
     """The loops of a design's kernel that state an interval, each once."""
-    loops = [loop for ip in kernel_ips(design.accelerator.systolic) for loop in ip_loops(design, ip)]
+    loops = [loop for ip in kernel_ips(design.accelerator.config) for loop in ip_loops(design, ip)]
     return list(dict.fromkeys(loops))
 
 

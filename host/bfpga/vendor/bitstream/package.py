@@ -70,7 +70,7 @@ def _package(build: Build) -> Product:
 
 def _ips(build: Build) -> dict[str, Any]:
     """The IPs of the kernel, each with a hash of all that C synthesis has exported."""
-    ips = kernel_ips(build.design.accelerator.systolic)
+    ips = kernel_ips(build.design.accelerator.config)
     return {ip.vlnv: {"cell": ip.cell, "sha256": _exported(build.paths.unpacked_ip(ip))} for ip in ips}
 
 

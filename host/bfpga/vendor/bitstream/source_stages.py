@@ -16,14 +16,14 @@ from bfpga.vendor.tcl_check import check_scripts, format_findings
 
 def _render_inputs(build: Build) -> list[str]:
     accelerator = build.design.accelerator
-    sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.systolic))
+    sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.config))
     return [*sources, *sources.values(), f"vectors: {build.settings.vectors is not None}"]
 
 
 def _render(build: Build) -> Product:
     """The HLS project; without a compiler its testbench has no vectors."""
     accelerator = build.design.accelerator
-    project = (accelerator.name, accelerator.digest, accelerator.systolic, build.paths.sources)
+    project = (accelerator.name, accelerator.digest, accelerator.config, build.paths.sources)
     notes = []
     try:
         write_project(*project, build.settings.vectors)

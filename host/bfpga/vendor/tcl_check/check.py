@@ -49,7 +49,7 @@ def check_scripts(
     golden = Golden(design, paths, jobs, options or ScriptOptions())
     in_design = {_located(fault, scripts) for fault in faults(design)}
     findings = set(in_design)
-    for ip in kernel_ips(design.accelerator.systolic):
+    for ip in kernel_ips(design.accelerator.config):
         if (name := hls_config(ip)) in scripts:
             lines: Calls = [
                 (n, (line,)) for n, line in enumerate(scripts[name].split("\n"), 1) if line and line[0] != "#"

@@ -113,7 +113,7 @@ class Golden:
             "board_files": f"{board.board_part.rpartition(':')[0]}:{NEWEST}", "vivado": f"{build}/vivado/bfpga",
             "handoff": "hw_handoff/system.hwh", "flags": f"-std=c++14 -I{sources}/include -I{sources}/src",
         }  # fmt: skip
-        self._ips = {ip.stem: ip for ip in kernel_ips(design.accelerator.systolic)}
+        self._ips = {ip.stem: ip for ip in kernel_ips(design.accelerator.config)}
 
     def configuration(self, ip: KernelIp) -> list[Words]:
         """The lines of an IP's configuration file, comments apart."""

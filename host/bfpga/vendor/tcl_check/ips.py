@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.registers import (
     CLOCK_COUNTER,
     CONTROL_PORT,
@@ -144,7 +144,7 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def known_ips(config: SystolicConfig) -> dict[str, Ip]:
+def known_ips(config: KernelConfig) -> dict[str, Ip]:
     """The IPs that a design of ``config`` may have by vendor, library and name: the vendor's, those that C synthesis
     makes of the kernel (UG1399), the clock counter as its Verilog declares it."""
     own = ""

@@ -52,7 +52,7 @@ def _common(design: BlockDesign) -> Answers:
         (f"get_board_parts -quiet {board_part}:\\*", f"{board_part}:{NEWEST} {board_part}:{OLDER}"),
         ("get_board_parts *", ""),
         *((f"get_ipdefs *{ip}:\\*", f"{ip}:{NEWEST} {ip}:{OLDER}") for ip in ips),
-        *((f"get_ipdefs *{ip.vlnv}", ip.vlnv) for ip in kernel_ips(design.accelerator.systolic)),
+        *((f"get_ipdefs *{ip.vlnv}", ip.vlnv) for ip in kernel_ips(design.accelerator.config)),
         ("get_ipdefs *", ""),
         *((f"get_property VLNV {ip}:{version}", f"{ip}:{version}") for ip in ips for version in (OLDER, NEWEST)),
         ("get_property PART \\[current_project]", design.accelerator.board.part),
@@ -98,7 +98,7 @@ def _failures(design: BlockDesign) -> Iterator[Scenario]:
     block_design, implementation = "block_design.tcl", "implementation.tcl"
     hertz, clock = design.clock.requested_mhz * 1e6, "get_property CONFIG.FREQ_HZ *"
     yield Scenario(block_design, "the board files are missing", (("get_board_parts *", ""),))
-    for ip in kernel_ips(design.accelerator.systolic):
+    for ip in kernel_ips(design.accelerator.config):
         yield Scenario(block_design, f"{ip.title} is not in the catalog", ((f"get_ipdefs *{ip.vlnv}", ""),))
     yield Scenario(block_design, "an IP is not in the catalog", (("get_ipdefs *axi_dma*", ""),))
     yield Scenario(block_design, "Vivado cannot read a Verilog module", (("can_resolve_reference *", "0"),))

@@ -18,7 +18,7 @@ _CHANNELS = {"M_AXI_MM2S": "M_AXIS_MM2S", "M_AXI_S2MM": "S_AXIS_S2MM"}
 
 def design_ends(design: BlockDesign) -> dict[str, End]:
     """Every pin and interface of the cells by its path `cell/name`; none of an IP that is not known."""
-    ips = known_ips(design.accelerator.systolic)
+    ips = known_ips(design.accelerator.config)
     cells = [cell for cell in design.cells if cell.ip in ips]
     return {f"{cell.name}/{name}": end for cell in cells for name, end in ips[cell.ip].shown(cell.parameters)}
 
@@ -34,7 +34,7 @@ def faults(design: BlockDesign) -> Iterator[Fault]:
 
 def _cells(design: BlockDesign) -> Iterator[Fault]:
     """IPs that are not known, and parameters that they do not have or that do not work here."""
-    ips = known_ips(design.accelerator.systolic)
+    ips = known_ips(design.accelerator.config)
     names = [cell.name for cell in design.cells]
     for cell in design.cells:
         if names.count(cell.name) > 1:

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "bfpga/processes/array.hpp"
+#include "bfpga/processes/systolic/array.hpp"
 #include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/weights.hpp"
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from bfpga.engines.array.products import NumberArray
+from bfpga.engines.kernel.products import NumberArray
 from bfpga.engines.sparse_cluster.partition.geometry import CutGeometry, Rectangle
 from bfpga.engines.sparse_cluster.partition.moves import Capacity, Limits, Search, summed_area_table
 from bfpga.engines.sparse_cluster.partition.start import equal_limits, quantile_limits

@@ -138,7 +138,7 @@ def halo_geometry(
 
 
 def shared_halo_geometry(height: int, width: int, kernel: tuple[int, int]) -> CutGeometry:
-    """Pieces own outputs, and limits are lines of the map: the form of a kernel with halo (processes/cluster/halo.hpp).
+    """Pieces own outputs, and limits are lines of the map: the form of a kernel with halo (sparse_cluster/halo.hpp).
 
     Line l of the map stands for line l + (kernel - 1) // 2 of the full grid, which needs kernel // 2 cells before l and
     (kernel - 1) // 2 behind it. So it is known without padding and stride which cells a piece reads, and pieces at the

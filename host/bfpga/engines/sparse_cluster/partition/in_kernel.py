@@ -1,4 +1,4 @@
-"""Pieces of a map as the partition process of a kernel cuts it (processes/cluster/partition.hpp), limit by limit.
+"""Pieces of a map as the partition process of a kernel cuts it (sparse_cluster/partition.hpp), limit by limit.
 
 It begins with equal pieces, the limit of piece i at line i * lines / pieces, rounded down, and makes the moves of
 ``exchange`` while two pieces differ by more than a threshold, a move helps, and moves are allowed. Where pieces of the
@@ -11,9 +11,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.skip_array.unit_maps import (
+from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, Partition, work_table
+from bfpga.engines.sparse_cluster.partition.geometry import (
+    CutGeometry,
+    Rectangle,
+    overlap_add_geometry,
+    shared_halo_geometry,
+)
+from bfpga.engines.sparse_cluster.partition.moves import Capacity, Limits, Search
+from bfpga.engines.sparse_cluster.unit_maps import (
     APART,
     Joined,
     Kernel,
@@ -23,18 +31,10 @@ from bfpga.engines.skip_array.unit_maps import (
     joined_pieces,
     kernel_of,
 )
-from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, Partition, work_table
-from bfpga.engines.sparse_cluster.partition.geometry import (
-    CutGeometry,
-    Rectangle,
-    overlap_add_geometry,
-    shared_halo_geometry,
-)
-from bfpga.engines.sparse_cluster.partition.moves import Capacity, Limits, Search
 from bfpga.formats.arrays import BoolArray, Int64Array
 
 
-def layer_partition(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig) -> BalancedPartition:
+def layer_partition(node: ArrayNode, nonzero: BoolArray, config: KernelConfig) -> BalancedPartition:
     """How a map (rows, columns, channels) of a layer is cut."""
     rows, columns, _ = nonzero.shape
     joined = joined_pieces(rows, columns, node, config)
@@ -43,7 +43,7 @@ def layer_partition(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig)
 
 
 def kernel_partition(
-    nonzero: BoolArray, kernel: Kernel, config: SystolicConfig, moves: int, joined: Joined = APART
+    nonzero: BoolArray, kernel: Kernel, config: KernelConfig, moves: int, joined: Joined = APART
 ) -> BalancedPartition:
     """How a map (rows, columns, channels) is cut with so many moves at most; a map with few lines has empty pieces.
 
@@ -69,19 +69,19 @@ def kernel_partition(
     )  # fmt: skip
 
 
-def unit_capacity(config: SystolicConfig) -> Capacity:
+def unit_capacity(config: KernelConfig) -> Capacity:
     """What a unit accumulates, wherever a piece begins: blocks are counted from the map's origin (SC R155)."""
     worst, banks = 2 * config.cluster_kernel - 1, config.cluster_kernel
     return Capacity(config.cluster_words, (worst, worst), (banks, banks))
 
 
-def piece_geometry(rows: int, columns: int, kernel: Kernel, config: SystolicConfig) -> CutGeometry:
+def piece_geometry(rows: int, columns: int, kernel: Kernel, config: KernelConfig) -> CutGeometry:
     """Which cells of a map pieces have between their limits, of the form of a kernel (SC R29, R30, R31)."""
     return shared_halo_geometry(rows, columns, kernel) if config.has_halo else overlap_add_geometry(rows, columns)
 
 
 def piece_cells(
-    partition: Partition, shape: tuple[int, ...], kernel: Kernel, config: SystolicConfig
+    partition: Partition, shape: tuple[int, ...], kernel: Kernel, config: KernelConfig
 ) -> list[Rectangle]:
     """The cells of each piece of a map of ``shape``, halo included; a piece without a line has none."""
     geometry = piece_geometry(shape[0], shape[1], kernel, config)
@@ -89,7 +89,7 @@ def piece_cells(
 
 
 def unit_values(
-    partition: Partition, nonzero: BoolArray, blocks: Sequence[Sequence[int]], kernel: Kernel, config: SystolicConfig
+    partition: Partition, nonzero: BoolArray, blocks: Sequence[Sequence[int]], kernel: Kernel, config: KernelConfig
 ) -> Int64Array:
     """Values that are not zero of each unit (units,), of a map (rows, columns, channels).
 

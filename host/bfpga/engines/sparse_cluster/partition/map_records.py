@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, Tile
-from bfpga.engines.array.descriptors import blocks_of
-from bfpga.engines.array.streams import input_window
-from bfpga.engines.skip_array.kernel_parts import kernel_parts
-from bfpga.engines.skip_array.records import MapRecords, packed_record
-from bfpga.engines.skip_array.unit_maps import MapPart, allowed_moves, cells_of_map, kernel_of, map_part
+from bfpga.engines.kernel.descriptors import blocks_of
+from bfpga.engines.kernel.streams import input_window
+from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
 from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition
 from bfpga.engines.sparse_cluster.partition.in_kernel import layer_partition, unit_values
+from bfpga.engines.sparse_cluster.records import MapRecords, packed_record
+from bfpga.engines.sparse_cluster.unit_maps import MapPart, allowed_moves, cells_of_map, kernel_of, map_part
 from bfpga.formats.arrays import BoolArray, Int64Array
 
 
-def layer_records(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig) -> MapRecords | None:
+def layer_records(node: ArrayNode, nonzero: BoolArray, config: KernelConfig) -> MapRecords | None:
     """The records of a layer's operations; nonzero: of its input (samples, height, width, channels).
 
     None if blocks of output channels read beyond a pixel's words, as the last one of a layer of groups may: what lies
@@ -30,7 +30,7 @@ def layer_records(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig) -
     return MapRecords(np.array([_sample(node, sample, config) for sample in nonzero], np.int64))
 
 
-def _sample(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig) -> list[list[int]]:
+def _sample(node: ArrayNode, nonzero: BoolArray, config: KernelConfig) -> list[list[int]]:
     """A record for each operation. Operations of other output channels may read the same map, which is cut once."""
     cuts: dict[MapPart, BalancedPartition] = {}
     records, parts = [], kernel_parts(node.window, config)
@@ -46,7 +46,7 @@ def _sample(node: ArrayNode, nonzero: BoolArray, config: SystolicConfig) -> list
 
 
 def _record(
-    node: ArrayNode, blocks: Sequence[tuple[int, ...]], cells: BoolArray, cut: BalancedPartition, config: SystolicConfig
+    node: ArrayNode, blocks: Sequence[tuple[int, ...]], cells: BoolArray, cut: BalancedPartition, config: KernelConfig
 ) -> list[int]:
     values = _values(node, blocks, cells, cut, config).tolist()
     if not allowed_moves(cells.shape[0], cells.shape[1], node, config):
@@ -55,7 +55,7 @@ def _record(
 
 
 def _values(
-    node: ArrayNode, blocks: Sequence[tuple[int, ...]], cells: BoolArray, cut: BalancedPartition, config: SystolicConfig
+    node: ArrayNode, blocks: Sequence[tuple[int, ...]], cells: BoolArray, cut: BalancedPartition, config: KernelConfig
 ) -> Int64Array:
     """Values other than zero of each unit (units,), for every block of output channels."""
     alike = len(blocks) if len(set(blocks)) == 1 else 1
@@ -68,7 +68,7 @@ def _of_parts(read: range, words: int, parts: int) -> tuple[int, ...]:
     return tuple(part * words + word for part in range(parts) for word in read)
 
 
-def _blocks(node: ArrayNode, tile: Tile, config: SystolicConfig) -> list[range]:
+def _blocks(node: ArrayNode, tile: Tile, config: KernelConfig) -> list[range]:
     """Words of the input's channels that each block of output channels of an operation reads."""
     window, blocks = input_window(node, config, tile.m0, tile.m1), blocks_of(node, config, tile.m1 - tile.m0)
     firsts = [window.first_word + block * window.block_step for block in range(blocks)]

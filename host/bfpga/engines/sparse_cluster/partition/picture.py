@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfpga.engines.array.products import NumberArray
 from bfpga.engines.drawing import empty_figure
+from bfpga.engines.kernel.products import NumberArray
 from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, Partition, relative_imbalance
 
 if TYPE_CHECKING:

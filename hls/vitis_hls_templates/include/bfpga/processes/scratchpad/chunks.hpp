@@ -1,4 +1,4 @@
-// Windows in chunks, of a kernel whose array is a skip array (processes/skip_array.hpp).
+// Windows in chunks, of a kernel whose array is a skip array (processes/skip_array/skip_array.hpp).
 //
 // A pass of a GEMM has two halves there: pixel groups 2n and 2n + 1, the last one possibly alone. A step of the window
 // is read for one half after the other, and the window is cut into chunks of `chunk_steps` steps, the last one shorter.

@@ -1,4 +1,4 @@
-// Windows in chunks, of a kernel whose array skips zeros of activations (processes/sparse_array.hpp).
+// Windows in chunks, of a kernel whose array skips zeros of activations (processes/skip_array/sparse_array.hpp).
 //
 // A pass has two halves, pixel groups 2n and 2n + 1, the last one possibly alone, and up to `skip_passes` passes are a
 // run. The reads of the nest's steps are ordered run > slice (block) > chunk > pass > step > half: the weights of a
@@ -13,7 +13,7 @@
 #pragma once
 #include "bfpga/processes/scratchpad/chunks.hpp"
 #include "bfpga/processes/scratchpad/runs.hpp"
-#include "bfpga/processes/skip/activation_words.hpp"
+#include "bfpga/processes/skip_array/activation_words.hpp"
 
 namespace bfpga {
 

@@ -1,1 +1,0 @@
-"""The systolic array: numpy model, cycles, resources, descriptors, streams."""

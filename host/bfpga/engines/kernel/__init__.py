@@ -1,0 +1,1 @@
+"""What every kernel has, whatever its array: numpy model, descriptors, streams, cycles, resources."""

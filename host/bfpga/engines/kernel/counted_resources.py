@@ -1,0 +1,233 @@
+"""Resources of a kernel, from counted netlists.
+
+``counted.json`` holds what ``bfpga synthesize`` counted for a few configurations, IP by IP
+(`python -m benchmarks.synthesis.counted` makes it). The look-up tables and flip-flops of an IP's logic are a sum of
+terms that follow from its structure; the terms' factors are fitted to that table, as relative errors. One of them is
+what the finer model of shift tiles says (``engines.kernel.resources``). DSP blocks and memories follow from the
+structure alone.
+
+Only the standard library and numpy are imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.functions import Function
+from bfpga.contract.processes import (
+    ARRAY,
+    MAP_COMPRESSOR,
+    MAP_EXPANDER,
+    MAP_JOINER,
+    MAP_SPLITTER,
+    PROCESSES,
+    SCRATCHPAD,
+    SKIP_ARRAY,
+    WEIGHTS,
+)
+from bfpga.engines.interface.fifos import stream_cells
+from bfpga.engines.interface.resource_units import ArrayResources, Resources, address_bits, lut_memory_tables
+from bfpga.engines.interface.shell import SHELL
+from bfpga.engines.kernel.resources import (
+    DOT_TILES,
+    ROW_EXPONENT_BITS,
+    activation_memories,
+    array_dsp,
+    parameter_memory,
+    tiles,
+    weight_memory,
+)
+from bfpga.engines.output.resources import keep_buffer
+from bfpga.engines.skip_array.resources import skip_logic, skip_memories
+from bfpga.engines.sparse_cluster.unit_resources import cells_logic, cluster_resources
+
+#: What of a configuration the terms are made of.
+Numbers = Mapping[str, int]
+#: Parts outside the IPs.
+STREAMS, SHELL_PART = "FIFOs between the IPs", "interconnect, DMAs, clock counter (assumed)"
+#: DSP blocks in addition to those of the products: one counts what the statistics saw.
+OTHER_DSP = 1
+#: Processes of compressed maps, counted at 8 values of a byte in a beat: look-up tables and flip-flops.
+MAP_CELLS = {
+    MAP_SPLITTER: (125, 45), MAP_EXPANDER: (512, 356), MAP_COMPRESSOR: (567, 383), MAP_JOINER: (52, 7),
+}  # fmt: skip
+COUNTED_MAP_BITS = 64
+
+
+def _one(_: Numbers) -> float:
+    return 1.0
+
+
+#: Terms of each IP.
+TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
+    "sequencer": (_one,),
+    # Every column selects among all banks, every bank among the addresses of all columns; results are rotated.
+    "scratchpad": (
+        _one,
+        lambda n: n["columns"] * n["banks"] * n["word_bits"],
+        lambda n: n["columns"] * n["banks"] * n["address_bits"],
+        lambda n: n["columns"],
+    ),
+    "weights": (_one, lambda n: n["weight_word_bits"]),
+    # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles. Sums of products
+    # that Yosys adds up outside the blocks: of a block for each product those after the second one.
+    "array": (
+        _one,
+        lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
+        lambda n: n["columns"] * n["word_bits"],
+        lambda n: n["blocks"] * n["weight_word_bits"],
+        lambda n: n["shift_tables"],
+        lambda n: n["added_products"],
+    ),
+    # Stages of all columns; words that bypass the array; leaky ReLU, tables, the collector's bins.
+    "post": (
+        _one,
+        lambda n: n["columns"] * n["accumulator_bits"],
+        lambda n: n["columns"] * n["word_bits"],
+        lambda n: n["columns"] * n["leaky"] * n["accumulator_bits"],
+        lambda n: n["columns"] * n["tables"],
+        lambda n: n["columns"] * n["position_bins"],
+    ),
+    "store": (_one, lambda n: n["group_bits"]),
+}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Factors of an IP's terms for look-up tables and for flip-flops."""
+
+    lut: tuple[float, ...]
+    ff: tuple[float, ...]
+
+
+def estimate_resources(config: KernelConfig) -> ArrayResources:
+    """Resources of every IP, of the streams between them and of the shell around the kernel."""
+    cells = logic(numbers(config))
+    if config.has_cluster:
+        cells[ARRAY] = cells_logic(config)
+    elif config.skip_groups and not config.dense_beside:
+        cells[ARRAY] = skip_logic(config)
+    parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
+    if config.has_cluster:
+        parts |= cluster_resources(config)
+    if config.dense_beside:
+        parts[SKIP_ARRAY] = skip_logic(config) + skip_memories(config)
+    if config.compressed_maps:
+        wide = config.stream_bits / COUNTED_MAP_BITS
+        parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
+    lut, stored, ff, halves = stream_cells(config)
+    parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
+    parts[SHELL_PART] = SHELL
+    return ArrayResources(parts)
+
+
+def numbers(config: KernelConfig) -> dict[str, int]:
+    """What of a configuration its resources follow from."""
+    word = config.lanes * config.format.mantissa_bits
+    rows = [Function.named(name).row for name in config.functions]
+    hop = config.hop_columns or config.columns
+    word_weights = config.weights_per_word
+    shifting = config.columns if config.multiplier == "shift" else config.shift_columns
+    tables = sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
+    return {
+        "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
+        "added_products": config.columns * config.rows * max(0, config.lanes - 2) if config.multiplier == "dsp" else 0,
+        "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
+        "banks": config.banks, "address_bits": address_bits(config.activation_words),
+        "accumulator_bits": config.accumulator_bits, "sums": config.accumulator_rows,
+        "weight_word_bits": word_weights * config.weight_bits, "blocks": -(-config.columns // hop),
+        "leaky": int("leaky_relu" in config.functions), "tables": sum(row.on_grid for row in rows),
+        "position_bins": config.position_bins, "group_bits": config.transfer_pixels * word,
+    }  # fmt: skip
+
+
+def stored_tables(ip: str, config: KernelConfig) -> int:
+    """Look-up tables of an IP's memories that grow with the configuration: row exponents are never in blocks (R39)."""
+    return lut_memory_tables(config.parameter_rows, ROW_EXPONENT_BITS) if ip == WEIGHTS else 0
+
+
+def _structure(ip: str, config: KernelConfig) -> Resources:
+    """DSP blocks and memories of an IP."""
+    stored = Resources(lut=stored_tables(ip, config))
+    if ip == SCRATCHPAD:
+        return activation_memories(config)
+    if ip == WEIGHTS:
+        memory = weight_memory(config)
+        return stored + Resources(bram36=memory.bram36 + parameter_memory(config).bram36, uram=memory.uram)
+    if ip == ARRAY and config.has_cluster:
+        return Resources()
+    if ip == ARRAY:
+        skips = config.skip_groups and not config.dense_beside
+        return skip_memories(config) if skips else Resources(dsp=array_dsp(config))
+    return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
+
+
+def logic(given: Numbers) -> dict[str, Resources]:
+    """Look-up tables and flip-flops of every IP's logic."""
+    return {ip: _logic(ip, given) for ip in PROCESSES}
+
+
+def _logic(ip: str, given: Numbers) -> Resources:
+    terms, fit = [term(given) for term in TERMS[ip]], fits()[ip]
+    return Resources(lut=round(float(np.dot(terms, fit.lut))), ff=round(float(np.dot(terms, fit.ff))))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A counted configuration: its numbers, and cells of every IP's logic by kind ("lut", "ff") and IP."""
+
+    numbers: Numbers
+    cells: Mapping[str, Mapping[str, int]]
+
+
+@cache
+def table() -> tuple[Counted, ...]:
+    """The counted configurations."""
+    content = json.loads(files("bfpga.engines.kernel").joinpath("counted.json").read_text(encoding="utf-8"))
+    return tuple(
+        Counted(row["numbers"], {kind: {ip: row["ips"][ip][kind] for ip in PROCESSES} for kind in ("lut", "ff")})
+        for row in content["configurations"]
+    )
+
+
+@cache
+def fits() -> dict[str, Fit]:
+    """The factors of every IP's terms."""
+    return {ip: Fit(_fitted(ip, "lut"), _fitted(ip, "ff")) for ip in PROCESSES}
+
+
+@cache
+def largest_error() -> float:
+    """Largest relative error of a whole kernel's look-up tables or flip-flops on the counted configurations."""
+    errors = []
+    for row in table():
+        found = sum(logic(row.numbers).values(), Resources())
+        for kind, ours in (("lut", found.lut), ("ff", found.ff)):
+            errors.append(abs(ours / sum(row.cells[kind].values()) - 1))
+    return max(errors)
+
+
+def _fitted(ip: str, kind: str) -> tuple[float, ...]:
+    terms = np.array([[term(row.numbers) for term in TERMS[ip]] for row in table()], dtype=float)
+    cells = np.array([row.cells[kind][ip] for row in table()], dtype=float)
+    return tuple(map(float, _least_squares(terms / cells[:, None])))
+
+
+def _least_squares(relative: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Factors, none below 0, with which every row's terms come nearest to 1."""
+    kept = list(range(relative.shape[1]))
+    while True:
+        solved = np.linalg.lstsq(relative[:, kept], np.ones(len(relative)), rcond=None)[0]
+        if len(kept) == 1 or solved.min() >= 0:
+            factors = np.zeros(relative.shape[1])
+            factors[kept] = np.maximum(solved, 0)
+            return factors
+        del kept[int(solved.argmin())]

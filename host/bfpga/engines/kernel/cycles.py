@@ -1,0 +1,203 @@
+"""Cycles of the array's operations, as the kernel's own loops spend them (docs/systolic-array.md, section 6)."""
+
+from __future__ import annotations
+
+from bfpga.contract.configuration import KernelConfig, WeightFormat
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.engines.skip_array.activation_cycles import first_weights
+from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.sparse_cluster.unit_clocks import beats
+
+#: Operations that the array computes.
+ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
+WORD_BITS = 32
+#: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
+_POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
+_LANES_APART, _SKIP_ARRAY = int(Flag.LANES_APART), int(Flag.SKIP_ARRAY)
+_WIDE_OUT, _WIDE_IN = int(Flag.WIDE | Flag.KEEP), int(Flag.WIDE | Flag.KEPT)
+
+
+def weight_format(descriptor: Descriptor) -> WeightFormat:
+    """Format of the weights that a GEMM multiplies with, from its flags."""
+    if descriptor.flags & _POWER_OF_TWO:
+        return "power_of_two"
+    return "two_hot" if descriptor.flags & _TWO_HOT else "linear"
+
+
+def active_columns(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Columns that work in an operation: all, unless linear weights leave the shift columns idle, or whole rows do."""
+    if descriptor.operation != Operation.GEMM:
+        return config.columns
+    if descriptor.flags & _NEIGHBOURS or skips_zeros(config, descriptor):
+        return max(1, descriptor.group_columns)  # a damaged one may have none
+    return config.active_columns(weight_format(descriptor))
+
+
+def on_skip_array(config: KernelConfig, descriptor: Descriptor) -> bool:
+    """Whether a skip array computes a GEMM: every one of a kernel without a systolic array."""
+    chosen = not config.dense_beside or bool(descriptor.flags & _SKIP_ARRAY)
+    return config.skip_groups > 0 and chosen and descriptor.operation == Operation.GEMM
+
+
+def skips_zeros(config: KernelConfig, descriptor: Descriptor) -> bool:
+    """Whether an operation multiplies without zeros, of weights or of activations: a GEMM of a skip array."""
+    return on_skip_array(config, descriptor) and not descriptor.flags & Flag.KEPT
+
+
+def on_cluster(config: KernelConfig, descriptor: Descriptor) -> bool:
+    """Whether a sparse cluster in the place of the array computes an operation."""
+    return config.has_cluster and skips_zeros(config, descriptor)
+
+
+def column_groups(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Groups of output pixels that the columns compute together."""
+    return -(-descriptor.output_pixels // active_columns(config, descriptor))
+
+
+def takes_single_words(descriptor: Descriptor) -> bool:
+    """Whether a pass computes one word of channels, not a block of rows: all but most GEMMs."""
+    return descriptor.operation != Operation.GEMM or bool(descriptor.flags & _NEIGHBOURS)
+
+
+def row_blocks(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Passes over a group of output pixels; a skip array computes all its channels before others."""
+    if takes_single_words(descriptor):
+        return -(-descriptor.output_rows // config.lanes)
+    return 1 if on_skip_array(config, descriptor) else descriptor.blocks
+
+
+def passes(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Passes of a computing operation: groups of output pixels times row blocks.
+
+    A skip array computes several groups at a time; here each counts.
+    """
+    return column_groups(config, descriptor) * row_blocks(config, descriptor)
+
+
+def kernel_steps(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Steps of one pass: words read at all taps."""
+    words = 1 if takes_single_words(descriptor) else descriptor.channel_words
+    if skips_zeros(config, descriptor):
+        words *= descriptor.blocks
+    return descriptor.kernel_height * descriptor.kernel_width * words
+
+
+def drain_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Cycles one pass takes to leave through the output stage, which is the least a pass may take."""
+    words = config.block_rows(weight_format(descriptor)) // config.lanes
+    if takes_single_words(descriptor):
+        words = 1
+    elif config.skips_weights:
+        words = -(-descriptor.output_rows // config.lanes)
+    elif on_skip_array(config, descriptor):
+        words *= descriptor.blocks
+    if sends_accumulators(descriptor):
+        return words * config.lanes * descriptor.write_slots
+    return words * max(config.lanes, descriptor.write_slots)
+
+
+def sends_accumulators(descriptor: Descriptor) -> bool:
+    """Whether a GEMM writes accumulators to the activation memory, a word each. FP R24."""
+    return descriptor.flags & _WIDE_OUT == _WIDE_OUT
+
+
+def takes_accumulators(descriptor: Descriptor) -> bool:
+    """Whether a GEMM takes accumulators from the activation memory. FP R24."""
+    return descriptor.flags & _WIDE_IN == _WIDE_IN
+
+
+def pass_steps(config: KernelConfig, descriptor: Descriptor) -> int:
+    """What the field ``steps`` of a descriptor must hold: cycles of one pass. Waits for its weights are none."""
+    return max(kernel_steps(config, descriptor) * descriptor.read_slots, drain_cycles(config, descriptor))
+
+
+def pixel_groups(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Groups of ``transfer_pixels`` pixels a LOAD or a STORE moves; every row begins with a new group."""
+    rows = descriptor.output_pixels // descriptor.output_width
+    return rows * -(-descriptor.output_width // config.transfer_pixels)
+
+
+def pixel_words(descriptor: Descriptor) -> int:
+    """Words of one pixel that a LOAD writes or a STORE reads."""
+    loads = descriptor.operation == Operation.LOAD
+    return descriptor.output_pixel_words if loads else descriptor.input_pixel_words
+
+
+def tensor_beats(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Beats a LOAD or a STORE moves without its header: its groups, one word of each pixel after the other."""
+    words = pixel_groups(config, descriptor) * pixel_words(descriptor) * config.transfer_pixels
+    return -(-words // config.words_per_beat)
+
+
+def operation_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
+    """The work of one operation: the cycles it takes where it never waits (docs/kernel.md). BFP 6, R71.
+
+    ValueError for operations that no kernel has.
+    """
+    operation = Operation(descriptor.operation)
+    if operation in ARRAY_OPERATIONS:
+        return computing_cycles(config, descriptor)
+    if operation in (Operation.LOAD, Operation.STORE):
+        return pixel_groups(config, descriptor) * pixel_words(descriptor)
+    if operation is Operation.WEIGHTS:
+        return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word
+    if operation is Operation.NONE:
+        return 0
+    raise ValueError(f"no kernel computes {operation.name}")
+
+
+def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Cycles of one operation by itself: those of its work, unless it is of a skip array.
+
+    Its work is what it reads; how long its passes take, entries or activations decide: ``steps`` says it.
+    """
+    if not skips_zeros(config, descriptor):
+        return operation_cycles(config, descriptor)
+    if config.has_cluster:
+        return descriptor.steps
+    if config.skips_activations:
+        return shared_passes(config, descriptor) * descriptor.steps + first_weights(config, descriptor)
+    return shared_passes(config, descriptor) * descriptor.steps + first_window(config, descriptor)
+
+
+def first_window(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Cycles in which the first chunk of a GEMM of a skip array is written, before its first pass."""
+    single = column_groups(config, descriptor) == 1
+    apart = bool(descriptor.flags & _LANES_APART)
+    return descriptor.chunk_steps * SkipShape.of(config).step_clocks(1, apart, single)
+
+
+def shared_passes(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Passes of a GEMM of a skip array, each of several groups of pixels: how often it reads stored entries."""
+    return -(-column_groups(config, descriptor) // config.skip_halves)
+
+
+def runs(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Runs of passes of a GEMM of a skip array that skips activations: how often it reads its weights."""
+    return -(-shared_passes(config, descriptor) // config.skip_passes)
+
+
+def weight_reads(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Weight words that a GEMM multiplies by, each as often as it is read."""
+    if config.skips_weights:
+        return shared_passes(config, descriptor) * descriptor.entry_words
+    if config.has_tile:
+        return descriptor.blocks * descriptor.weight_block_step
+    if on_skip_array(config, descriptor):
+        return runs(config, descriptor) * kernel_steps(config, descriptor) if skips_zeros(config, descriptor) else 0
+    return passes(config, descriptor) * kernel_steps(config, descriptor)
+
+
+def computing_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
+    """``operation_cycles`` of GEMM, MAX and SUM."""
+    if on_cluster(config, descriptor):
+        return beats(config, descriptor)
+    if skips_zeros(config, descriptor):
+        # Beats of operands.
+        return column_groups(config, descriptor) * kernel_steps(config, descriptor) * descriptor.read_slots
+    steps = pass_steps(config, descriptor)
+    if on_skip_array(config, descriptor):
+        steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
+    group = row_blocks(config, descriptor) * steps
+    # The next group's pixels are found one a cycle meanwhile.
+    return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))

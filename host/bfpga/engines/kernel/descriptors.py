@@ -1,0 +1,432 @@
+"""Descriptors of single operations: the address arithmetic of docs/systolic-array.md, done on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
+from bfpga.engines.kernel.cycles import (
+    active_columns,
+    column_groups,
+    drain_cycles,
+    pass_steps,
+    skips_zeros,
+)
+from bfpga.engines.kernel.pitch import read_slots, split, write_steps
+from bfpga.engines.kernel.regions import Region, memory_use
+from bfpga.engines.kernel.streams import (
+    InputWindow,
+    block_rows,
+    input_window,
+    repeats_words,
+    words_of_tile,
+    working_columns,
+)
+from bfpga.engines.skip_array.activation_cycles import SparseOperation, lanes_apart
+from bfpga.engines.skip_array.activations import order_is_seen
+from bfpga.engines.skip_array.assignment import even_runs
+from bfpga.engines.skip_array.input_share import channels_at_step
+from bfpga.engines.skip_array.pieces import Piece, piece_of
+from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
+from bfpga.engines.sparse_cluster.kernel_parts import KernelParts, kernel_parts
+from bfpga.engines.sparse_cluster.unit_clocks import cluster_clocks
+from bfpga.engines.sparse_cluster.unit_maps import allowed_moves, imbalance_tolerance, joined_pieces, map_part
+from bfpga.engines.systolic.tap_reuse import read_window
+from bfpga.errors import ProgramError
+
+
+def channel_runs(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
+    """Output channels cut into runs that one descriptor computes each: their row blocks read evenly spaced words.
+
+    Runs start at whole words of the output. Only grouped convolutions need more than one.
+    """
+    if node.kind == "gemm" and config.skips_weights:
+        return even_runs(node.channels, config.skip_groups, config.lanes, config.rows)
+    if node.kind == "gemm" and order_is_seen(node, config):
+        return _single_blocks(node, config)
+    if node.kind != "gemm" or node.groups == 1:
+        return [(0, node.channels)]
+    outputs = node.channels // node.groups
+    candidates = [[(0, node.channels)]]
+    if outputs % config.lanes == 0 and outputs >= block_rows(node, config):
+        candidates.append([(m, m + outputs) for m in range(0, node.channels, outputs)])
+    for runs in candidates:
+        if all(_even(node, config, run) for run in runs):
+            return runs
+    return _single_blocks(node, config)
+
+
+def _single_blocks(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
+    size = block_rows(node, config)
+    return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
+
+
+def _even(node: ArrayNode, config: KernelConfig, run: tuple[int, int]) -> bool:
+    try:
+        input_window(node, config, *run)
+    except ProgramError:
+        return False
+    return True
+
+
+def taps(node: ArrayNode, config: KernelConfig) -> int:
+    """Taps at which a pass reads operands; of a sparse cluster those of all parts of the kernel."""
+    return kernel_parts(read_window(node), config).taps
+
+
+def reduction(node: ArrayNode, config: KernelConfig, m0: int, m1: int, input_words: int) -> InputWindow:
+    """The channel words that each row block of channels [m0, m1) reads at a tap."""
+    if node.kind == "gemm":
+        return input_window(node, config, m0, m1)
+    per_block = config.words_per_block
+    return InputWindow(m0 // config.lanes, per_block, min(per_block, input_words))
+
+
+def weight_words(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> int:
+    """Weight words of output channels [m0, m1); of a skip array the entry words of a pass, of a tile of all blocks."""
+    if config.skips_weights:
+        return piece_of(node, config, m0, m1).words
+    if config.has_tile:
+        return blocks_of(node, config, m1 - m0) * words_of_tile(node, config, m0, m1).of_block
+    words = input_window(node, config, m0, m1).channel_words
+    return words if repeats_words(node, config) else blocks_of(node, config, m1 - m0) * taps(node, config) * words
+
+
+def blocks_of(node: ArrayNode, config: KernelConfig, channels: int) -> int:
+    return -(-channels // block_rows(node, config))
+
+
+@dataclass
+class Placement:
+    """Where an array operation finds its operands and leaves its results.
+
+    kept: where it leaves or finds accumulators as words of the activation memory (flag WIDE).
+    """
+
+    node: ArrayNode
+    spec: TensorSpec
+    inputs: list[Region]
+    output: Region
+    tile: Tile
+    weight_base: int = 0
+    parameter_base: int = 0
+    stream: bool = False
+    flags: Flag = field(default=Flag.NONE)
+    kept: Region | None = None
+
+
+def load_descriptor(config: KernelConfig, region: Region) -> Descriptor:
+    """LOAD of all rows of a region."""
+    pixels, width = _transfer_walk(region)
+    wrap = split(config, region.pitch - region.width, region.pixel_words)
+    return Descriptor(
+        operation=int(Operation.LOAD), output_slot=region.slot, output_pixels=pixels,
+        output_width=width, output_rows=region.channels, output_pixel_words=region.pixel_words,
+        output_word=region.base, output_wrap_word=wrap[0], output_wrap_bank=wrap[1],
+    )
+
+
+def store_descriptor(config: KernelConfig, region: Region) -> Descriptor:
+    """STORE of all rows of a region."""
+    pixels, width = _transfer_walk(region)
+    wrap = split(config, region.pitch - region.width, region.pixel_words)
+    step = split(config, 1, region.pixel_words)
+    return Descriptor(
+        operation=int(Operation.STORE), input_slot=region.slot, output_pixels=pixels,
+        output_width=width, input_pixel_words=region.pixel_words, input_word=region.base,
+        input_step_word=step[0], input_step_bank=step[1], input_wrap_word=wrap[0], input_wrap_bank=wrap[1],
+    )
+
+
+def _transfer_walk(region: Region) -> tuple[int, int]:
+    """(pixels, pixels in a row) of a transfer. Rows without a gap between them are moved as one long row."""
+    pixels = (region.y1 - region.y0) * region.width
+    return pixels, pixels if region.pitch == region.width else region.width
+
+
+def weights_descriptor(weight_base: int, words: int, parameter_base: int, rows: int) -> Descriptor:
+    """WEIGHTS: rows of bias and exponent, then weight words."""
+    return Descriptor(
+        operation=int(Operation.WEIGHTS), weight_base=weight_base, weight_words=words,
+        parameter_base=parameter_base, parameter_rows=rows,
+    )
+
+
+def compute_descriptor(config: KernelConfig, place: Placement) -> Descriptor:
+    """GEMM, MAX or SUM for one tile of a node."""
+    node, tile = place.node, place.tile
+    operation = {"gemm": Operation.GEMM, "max": Operation.MAX, "sum": Operation.SUM}[node.kind]
+    result = Descriptor(operation=int(operation), flags=int(operation_flags(place)), output_slot=place.output.slot)
+    result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
+    window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
+    result.channel_words, result.block_step = window.channel_words, window.block_step
+    piece = piece_of(node, config, tile.m0, tile.m1) if config.skips_weights and node.kind == "gemm" else None
+    result.blocks = blocks_of(node, config, tile.m1 - tile.m0) if piece is None else piece.window.blocks
+    result.output_rows = tile.m1 - tile.m0
+    if result.blocks == 1:
+        result.block_step = 0
+    _walk(config, place, result)
+    if config.has_cluster and node.kind == "gemm":
+        _read_map(config, place, result, window.first_word)
+    else:
+        _read_side(config, place, result, window.first_word)
+    _write_side(config, place, result)
+    if place.flags & Flag.KEPT:
+        result.kernel_height = result.kernel_width = result.channel_words = 1
+        if config.skip_groups:
+            piece, result.blocks, result.block_step = None, 1, 0
+    if place.kept is not None:
+        _accumulators(config, place, place.kept, result)
+    _steps(config, place, result)
+    if node.kind == "gemm":
+        _weights(config, place, result)
+    if piece is not None:
+        _entries(config, piece, result)
+    elif config.has_cluster and node.kind == "gemm":
+        work = words_of_tile(node, config, tile.m0, tile.m1).work if config.has_tile else ()
+        result.steps = cluster_clocks(config, node, tile.m0, result, work)
+    elif config.skips_activations and skips_zeros(config, result):
+        set_chunks(config, node, result)
+    output_stage(node, result)
+    return result
+
+
+def computed_use(config: KernelConfig, place: Placement) -> MemoryUse:
+    """Words that a computing operation uses: if it only measures it writes none, of kept results it reads none."""
+    kept = [] if place.kept is None else [place.kept]
+    reads = kept if place.flags & Flag.KEPT else place.inputs
+    writes = kept if place.flags & Flag.MEASURE else [place.output]
+    if kept:
+        return memory_use(reads, writes)
+    tile, window = place.tile, place.node.window
+    if tile.step > 1 or window.spread or (tile.y0, tile.y1) == (0, window.output_height):
+        return memory_use(reads, writes)
+    read = window.input_rows(place.spec.height, tile.y0, tile.y1)
+    return MemoryUse(
+        tuple(dict.fromkeys(region.words_of(config, *read, read=True) for region in reads)),
+        tuple(region.words_of(config, tile.y0, tile.y1, read=False) for region in writes),
+    )
+
+
+def operation_flags(place: Placement) -> Flag:
+    """Flags of an operation that computes; FIRST and LAST are the schedule's."""
+    node, flags = place.node, place.flags
+    if node.bias is not None:
+        flags |= Flag.BIAS
+    if node.weight_exponents is not None:
+        flags |= Flag.ROW_EXPONENTS
+    if node.function_first:
+        flags |= Flag.FUNCTION_FIRST
+    if node.negate_second:
+        flags |= Flag.NEGATE_SECOND
+    if node.policy.preset:
+        flags |= Flag.PRESET
+    if node.policy.inherit:
+        flags |= Flag.COPY_EXPONENT
+    if node.reuses_taps:
+        flags |= Flag.NEIGHBOURS
+    if place.stream:
+        flags |= Flag.STREAM_WEIGHTS
+    flags |= {"linear": Flag.NONE, "two_hot": Flag.TWO_HOT, "power_of_two": Flag.POWER_OF_TWO}[node.weight_format]
+    return flags
+
+
+def _walk(config: KernelConfig, place: Placement, result: Descriptor) -> None:
+    x0, x1 = place.tile.columns(place.node.window.output_width)
+    width = x1 - x0
+    result.output_pixels = place.tile.rows * width
+    result.output_width = width
+    if skips_zeros(config, result):
+        result.group_columns = group_pixels(place.tile, config)
+    else:
+        result.group_columns = working_columns(place.node, config)
+
+
+def _read_side(config: KernelConfig, place: Placement, result: Descriptor, first_word: int) -> None:
+    window, region = read_window(place.node), place.inputs[0]
+    words, pitch = region.pixel_words, region.pitch
+    stride = window.stride_y * place.tile.step
+    fresh = fresh_rows(place.node, place.tile, config) if place.flags & Flag.SLIDES else window.kernel_height
+    x0, x1 = place.tile.columns(window.output_width)
+    top = place.tile.y0 * window.stride_y - window.pad_top + (window.kernel_height - fresh) * window.dilation_y
+    left = x0 * window.stride_x - window.pad_left
+    first_row, first_column = max(top, 0), max(left, 0)
+    result.kernel_height, result.kernel_width = fresh, window.kernel_width
+    result.stride_y, result.stride_x = stride, window.stride_x
+    result.pad_top, result.pad_left = first_row - top, first_column - left
+    result.input_height, result.input_width = place.spec.height - first_row, place.spec.width - first_column
+    result.input_pixel_words = words
+    word, bank = split(config, region.pixel(top) + left, words)
+    result.input_word, result.input_bank = region.base + word + first_word, bank
+    result.input_step_word, result.input_step_bank = split(config, window.stride_x, words)
+    wrap = stride * pitch - (x1 - x0) * window.stride_x
+    result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
+    if place.node.kind == "sum":
+        _operands(config, place, result)
+        return
+    result.dilation_y, result.dilation_x = window.dilation_y, window.dilation_x
+    result.tap_x_word, result.tap_x_bank = split(config, window.dilation_x, words)
+    result.tap_y_word, result.tap_y_bank = split(config, window.dilation_y * pitch, words)
+
+
+def _read_map(config: KernelConfig, place: Placement, result: Descriptor, first_word: int) -> None:
+    """The map that a sparse cluster reads cell by cell; what outputs take of its sums, window and padding say."""
+    node, tile, region, window = place.node, place.tile, place.inputs[0], place.node.window
+    down, across = part = map_part(window, tile, place.spec.height, place.spec.width, config)
+    result.flags |= int(Flag.CLUSTER)
+    result.stride_y, result.stride_x = window.stride_y * tile.step // down.step, window.stride_x // across.step
+    result.pad_top, result.pad_left = down.pad, across.pad
+    result.input_height, result.input_width = part.rows, part.columns
+    result.read_height, result.read_width = down.read, across.read
+    words = result.input_pixel_words = region.pixel_words
+    parts = _read_parts(config, place, result)
+    # A map with zeros around it begins with them.
+    top = down.first - (down.pad if parts.down.number > 1 else 0)
+    left = across.first - (across.pad if parts.across.number > 1 else 0)
+    word, result.input_bank = split(config, region.pixel(top) + left, words)
+    result.input_word = region.base + word + first_word
+    result.input_step_word, result.input_step_bank = split(config, across.step, words)
+    wrap = down.step * region.pitch - part.columns * across.step
+    result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
+    result.map_cells = part.rows * part.columns
+    result.map_groups = -(-result.map_cells // result.group_columns)
+    joined = result.joined_rows, result.joined_columns = joined_pieces(part.rows, part.columns, node, config)
+    result.most_moves = allowed_moves(part.rows, part.columns, node, config)
+    if result.most_moves:
+        channels = result.channel_words * config.lanes
+        result.work_difference = imbalance_tolerance(part.rows, part.columns, channels, config, joined)
+
+
+def _read_parts(config: KernelConfig, place: Placement, result: Descriptor) -> KernelParts:
+    """The parts of a kernel, which a sparse cluster reads as words of channels; whole kernels are one."""
+    parts, words = kernel_parts(place.node.window, config), result.input_pixel_words
+    result.kernel_height, result.kernel_width = parts.down.size, parts.across.size
+    result.parts_down, result.parts_across = parts.down.number, parts.across.number
+    result.dilation_y, result.dilation_x = parts.down.step, parts.across.step
+    result.tap_x_word, result.tap_x_bank = split(config, parts.across.step, words)
+    result.tap_y_word, result.tap_y_bank = split(config, parts.down.step * place.inputs[0].pitch, words)
+    result.part_words = result.channel_words
+    result.channel_words *= parts.number
+    return parts
+
+
+def _operands(config: KernelConfig, place: Placement, result: Descriptor) -> None:
+    """The taps of SUM are its operands: the second is a fixed distance from the first."""
+    result.dilation_y = result.dilation_x = 0
+    result.kernel_height, result.kernel_width = 1, len(place.inputs)
+    first, last = place.inputs[0], place.inputs[-1]
+    if first.pitch != last.pitch or first.pixel_words != last.pixel_words:
+        raise ProgramError(f"layer {place.node.name}: its operands have different pitches in memory")
+    word, bank = split(config, last.pixel(first.y0) - first.pixel(first.y0), first.pixel_words)
+    result.tap_x_word, result.tap_x_bank = last.base - first.base + word, bank
+
+
+def _write_side(config: KernelConfig, place: Placement, result: Descriptor) -> None:
+    region, width, window = place.output, result.output_width, place.node.window
+    words, channel = region.pixel_words, (place.node.channel_offset + place.tile.m0) // config.lanes
+    first_row, _ = window.tensor_rows(place.tile.y0, place.tile.y1)
+    x0, _ = place.tile.columns(window.output_width)
+    word, bank = split(config, region.pixel(first_row) + window.first_x + x0, words)
+    result.output_pixel_words = words
+    result.output_word, result.output_bank = region.base + word + channel, bank
+    pitch = region.pitch * place.tile.step * window.spread_y
+    result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width, words)
+
+
+def _accumulators(config: KernelConfig, place: Placement, region: Region, result: Descriptor) -> None:
+    """KEEP writes and KEPT reads a word for each output of each pixel; the pixels follow each other without a gap."""
+    words, step = region.pixel_words, split(config, 1, region.pixel_words)
+    if place.flags & Flag.KEEP:
+        result.output_pixel_words = words
+        result.output_word, result.output_bank = region.base, 0
+        result.output_wrap_word = result.output_wrap_bank = 0
+        return
+    result.channel_words = block_rows(place.node, config)
+    result.block_step = result.channel_words if result.blocks > 1 else 0
+    result.stride_y = result.stride_x = result.dilation_y = result.dilation_x = 1
+    result.pad_top = result.pad_left = 0
+    result.input_height, result.input_width = place.tile.rows, region.width
+    result.input_pixel_words = words
+    result.input_word, result.input_bank = region.base, 0
+    result.input_step_word, result.input_step_bank = step
+    result.input_wrap_word = result.input_wrap_bank = 0
+    result.tap_x_word = result.tap_x_bank = result.tap_y_word = result.tap_y_bank = 0
+
+
+def _steps(config: KernelConfig, place: Placement, result: Descriptor) -> None:
+    """Cycles of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
+    pixels, width = result.output_pixels, result.output_width
+    columns, output_pitch = active_columns(config, result), place.output.pitch * place.tile.step
+    if place.kept is not None and place.flags & Flag.KEEP:
+        output_pitch = width
+    result.read_slots, result.read_runs = read_slots(
+        columns, config.banks, *_walked(place, result), place.inputs[0].pitch
+    )
+    if place.flags & Flag.KEPT:
+        result.read_slots, result.read_runs = 1, 0
+    spread = place.node.window.spread_y
+    result.write_slots, result.write_runs = write_steps(columns, width, pixels, output_pitch * spread)
+    result.steps = pass_steps(config, result)
+    result.groups = column_groups(config, result)
+
+
+def _walked(place: Placement, result: Descriptor) -> tuple[int, int, int, int]:
+    """What the columns read side by side: pixels of a row, pixels in all, strides along a row and across rows."""
+    if result.flags & Flag.CLUSTER:
+        window = place.node.window
+        stride_x, stride_y = window.stride_x // result.stride_x, window.stride_y * place.tile.step // result.stride_y
+        return result.input_width, result.map_cells, stride_x, stride_y
+    return result.output_width, result.output_pixels, result.stride_x, result.stride_y
+
+
+def _weights(config: KernelConfig, place: Placement, result: Descriptor) -> None:
+    result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
+    if config.has_tile:
+        result.weight_block_step = words_of_tile(place.node, config, place.tile.m0, place.tile.m1).of_block
+    elif not repeats_words(place.node, config):
+        result.weight_tap_step = result.channel_words
+        result.weight_block_step = result.kernel_height * result.kernel_width * result.channel_words
+
+
+def _entries(config: KernelConfig, piece: Piece, result: Descriptor) -> None:
+    """Chunks and entry words of a GEMM on a skip array, which takes them in the order of their words."""
+    slid = None
+    if result.flags & Flag.SLIDES:
+        slid = result.kernel_height * result.kernel_width * result.channel_words
+    single = result.groups == 1
+    clocks = piece.clocks(result.read_slots, single, slid)
+    result.chunk_steps, result.chunk_buffers = piece.chunk_steps if slid is None else slid, clocks.held
+    result.entry_words = piece.words
+    result.weight_tap_step = result.weight_block_step = 0
+    if piece.window.apart:
+        result.flags |= int(Flag.LANES_APART)
+    halves = 1 if single else config.skip_halves
+    # The walk places a pixel a cycle.
+    result.steps = max(clocks.total, halves * drain_cycles(config, result), halves * active_columns(config, result))
+
+
+def set_chunks(config: KernelConfig, node: ArrayNode, result: Descriptor) -> None:
+    """Chunks of a GEMM on a skip array of activations; ``steps``: cycles of a pass with the zeros of its input."""
+    apart = lanes_apart(config, node.window.output_height * node.window.output_width)
+    result.flags = result.flags & ~int(Flag.LANES_APART) | (int(Flag.LANES_APART) if apart else 0)
+    channels = channels_at_step(node, result.channel_words, config)
+    operation = SparseOperation.of(config, result, channels, node.input_share)
+    chunks = operation.chunks
+    result.chunk_steps, result.chunk_buffers = chunks[0], len(chunks)
+    # Every group of pixels leaves through the output stage.
+    drained = -(-result.groups * drain_cycles(config, result) // operation.passes)
+    result.steps = max(operation.pass_clocks, drained)
+
+
+def output_stage(node: ArrayNode, result: Descriptor) -> None:
+    """Fill in what the output stage does with sums: bias, function, exponent."""
+    result.bias_exponent = node.bias_exponent
+    result.function, result.function_argument = int(node.function), node.function_argument
+    result.function_exponent = node.function_exponent
+    policy = node.policy
+    result.policy, result.policy_slot, result.output_exponent = int(policy.policy), policy.slot, policy.exponent
+    result.policy_window, result.policy_factor = policy.window, policy.factor
+    result.lead_rule, result.position_rate = int(policy.rule), policy.rate
+    result.position_margin, result.position_base = policy.margin, policy.base
