@@ -22,7 +22,7 @@ ROOT = REPOSITORY / "host" / "bfpga"
 FLOORS = [
     "errors", "formats", "scale", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor",
     "synthesis", "devices", "board", "data", "runtime", "precision", "dynamic_graph", "training", "verify", "deploy",
-    "report", "pruning", "explore", "cli",
+    "report", "pruning", "explore", "api", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 #: All whose kernels have headers.

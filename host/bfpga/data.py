@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,65 @@ class InputSamples:
     def first(self, count: int) -> dict[str, npt.NDArray[np.float32]]:
         """The first ``count`` samples of every input."""
         return {name: values[:count] for name, values in self.inputs.items()}
+
+
+#: Samples as the functions of the package take them: an NPZ file, an array for a network of one input, arrays by input
+#: name, or samples that were read.
+Given: TypeAlias = "str | Path | npt.ArrayLike | Mapping[str, npt.ArrayLike] | Samples | InputSamples"
+
+
+def given_samples(given: Given, shapes: Mapping[str, tuple[int, ...]], count: int | None = None) -> InputSamples:
+    """Samples for a network's inputs of ``shapes`` (by name, batch axis left out), however they are given.
+
+    count: the first ones only. Arrays of another shape but as many elements are reshaped, as ``load_samples`` does.
+    DataError for what is no array of numbers, for names and shapes that are not the network's, and for inputs with
+    different numbers of samples.
+    """
+    if isinstance(given, (str, Path)):
+        return load_inputs(given, shapes, count)
+    labels = given.y if isinstance(given, (Samples, InputSamples)) else None
+    arrays = _by_name(given, shapes)
+    inputs = {name: _batch(name, arrays[name], shape)[:count] for name, shape in shapes.items()}
+    sizes = {name: len(values) for name, values in inputs.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise DataError(f"the inputs have different numbers of samples: {listed}")
+    return InputSamples(inputs, None if labels is None else labels[:count])
+
+
+def _by_name(given: Any, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
+    """Arrays for exactly the inputs that there are; DataError otherwise."""
+    wanted = ", ".join(shapes)
+    given = given.inputs if isinstance(given, InputSamples) else given.x if isinstance(given, Samples) else given
+    if not isinstance(given, Mapping):
+        if len(shapes) != 1:
+            raise DataError(f"the network has the inputs {wanted}; give a dictionary with an array for each name")
+        return {next(iter(shapes)): given}
+    wrong = [f"input {name!r} is missing" for name in shapes if name not in given]
+    wrong += [f"input {name!r} is unknown" for name in given if name not in shapes]
+    if wrong:
+        raise DataError(f"{wrong[0]}; the network takes {wanted}")
+    return given
+
+
+def _batch(name: str, given: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """An array as (samples, *shape)."""
+    where = f"input {name!r}"
+    try:
+        value = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        raise DataError(f"{where}: is no array; numbers of shape (samples, {_sizes(shape)}) are needed") from None
+    if value.dtype.kind not in "iufb":
+        raise DataError(f"{where} has type {value.dtype}; numbers are needed")
+    if value.ndim == 0 or len(value) == 0:
+        raise DataError(f"{where} has shape {value.shape}; (samples, {_sizes(shape)}), one sample at least, is needed")
+    if value.shape == tuple(shape) and value.ndim == 1:
+        raise DataError(f"{where} has shape {value.shape}, one sample alone; x[None] makes it one of a batch")
+    return fit_shape(value, shape, where)
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))
 
 
 def class_labels(labels: npt.NDArray[Any] | None, scores: int) -> npt.NDArray[Any] | None:

@@ -55,3 +55,7 @@ class ScaleError(BfpgaError):
 
 class ClockWarning(UserWarning):
     """Hardware took more clocks than its schedule and the waits of its streams account for."""
+
+
+class RangeWarning(UserWarning):
+    """Samples far outside of the range with which a program was calibrated: it runs, and loses accuracy."""

@@ -1,24 +1,32 @@
-"""Load, run, compare, evaluate: what a user does with a compiled network (architecture 3.3)."""
+"""Load, run, compare, evaluate: what a user does with a compiled network (architecture 3.3).
+
+Samples are given as ``bfpga.data.Given``: an NPZ file, an array where the network has one input, arrays by input name,
+or samples that were read. Programs are given as such, or by their file.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.program import HostNode, Program
-from bfpga.data import fit_shape
+from bfpga.data import Given, InputSamples, Samples, class_labels, given_samples
 from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
+from bfpga.devices.input_ranges import range_warning
 from bfpga.devices.judge import JUDGE, KINDS, Judged, batches, energies_of, layers_of, outputs_of, remark_of
 from bfpga.devices.parts import joined, learns
 from bfpga.devices.reference import cosines, ratio_db, worst_ratio_db
-from bfpga.errors import DataError, DeviceError, ToolError
+from bfpga.errors import DataError, DeviceError, RangeWarning, ToolError
+from bfpga.formats import notebook
+from bfpga.program.file import load_program
 from bfpga.program.layout import apart, together
 from bfpga.scale.work import IN_PROCESS, Workers
 
@@ -27,8 +35,9 @@ if TYPE_CHECKING:
     from bfpga.compiler.options import CompileOptions
     from bfpga.compiler.read.network import Network
 
-Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 Progress = Callable[[int, int], None]
+#: A compiled network, or the file that `bfpga compile` and ``Program.save`` write.
+Compiled: TypeAlias = "Program | str | Path"
 
 #: Names of devices, as `open_device` takes them.
 SIMULATIONS = ("csim", "csim:native", "csim:ap_int", "csim:exact")
@@ -44,16 +53,20 @@ TRACED_MACS = 4_000_000_000
 def compile(
     model: str | Path | Network,
     accelerator: str | Path | Accelerator,
-    calibration: Inputs | None = None,
-    options: CompileOptions | None = None,
+    calibration: Given | None = None,
+    options: CompileOptions | str | Path | None = None,
 ) -> Program:
     """Compile a network (an ONNX file, or one that was read) for an accelerator (its name, its YAML file, or loaded).
 
-    ToolError on a machine without the compiler's packages, such as a board.
+    calibration: samples whose ranges choose the exponents; without, every layer measures itself. options: as such, or
+    a recipe by name or file. ToolError on a machine without the compiler's packages, such as a board; ModelError,
+    DataError or ConfigurationError for what does not fit.
     """
     try:
         from bfpga.accelerator.loader import load_accelerator
         from bfpga.compiler.compiler import compile_network
+        from bfpga.compiler.read.network import read_network
+        from bfpga.compiler.recipes import load_recipe
     except ModuleNotFoundError as error:
         raise ToolError(
             f"networks cannot be compiled on this machine ({error}): compile on a PC (`bfpga compile`), copy the "
@@ -61,11 +74,17 @@ def compile(
         ) from None
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)
-    return compile_network(model, accelerator, calibration, options)
+    if isinstance(options, (str, Path)):
+        options = load_recipe(options)
+    network = read_network(model)
+    if isinstance(calibration, (str, Path, Samples, InputSamples)):
+        calibration = given_samples(calibration, network.inputs).inputs
+    arrays: Any = calibration if calibration is None or isinstance(calibration, Mapping) else np.asarray(calibration)
+    return compile_network(network, accelerator, arrays, options)
 
 
-def open_device(name: str, program: Program) -> Device:
-    """Open a device for one program.
+def open_device(name: str, program: Compiled) -> Device:
+    """Open a device for one program, which may be named by its file.
 
     `emulator`; `csim` (native integers), `csim:ap_int` or `csim:exact`; `virtual`, a board with PYNQ that is a model in
     this process; `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network; several boards with commas
@@ -74,6 +93,7 @@ def open_device(name: str, program: Program) -> Device:
     missing.
     """
     check_device(name)
+    program = program_of(program)
     if "," in name:
         from bfpga.board.many.pool import BoardPool
 
@@ -110,43 +130,97 @@ def check_device(name: str) -> None:
         raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 
 
-def input_arrays(program: Program, x: Inputs) -> dict[str, npt.NDArray[Any]]:
-    """Inputs by name. One array serves a program of one input and may need reshaping, (N, 1, 28, 28) to (N, 784)."""
-    if isinstance(x, Mapping):
-        return dict(x)
-    if len(program.inputs) != 1:
-        raise DataError(f"program {program.name} has the inputs {', '.join(program.inputs)}; give them by name")
-    name, shape = next(iter(program.inputs.items()))
-    shape = shape[1:] if program.side_by_side > 1 else shape
-    value = np.asarray(x)
-    return {name: fit_shape(value, shape, f"input {name!r}") if value.ndim > 1 else value}
+def program_of(program: Compiled) -> Program:
+    """The program of a file, or the one given. ProgramError for a file that is none."""
+    return load_program(program) if isinstance(program, (str, Path)) else program
+
+
+def input_samples(program: Program, x: Given) -> InputSamples:
+    """Inputs by name with their labels, as far as known; of a program that takes samples side by side, one by one.
+
+    Samples of another shape but as many elements are reshaped, (N, 1, 28, 28) to (N, 784) for example.
+    """
+    apart_shapes = {name: shape[1:] if program.side_by_side > 1 else shape for name, shape in program.inputs.items()}
+    return given_samples(x, apart_shapes)
+
+
+def input_arrays(program: Program, x: Given) -> dict[str, npt.NDArray[Any]]:
+    """Inputs by name; see ``input_samples``."""
+    return dict(input_samples(program, x).inputs)
+
+
+def warn_of_range(program: Program, inputs: Mapping[str, npt.NDArray[Any]], level: int = 3) -> None:
+    """RangeWarning for samples far outside of what calibrated. level: calls between this one and the user's."""
+    text = range_warning(program, inputs)
+    if text:
+        warnings.warn(text, RangeWarning, stacklevel=level)
 
 
 def run(
-    program: Program,
-    x: Inputs,
+    program: Compiled,
+    x: Given,
     device: str | Device = "emulator",
     *,
     batch: int = BATCH,
     trace: bool = False,
     progress: Progress | None = None,
 ) -> DeviceResult:
-    """Run samples through a program, ``batch`` at a time; see ``Device.run``. progress(done, all) after each batch.
+    """Run samples through a program, ``batch`` at a time: outputs by name, cycles, what every layer counted.
 
-    A device that is given by name is opened for this call alone.
+    trace: keep every tensor of the array. progress(done, all) after each batch. A device that is given by name is
+    opened for this call alone. DataError for samples that do not fit, errors of ``open_device`` and of the device.
+    RangeWarning for samples far outside of those that calibrated.
     """
+    program = program_of(program)
     inputs = input_arrays(program, x)
+    warn_of_range(program, inputs)
+    return _run(program, inputs, device, batch, trace, progress)
+
+
+def predict(
+    program: Compiled,
+    x: Given,
+    device: str | Device = "emulator",
+    *,
+    output: str | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> npt.NDArray[np.float32]:
+    """The output of a program for samples, (samples, *shape) float32; everything else as for ``run``.
+
+    output: its name, needed where there are several. DataError for a name that is none.
+    """
+    program = program_of(program)
+    names = ", ".join(program.outputs)
+    if output is None and len(program.outputs) != 1:
+        raise DataError(f"program {program.name} has the outputs {names}; name one: predict(..., output=NAME)")
+    if output is not None and output not in program.outputs:
+        raise DataError(f"program {program.name} has no output {output!r}; it has {names}")
+    inputs = input_arrays(program, x)
+    warn_of_range(program, inputs)
+    found = _run(program, inputs, device, batch, False, progress).outputs
+    return np.asarray(found[output or next(iter(program.outputs))], np.float32)
+
+
+def _run(
+    program: Program,
+    inputs: dict[str, npt.NDArray[Any]],
+    device: str | Device,
+    batch: int,
+    trace: bool,
+    progress: Progress | None,
+) -> DeviceResult:
     samples = _sample_count(inputs)
     count, given = program.side_by_side, samples
-    if count > 1 and samples:
+    if count > 1:
         inputs = {name: together(value, count) for name, value in inputs.items()}
         samples, batch = -(-samples // count), -(-batch // count)
     opened = open_device(device, program) if isinstance(device, str) else device
-    batch = max(samples, 1) if getattr(opened, "spreads", False) else batch
+    batch = samples if getattr(opened, "spreads", False) else batch
     try:
         parts = []
-        for start in range(0, max(samples, 1), batch):
-            part = {name: value[start : start + batch] for name, value in inputs.items()} if samples else inputs
+        for start in range(0, samples, batch):
+            part = {name: value[start : start + batch] for name, value in inputs.items()}
             parts.append(opened.run(part, trace=trace))
             if progress is not None:
                 progress(min((start + batch) * count, given), given)
@@ -161,12 +235,12 @@ def run(
 
 
 def _sample_count(inputs: Mapping[str, npt.NDArray[Any]]) -> int:
-    return min((len(value) if np.ndim(value) else 0 for value in inputs.values()), default=0)
+    return len(next(iter(inputs.values())))
 
 
 def compare(
-    program: Program,
-    x: Inputs,
+    program: Compiled,
+    x: Given,
     device: str | Device,
     reference: str | Device = "emulator",
     *,
@@ -177,8 +251,11 @@ def compare(
 
     Tensors that stay on the chip are stored for the comparison; that does not count as cycles.
     """
-    expected = run(program, x, reference, batch=batch, trace=True)
-    got = run(program, x, device, batch=batch, trace=True, progress=progress)
+    program = program_of(program)
+    inputs = input_arrays(program, x)
+    warn_of_range(program, inputs)
+    expected = _run(program, inputs, reference, batch, True, None)
+    got = _run(program, inputs, device, batch, True, progress)
     return Comparison(
         device=_name(device),
         reference=_name(reference),
@@ -194,7 +271,7 @@ def _name(device: str | Device) -> str:
     return device if isinstance(device, str) else device.name
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation:
     """A network in block floating point against float32, or against its own results where the file is quantized.
 
@@ -221,12 +298,31 @@ class Evaluation:
     float_outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     reference: str = "float"
 
+    def __repr__(self) -> str:
+        shares = {"accuracy": self.accuracy, self.reference: self.float_accuracy}
+        known = [f"{name} {notebook.percent_text(share)}" for name, share in shares.items() if share is not None]
+        same = f"same largest output as {self.reference} {notebook.percent_text(self.agreement)}"
+        return f"Evaluation({self.samples} samples; {', '.join([*known, same])}, cosine {self.cosine:.4f})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, f"{ratio:.1f} dB", f"{self.worst_sqnr_db.get(name, ratio):.1f} dB")
+            for name, ratio in self.sqnr_db.items()
+        ]
+        headings = ("tensor", "SQNR", "worst sample")
+        return notebook.page(
+            repr(self),
+            notebook.table(headings, rows, headings[1:]) if rows else "",
+            notebook.bars(f"SQNR on {self.traced} samples", list(self.sqnr_db.items()), "dB"),
+            notebook.lines(self.note) if self.note else "",
+        )
+
 
 def evaluate(
-    program: Program,
+    program: Compiled,
     model: str | Path | Network,
-    x: Inputs,
-    y: npt.NDArray[Any] | None = None,
+    x: Given,
+    y: npt.ArrayLike | None = None,
     *,
     batch: int = BATCH,
     traced: int | None = None,
@@ -237,13 +333,17 @@ def evaluate(
 
     A quantized network is judged by its own results; layer by layer, by the float network that it represents.
 
+    y: the class of every sample; None: those of the file or of the samples, where they are classes of the first output.
     traced: number of samples, spread evenly over all, whose tensors are compared layer by layer and whose saturated
     values are counted; None: all, or as many as take about ``TRACED_MACS``. progress(done, all): samples through the
     emulator, through the float network, and those that are traced; batches are small enough to move it. workers: who
     computes the batches, with the same results; a program that learns from sample to sample is computed here.
     """
-    inputs = input_arrays(program, x)
-    samples = _sample_count(inputs)
+    program = program_of(program)
+    given = input_samples(program, x)
+    inputs, samples = dict(given.inputs), len(given)
+    labels = _labels(program, given.y if y is None else y, samples, y is not None)
+    warn_of_range(program, inputs)
     count = min(samples, _traced_samples(program) if traced is None else traced)
     batch = max(1, min(batch, TRACED_MACS // max(1, _macs(program))))
     parts = [
@@ -261,8 +361,8 @@ def evaluate(
     found, wanted = (_flat(values[name]) for values in (outputs, floats))
     return Evaluation(
         samples=len(found),
-        accuracy=None if y is None else _share(found.argmax(axis=1) == y),
-        float_accuracy=None if y is None else _share(wanted.argmax(axis=1) == y),
+        accuracy=None if labels is None else _share(found.argmax(axis=1) == labels),
+        float_accuracy=None if labels is None else _share(wanted.argmax(axis=1) == labels),
         agreement=_share(found.argmax(axis=1) == wanted.argmax(axis=1)),
         cosine=float(cosines(wanted, found).mean()),
         sqnr_db=layers.sqnr_db,
@@ -274,6 +374,19 @@ def evaluate(
         float_outputs=floats,
         reference=remark_of("float", judged),
     )
+
+
+def _labels(program: Program, y: npt.ArrayLike | None, samples: int, asked: bool) -> npt.NDArray[Any] | None:
+    """The class of every sample, None where none are known; DataError for those asked for that are not classes."""
+    if y is None:
+        return None
+    labels, scores = np.asarray(y), int(np.prod(next(iter(program.outputs.values()))))
+    if asked and (labels.dtype.kind not in "iub" or labels.shape != (samples,)):
+        raise DataError(
+            f"labels have shape {labels.shape} and type {labels.dtype}; {samples} whole numbers are needed, the class "
+            "of every sample"
+        )
+    return labels if asked else class_labels(labels, scores)
 
 
 def _read(model: str | Path | Network) -> Network:

@@ -12,8 +12,8 @@ import pytest
 from onnx import numpy_helper
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.api.pruned import group_of
 from bfpga.cli import main
-from bfpga.cli.prune import group_of
 from bfpga.compiler.read.network import read_network
 from bfpga.engines.skip_array.assignment import assign
 from bfpga.pruning.layers import WHOLE_KERNELS, Group, prunable_layers
@@ -103,7 +103,7 @@ def test_prune_does_without_labels(
         (["--sparsity", "80"], "--sparsity is 80; a share above 0 and up to 0.98 is needed"),
         (["--structure", "pynq_z2_dense"], "--structure: pynq_z2_dense has no engine that passes over zero weights"),
         (["--structure", "0x4"], "'0x4' is neither a file nor a known name"),
-        (["--rate", "0"], "--rate is 0; a share above 0 and up to 1 is needed"),
+        (["--rate", "0"], "rate is 0; a share above 0 and up to 1 is needed"),
         (["-n", "20"], "has 20 samples; 40 at least are needed"),
         (["-o", "nowhere/out.onnx"], "nowhere: the directory does not exist"),
     ],

@@ -15,6 +15,7 @@ from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import read_document
 from bfpga.contract.configuration import Dsp
 from bfpga.errors import ConfigurationError
+from bfpga.formats.notebook import clipped
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class ArmCores:
         return f"{self.kind} at {self.clock_mhz:g} MHz"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Board:
     """A board: its device, what that holds, and how the logic reaches the memory.
 
@@ -64,6 +65,10 @@ class Board:
     clock_default: float
     pynq_images: tuple[str, ...]
     arm_cores: ArmCores | None = None
+
+    def __repr__(self) -> str:
+        limits = ", ".join(f"{number:,} {kind.upper()}" for kind, number in self.resources.items())
+        return f"Board({clipped(self.name)}: {clipped(self.title)}, {clipped(self.part)}; {limits})"
 
     @property
     def resources(self) -> dict[str, int]:

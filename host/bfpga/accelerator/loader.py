@@ -34,6 +34,7 @@ from bfpga.engines.sparse_cluster.unit_maps import MAP_QUEUE, run_passes, with_t
 from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.formats.notebook import clipped
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
 
 #: Mantissa and exponent bits of the profiles (BFP 2.1).
@@ -48,7 +49,7 @@ TILE_ROWS = 16
 SHIFT_MANTISSA_BITS = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Accelerator:
     """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
 
@@ -66,6 +67,11 @@ class Accelerator:
     digest: str
     path: Path
     first_light_mhz: float = 0.0
+
+    def __repr__(self) -> str:
+        numbers = f"{self.config.macs_per_clock} MAC/cycle at {self.clock_mhz:g} MHz"
+        mantissas = f"{self.config.format.mantissa_bits}-bit mantissas"
+        return f"Accelerator({clipped(self.name)} for {clipped(self.board.title)}: {numbers}, {mantissas})"
 
 
 def accelerator_names() -> list[str]:

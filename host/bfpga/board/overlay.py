@@ -25,6 +25,8 @@ from bfpga.board.target import BoardTarget, describe_failure
 from bfpga.board.target_choice import default_target, open_target
 from bfpga.board.virtual.pynq_internals import release_clocks
 from bfpga.formats.cache import cache_directory, make_private
+from bfpga.formats.notebook import clipped
+from bfpga.program.file import load_program
 from bfpga.vendor.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -55,8 +57,7 @@ def open_overlay(
     files: OverlayFiles, target: str | None = None, *, wait: str = "poll", timeout: float | None = None
 ) -> BoardOverlay:
     """Load an overlay that was found already; see ``load``."""
-    opened = open_target(target or default_target(), files.manifest.board.processing_system)
-    return BoardOverlay(files, opened, wait, timeout)
+    return BoardOverlay(files, target, wait, timeout)
 
 
 def open_program(program: Program, target: str) -> StreamingDevice:
@@ -73,14 +74,22 @@ def open_program(program: Program, target: str) -> StreamingDevice:
 
 
 class BoardOverlay:
-    """A loaded overlay; a context manager. ``target`` is closed with it.
+    """A loaded overlay; a context manager. ``target`` is closed with it. `bfpga.Overlay` is its public name.
 
     overlay: PYNQ's `Overlay`. clock_mhz: as measured.
     """
 
     def __init__(
-        self, files: OverlayFiles, target: BoardTarget, wait: str = "poll", timeout: float | None = None
+        self,
+        overlay: str | Path | OverlayFiles,
+        target: str | BoardTarget | None = None,
+        wait: str = "poll",
+        timeout: float | None = None,
     ) -> None:
+        """Load an overlay by name, by path or as it was found; see ``load``."""
+        files = overlay if isinstance(overlay, OverlayFiles) else find_overlay(overlay)
+        if target is None or isinstance(target, str):
+            target = open_target(target or default_target(), files.manifest.board.processing_system)
         self.manifest = files.manifest
         self.target = target
         self.overlay: Any = None
@@ -101,16 +110,24 @@ class BoardOverlay:
             self.close()
             raise
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "loaded" if self._hardware is not None else "not loaded"
+        clock = f"{self.manifest.clock.actual_mhz:g} MHz"
+        accelerator = clipped(self.manifest.accelerator.name)
+        return f"Overlay({clipped(self.manifest.name)} with {accelerator} on {self.target.name}, {clock}, {state})"
+
     # What a user calls
 
-    def open(self, program: Program, *, close_overlay: bool = False) -> StreamingDevice:
+    def open(self, program: Program | str | Path, *, close_overlay: bool = False) -> StreamingDevice:
         """A program on this overlay; the one opened before is closed, because the kernel holds one set of weights.
 
-        close_overlay: closing the device closes the overlay too. ProgramError if the program was compiled for another
-        accelerator.
+        program: as such, or its file. close_overlay: closing the device closes the overlay too. ProgramError if the
+        program was compiled for another accelerator.
         """
         from bfpga.devices.streaming_device import StreamingDevice
 
+        if isinstance(program, (str, Path)):
+            program = load_program(program)
         self._files.check_program(program)
         return StreamingDevice(program, self.kernel(close_overlay), self.target.name)
 

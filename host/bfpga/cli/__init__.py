@@ -7,10 +7,11 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from bfpga.errors import BfpgaError, ClockWarning
+from bfpga.errors import BfpgaError, ClockWarning, RangeWarning
 from bfpga.formats.files import printable
 
 #: Exit codes: a difference or a failed check, and an error that is the user's to mend.
@@ -22,10 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     command = _command()
-    # The reports print it in their own words.
-    warnings.filterwarnings("ignore", category=ClockWarning)
     try:
-        command(args=[word for word in words if word != "--debug"], prog_name="bfpga")
+        with _warnings_in_words():
+            command(args=[word for word in words if word != "--debug"], prog_name="bfpga")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:
@@ -38,6 +38,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bfpga: {message(error)}", file=sys.stderr)
         return WRONG_USE
     return 0
+
+
+@contextmanager
+def _warnings_in_words() -> Iterator[None]:
+    """A line on standard error for samples out of range; what the reports print in their own words is left to them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ClockWarning)
+        warnings.filterwarnings("always", category=RangeWarning)
+        others = warnings.showwarning
+
+        def show(text: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, RangeWarning):
+                print(printable(f"bfpga: warning: {text}"), file=sys.stderr)
+            else:
+                others(text, category, *where, **more)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 @functools.cache

@@ -8,9 +8,9 @@ from typing import Any
 
 from bfpga.accelerator.boards import Board, load_board
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
+from bfpga.api.figures import resources_of
 from bfpga.cli import output, work
 from bfpga.cli.report_host import rate
-from bfpga.cli.reports import resources_of
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network

@@ -82,34 +82,17 @@ def build(
     first of 1 and 3 that is the code of any.
     """
     from bfpga.accelerator.loader import load_accelerator
+    from bfpga.api.building import BuildPlan
     from bfpga.cli import build_several
     from bfpga.scale.choice import check_choice
-    from bfpga.vendor.bitstream.farm import BuildOrder
-    from bfpga.vendor.bitstream.hls_stages import checked_gates
-    from bfpga.vendor.bitstream.pipeline import STAGES
-    from bfpga.vendor.bitstream.stage import BuildSettings
-    from bfpga.vendor.bitstream.versions import parse_version
-    from bfpga.vendor.block_design import block_design
-    from bfpga.verify.vectors import kernel_vectors
 
     output.check_target(json)
     check_choice(scale.workers, scale.scheduler)
-    if board_files is not None and not board_files.is_dir():
-        raise NotADirectoryError(20, "is no directory; give the folder that holds the board files", str(board_files))
-    orders = []
-    for described in map(load_accelerator, dict.fromkeys(accelerators)):
-        settings = BuildSettings(
-            directory=(directory / f"{described.name}-{described.digest[:8]}").absolute(),
-            overlays=overlays.absolute(),
-            jobs=jobs,
-            limit_seconds=timeout * 3600,
-            board_files=None if board_files is None else board_files.absolute(),
-            vectors=kernel_vectors,
-            accepted=checked_gates(block_design(described), accept or ()),
-        )
-        version = parse_version(vivado_version) if vivado_version else None
-        last = "render" if dry_run else until or STAGES[-1].name
-        orders.append(BuildOrder(described, settings, hls_flow, version, last, redo_from))
+    last = "render" if dry_run else until
+    plan = BuildPlan(
+        last, redo_from, jobs, timeout, directory, overlays, hls_flow, vivado_version, board_files, accept or ()
+    )
+    orders = [plan.order(described) for described in map(load_accelerator, dict.fromkeys(accelerators))]
     build_several.check(orders)
     if dry_run or (scale.workers is None and scale.scheduler is None):
         code = build_several.build_here(orders, dry_run, json)

@@ -13,6 +13,7 @@ from bfpga.cli import output
 from bfpga.cli.options import EngineOptions, ExponentOptions, InputShapes, Json, Model, OutputNames, grouped
 
 if TYPE_CHECKING:
+    from bfpga.api.jobs import Job
     from bfpga.compiler.read.network import Network
     from bfpga.data import InputSamples
     from bfpga.report.accuracy import Accuracy
@@ -96,6 +97,7 @@ def compared(
 ) -> Comparison:
     """Every accelerator with every recipe; ConfigurationError for a file that is wrong, ModelError if none works."""
     from bfpga.accelerator.loader import load_accelerator
+    from bfpga.api.jobs import CALIBRATION_SAMPLES, Job
     from bfpga.cli import work
     from bfpga.data import load_inputs
     from bfpga.errors import BfpgaError, ModelError
@@ -107,7 +109,7 @@ def compared(
     judge = None if judged is None else _judge(network, judged)
     sources = None if calibration is None else load_inputs(calibration, network.inputs).inputs
     if sources is None and judged is not None:
-        sources = judged.first(work.CALIBRATION_SAMPLES)
+        sources = judged.first(CALIBRATION_SAMPLES)
     entries: list[Entry] = []
     refused: list[tuple[str, str]] = []
     for accelerator in described:
@@ -121,7 +123,7 @@ def compared(
             except BfpgaError as error:
                 refused.append((accelerator.name if shown is None else f"{accelerator.name}, {shown}", str(error)))
                 continue
-            job = None if judged is None else work.Job(network, accelerator, program, judged)
+            job = None if judged is None else Job(network, accelerator, program, judged)
             accuracy = None if job is None or judge is None else judge(job)
             entries.append(entry(accelerator, shown, program, accuracy))
     if not entries:
@@ -139,18 +141,19 @@ def compared(
 
 def _judge(network: Network, samples: InputSamples) -> Callable[[Any], Accuracy]:
     """What gives a program's accuracy on the emulator; the float network runs once."""
+    from bfpga.api.jobs import class_labels
     from bfpga.cli import work
     from bfpga.devices.reference import cosines, float_outputs
     from bfpga.report.accuracy import accuracy_of
 
     floats, kind = float_outputs(network, samples.inputs, _BATCH)
 
-    def judge(job: work.Job) -> Accuracy:
+    def judge(job: Job) -> Accuracy:
         outputs = work.run(job, "emulator", _BATCH).outputs
         name = next(iter(job.program.outputs))
         found, wanted = outputs[name], floats[name]
         cosine = float(cosines(wanted.reshape(len(wanted), -1), found.reshape(len(found), -1)).mean())
-        return accuracy_of(found, work.class_labels(job), wanted, kind, cosine)
+        return accuracy_of(found, class_labels(job), wanted, kind, cosine)
 
     return judge
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shlex
 import sys
 from collections.abc import Iterator
@@ -17,18 +16,13 @@ from bfpga.cli.options import InputShapes, Json, Model, ScaleOptions, grouped
 from bfpga.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from bfpga.accelerator.boards import Board
-    from bfpga.compiler.read.network import Network
-    from bfpga.data import InputSamples
     from bfpga.explore.figures import Point
     from bfpga.explore.results import Row
     from bfpga.explore.search import Exploration, Search, Show
     from bfpga.explore.task import Task
 
-#: Samples that judge, unless more are asked for; the first of them calibrate where no others are given.
-SAMPLES, CALIBRATION_SAMPLES = 512, 64
-#: Points of accuracy that may be lost, unless others are asked for.
-DROP = 0.5
+#: Samples that judge, and points of accuracy that may be lost, unless others are asked for (``api.exploring``).
+SAMPLES, DROP = 512, 0.5
 #: Exit code after Ctrl-C, as shells give it.
 INTERRUPTED = 130
 
@@ -107,6 +101,7 @@ def explore(
       bfpga explore lenet_mnist.onnx --board zcu104 -d mnist_test.npz --workers 4
     """
     from bfpga.accelerator.boards import load_board
+    from bfpga.api.exploring import check_folder, search_task, write_exploration
     from bfpga.cli import work
     from bfpga.data import load_inputs
     from bfpga.explore.front import Goal
@@ -123,11 +118,11 @@ def explore(
     goal = Goal(objective, DROP if accuracy_drop is None else accuracy_drop)  # type: ignore[arg-type]
     described = load_board(board)
     target = folder or Path(f"explore_{model.stem}_{described.name}")
-    _check_folder(target, resume, [model, data, calibration, Path(board), json])
+    check_folder(target, resume, [model, data, calibration, Path(board), json])
     network = work.read(model, input_shape)
     judging = load_inputs(data, network.inputs, samples) if data else None
     calibrating = load_inputs(calibration, network.inputs) if calibration else None
-    task = _task(network, described, board, goal, judging, calibrating, max_clock, synthesize, seed)
+    task = search_task(network, described, board, goal, judging, calibrating, max_clock, synthesize, seed)
     _note_samples(task)
     with output.waiting("preparing the search"):
         target.mkdir(parents=True, exist_ok=True)
@@ -136,7 +131,7 @@ def explore(
         found = search.run(trials, time_limit, report, workers)
     if synthesize and not found.interrupted:
         found = _synthesized(search)
-    rows = _write(found, target)
+    rows = write_exploration(found, target)
     _show(found, rows, target, calibration or data)
     from bfpga.explore.results import content
 
@@ -144,72 +139,6 @@ def explore(
     if found.interrupted:
         output.note(f"bfpga explore: interrupted; what was found is in {target}. Go on with\n  {_again()}")
         raise typer.Exit(INTERRUPTED)
-
-
-def _task(
-    network: Network,
-    board: Board,
-    name: str,
-    goal: object,
-    judging: InputSamples | None,
-    calibrating: InputSamples | None,
-    max_clock: float | None,
-    synthesize: bool,
-    seed: int,
-) -> Task:
-    from bfpga.accelerator.boards import names
-    from bfpga.explore.front import Goal
-    from bfpga.explore.modelled_clock import usual_clock
-    from bfpga.explore.task import Task
-
-    assert isinstance(goal, Goal)
-    sources = calibrating.inputs if calibrating else judging.first(CALIBRATION_SAMPLES) if judging else None
-    return Task(
-        network=network,
-        board=board,
-        board_name=name if name in names("boards") else str(Path(name).absolute()),
-        goal=goal,
-        max_clock=usual_clock(board) if max_clock is None else _checked_clock(board, max_clock, synthesize),
-        calibration=sources,
-        samples=judging,
-        seed=seed,
-    )
-
-
-def _checked_clock(board: Board, clock: float, synthesize: bool) -> float:
-    from bfpga.explore.modelled_clock import usual_clock
-    from bfpga.explore.space import ROUNDED
-
-    if not board.clock_min <= clock <= board.clock_max:
-        raise ConfigurationError(
-            f"--max-clock is {clock:g}; must be {board.clock_min:g}..{board.clock_max:g} on {board.title}"
-        )
-    usual = usual_clock(board)
-    if clock > usual + ROUNDED and not synthesize:
-        raise ConfigurationError(
-            f"--max-clock is {clock:g}; above {usual:g} MHz no synthesis has modelled a clock on {board.title}: "
-            "add --synthesize, which makes one of every point that is offered"
-        )
-    return clock
-
-
-def _check_folder(folder: Path, resume: bool, inputs: list[Path | None]) -> None:
-    """Whether results may go to a folder: no study of before unless it is resumed, and no input of this command."""
-    from bfpga.explore.results import STUDY
-
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "is no folder; the results of a search need one", str(folder))
-    if not folder.absolute().parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(folder.absolute().parent))
-    for path in inputs:
-        if path is not None and path.exists() and path.resolve().parent == folder.resolve():
-            raise ConfigurationError(f"{path} is in the folder of the results, {folder}; give another folder")
-    if resume and not (folder / STUDY).is_file():
-        raise FileNotFoundError(errno.ENOENT, "there is no study to resume; begin one without --resume", str(folder))
-    if not resume and (folder / STUDY).exists():
-        raise FileExistsError(
-            errno.EEXIST, "holds a study; --resume goes on with it, -o names another folder", str(folder)
-        )
 
 
 def _note_samples(task: Task) -> None:
@@ -225,19 +154,6 @@ def _synthesized(search: Search) -> Exploration:
         output.note(f"synthesis of {point.name}")
 
     return search.synthesize(report)
-
-
-def _write(found: Exploration, folder: Path) -> list[Row]:
-    from bfpga.explore.page import page
-    from bfpga.explore.picture import picture
-    from bfpga.explore.results import PAGE, PICTURE, write_results
-    from bfpga.formats.files import replace_file
-    from bfpga.report.page import write_page
-
-    written = write_results(found, folder)
-    replace_file(folder / PICTURE, picture(found))
-    write_page(folder / PAGE, page(found, written))
-    return written
 
 
 def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | None) -> None:

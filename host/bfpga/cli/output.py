@@ -5,10 +5,8 @@ Names in files of users reach the terminal here alone, and what would steer it i
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfpga.formats.files import check_target as check_target
 from bfpga.formats.files import printable, replace_file
 
 if TYPE_CHECKING:
@@ -77,20 +76,6 @@ def cell(value: object) -> str:
 def percent(part: float, whole: float) -> str:
     """`12.3 %`; `-` of nothing."""
     return f"{100 * part / whole:.1f} %" if whole else "-"
-
-
-def check_target(path: Path | None) -> None:
-    """Refuse a file that cannot be written, before work is spent on it."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a directory; give a file", str(path))
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "is no regular file, which a result could replace; give a file", str(path))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(path.parent))
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(errno.EACCES, "the directory cannot be written", str(path.parent))
 
 
 def write_json(path: Path | None, content: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
+from bfpga.api import jobs
 from bfpga.cli import output, work
 from bfpga.cli.options import PrecisionOptions, RunOptions
 from bfpga.compiler.options import CompileOptions
@@ -67,7 +68,7 @@ def for_file(
 
 def prepare(
     precision: PrecisionOptions, task: RunOptions, options: CompileOptions
-) -> tuple[work.Job, Searched | None]:
+) -> tuple[jobs.Job, Searched | None]:
     """What `run` and `evaluate` need; with a search, what it found, and judged samples that it did not look at.
 
     Calibration samples of their own are those that are searched on. Without, every second sample of the data is, and
@@ -77,15 +78,15 @@ def prepare(
         return work.prepare(task, options), None
     accelerator, network, samples = work.load(task)
     if task.calibration is not None:
-        mine, judged, origin = load_inputs(task.calibration, network.inputs), samples, work.OWN_SAMPLES
+        mine, judged, origin = load_inputs(task.calibration, network.inputs), samples, jobs.OWN_SAMPLES
         calibration = mine
     else:
         mine, others = _halves(samples)
-        judged, origin = (samples, work.JUDGED_SAMPLES) if others is None else (others, work.OWN_SAMPLES)
-        calibration = _part(mine, slice(work.CALIBRATION_SAMPLES))
-    others = None if origin == work.JUDGED_SAMPLES else judged
+        judged, origin = (samples, jobs.JUDGED_SAMPLES) if others is None else (others, jobs.OWN_SAMPLES)
+        calibration = _part(mine, slice(jobs.CALIBRATION_SAMPLES))
+    others = None if origin == jobs.JUDGED_SAMPLES else judged
     found = _search(precision.accuracy_drop, accelerator, network, calibration, mine, others, options)
-    return work.Job(network, accelerator, found.program, judged, len(calibration), origin), found
+    return jobs.Job(network, accelerator, found.program, judged, len(calibration), origin), found
 
 
 def _halves(samples: InputSamples) -> tuple[InputSamples, InputSamples | None]:

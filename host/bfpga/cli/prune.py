@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,7 +13,6 @@ import typer
 
 from bfpga.cli import output
 from bfpga.cli.options import InputShapes, Json, Model, grouped
-from bfpga.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from bfpga.pruning.layers import Group
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from bfpga.pruning.prune import Pruned
     from bfpga.pruning.split import Parts
     from bfpga.report.accuracy import Share
-
-#: `16x1`: output and input channels of a group.
-SIZES = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
-
 
 @grouped
 def prune(
@@ -111,66 +105,23 @@ def prune(
       bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20
       bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip --json result.json
     """
+    from bfpga.api.pruned import group_of, prune_given
     from bfpga.cli import work
-    from bfpga.compiler.read.model_file import external_files
-    from bfpga.data import load_inputs
-    from bfpga.formats.files import refuse_input, replace_file
     from bfpga.pruning.lesson import Augmentation
-    from bfpga.pruning.prune import checked, prune
-    from bfpga.pruning.scores import Scorer
-    from bfpga.pruning.split import labelled, split
     from bfpga.pruning.tuning import Tuning
 
     written = target or Path(f"{model.stem}_pruned{100 * sparsity:g}.onnx")
     output.check_target(json)
     output.check_target(written)
-    if not 0 < rate <= 1:
-        raise ConfigurationError(f"--rate is {rate:g}; a share above 0 and up to 1 is needed")
     group = group_of(structure)
-    network = work.read(model, input_shape)
-    refuse_input(written, [model, *external_files(model), data, *([held_out] if held_out else [])])
-    graph, _ = checked(network, sparsity)
-    answers = Scorer(graph, []).scores
-    given = load_inputs(data, network.inputs, samples)
-    judges = load_inputs(held_out, network.inputs) if held_out else given
-    parts = split(labelled(given, answers), labelled(judges, answers) if held_out else None, seed, data)
     tuning = Tuning(epochs, rate, seed=seed, augmentation=Augmentation(flip, shift), seconds=time_limit or inf)
-    found = prune(network, parts, sparsity, tuning, group, _stage)
-    replace_file(written, found.model.SerializeToString())
-    _show(found, parts, sparsity, group, judges.y is not None)
+    network = work.read(model, input_shape)
+    pruning = prune_given(network, sparsity, data, held_out, group, tuning, written, samples, _stage)
+    found, parts = pruning.found, pruning.parts
+    _show(found, parts, sparsity, group, pruning.by_labels)
     output.say(f"network in {written}")
     figures = content(found, parts, network.name, sparsity, group, written)
-    output.write_json(json, {**figures, "judged_by_labels": judges.y is not None})
-
-
-def group_of(structure: str | None) -> Group | None:
-    """What ``--structure`` asks for: output and input channels of groups, even kernels, or balanced groups.
-
-    None for accelerators that pass over each weight by itself; ConfigurationError for those that pass over none.
-    """
-    from bfpga.pruning.layers import EVEN, WHOLE_KERNELS, Balanced
-
-    if structure is None:
-        return None
-    if structure == EVEN:
-        return EVEN
-    sizes = SIZES.fullmatch(structure)
-    if sizes:
-        return int(sizes[1]), int(sizes[2])
-    from bfpga.accelerator.loader import load_accelerator
-
-    accelerator = load_accelerator(structure)
-    config = accelerator.config
-    if config.skips_weights:
-        return Balanced.of(config)
-    if config.lists_taps:
-        return None
-    if config.has_cluster:
-        return WHOLE_KERNELS
-    raise ConfigurationError(
-        f"--structure: {accelerator.name} has no engine that passes over zero weights; give another accelerator "
-        "(`bfpga accelerators` lists their engines), sizes such as 16x1, or even"
-    )
+    output.write_json(json, {**figures, "judged_by_labels": pruning.by_labels})
 
 
 @contextmanager

@@ -1,60 +1,11 @@
-"""What the host adds to an accelerator: its share of the work, its time here and on the board, the whole latency."""
+"""What the commands print of the host: its share of the work, its time here and on the board, the whole latency."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.cli.output import note, say
-from bfpga.contract.program import Program
-from bfpga.devices.host_time import HostTime, measure_host
-from bfpga.errors import ProgramError
-from bfpga.estimate.host import arm_seconds, host_seconds
-from bfpga.program.host import host_nodes, host_share
-
-
-def host_content(accelerator: Accelerator, program: Program, array_seconds: float) -> dict[str, Any]:
-    """Work and time of the host and the latency of one sample (or of those side by side), for every report.
-
-    array_seconds: of the array alone. Array and host work one after the other. The host's part of ``latency_s`` is the
-    estimate for a core of the board; ``host_seconds`` is measured on this machine.
-    """
-    nodes, cores = host_nodes(program), accelerator.board.arm_cores
-    measured = _measured(program) if nodes else None
-    arm = [arm_seconds(node, cores) for node in nodes] if cores else []
-    board_seconds = host_seconds(program, cores)
-    latency = array_seconds + (board_seconds or 0.0)
-    return {
-        "host_share": host_share(program),
-        "host_operations": sum(node.flops for node in nodes),
-        "host_seconds": measured.seconds if measured else None if nodes else 0.0,
-        "host_cpu": measured.cpu if measured else None,
-        "host_library": measured.library if measured else None,
-        "host_board_seconds": board_seconds,
-        "host_board_cpu": cores.title if cores else None,
-        "host_nodes": [
-            {
-                "name": node.name,
-                "operators": list(node.operators),
-                "operations": node.flops,
-                "seconds": measured.nodes[node.name] if measured else None,
-                "board_seconds": arm[index] if arm else None,
-            }
-            for index, node in enumerate(nodes)
-        ],
-        "latency_s": latency,
-        "latency_array_s": array_seconds,
-        "latency_includes_host": board_seconds is not None,
-        "images_per_second": program.side_by_side / latency if latency and board_seconds is not None else None,
-    }
-
-
-def _measured(program: Program) -> HostTime | None:
-    try:
-        return measure_host(program)
-    except ProgramError as error:
-        note(f"the time of the host is not measured: {error}")
-        return None
+from bfpga.cli.output import say
 
 
 def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:

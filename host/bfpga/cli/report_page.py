@@ -10,10 +10,8 @@ from bfpga.cli import output
 from bfpga.cli.options import ExponentOptions, SampleOptions
 
 if TYPE_CHECKING:
-    from bfpga.cli.work import Job
+    from bfpga.api.jobs import Job
     from bfpga.devices.base import DeviceResult
-    from bfpga.devices.measured_clocks import MeasuredClocks
-    from bfpga.report.accuracy import Accuracy
     from bfpga.runtime import Evaluation
 
 
@@ -43,45 +41,21 @@ def write_evaluation_report(
     path: Path | None, job: Job, files: Mapping[str, Path | None], content: Mapping[str, Any], evaluation: Evaluation
 ) -> None:
     """Write the report of an evaluation; nothing without a path."""
-    from bfpga.cli.work import class_labels
-    from bfpga.report.accuracy import accuracy_of
+    from bfpga.api.reports import write_evaluation
 
-    if path is None:
-        return
-    name = next(iter(job.program.outputs))
-    accuracy = accuracy_of(
-        evaluation.outputs[name], class_labels(job), evaluation.float_outputs[name], evaluation.reference,
-        evaluation.cosine,
-    )  # fmt: skip
-    _write(path, job, files, content, accuracy, None)
+    if path is not None:
+        with output.waiting("writing the report"):
+            size = write_evaluation(path, job, files, content, evaluation)
+        output.say(f"report in {path} ({size / 1e6:.1f} MB)")
 
 
 def write_run_report(
     path: Path | None, job: Job, files: Mapping[str, Path | None], content: Mapping[str, Any], result: DeviceResult
 ) -> None:
     """Write the report of a run; nothing without a path."""
-    from bfpga.cli.work import class_labels
-    from bfpga.report.accuracy import accuracy_of
+    from bfpga.api.reports import write_run
 
-    if path is None:
-        return
-    accuracy = accuracy_of(result.outputs[next(iter(job.program.outputs))], class_labels(job))
-    _write(path, job, files, content, accuracy, result.measured)
-
-
-def _write(
-    path: Path,
-    job: Job,
-    files: Mapping[str, Path | None],
-    content: Mapping[str, Any],
-    accuracy: Accuracy,
-    measured: MeasuredClocks | None,
-) -> None:
-    from bfpga.report.collect import collect
-    from bfpga.report.page import write_page
-    from bfpga.report.sections import report_page
-
-    with output.waiting("writing the report"):
-        found = collect(job.accelerator, job.program, job.samples.inputs, content, accuracy, files, measured)
-        size = write_page(path, report_page(found))
-    output.say(f"report in {path} ({size / 1e6:.1f} MB)")
+    if path is not None:
+        with output.waiting("writing the report"):
+            size = write_run(path, job, files, content, result)
+        output.say(f"report in {path} ({size / 1e6:.1f} MB)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bfpga.api.jobs import Job
 from bfpga.cli.output import percent, table
-from bfpga.cli.work import Job
 from bfpga.devices.base import DeviceResult
 from bfpga.report.unit_shares import KERNEL, MODEL, LayerShares, spread, unit_shares
 from bfpga.runtime import input_arrays

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.cli.output import percent, say, table
-from bfpga.cli.report_host import host_content, milliseconds, print_host, rate
-from bfpga.cli.report_saturation import (
+from bfpga.api.figures import (
     add_saturation,
-    calibration_content,
-    print_calibration,
-    saturation_cell,
-    warn_saturation,
+    evaluation_content,
+    host_content,
+    layer_rows,
+    resources_of,
+    summary,
+    weight_formats,
 )
+from bfpga.api.jobs import Job, accuracy
+from bfpga.cli.output import note, percent, say, table
+from bfpga.cli.report_host import milliseconds, print_host, rate
+from bfpga.cli.report_saturation import print_calibration, saturation_cell, warn_saturation
 from bfpga.cli.report_units import unit_report
-from bfpga.cli.work import Job, accuracy
 from bfpga.contract.configuration import ARRAY, KernelConfig
-from bfpga.contract.program import ArrayNode, HostNode, Program
+from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.measured_clocks import MeasuredClocks
@@ -28,14 +31,12 @@ from bfpga.estimate.hardware import kinds_of
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.cache import cache_directory
-from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
+from bfpga.program.cycles import tile_clocks
 from bfpga.program.flow_listing import flow_choices
 from bfpga.program.host import array_alone
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
-from bfpga.program.places import place_of
 from bfpga.runtime import Evaluation
 from bfpga.synthesis.kept import kept_figures
-from bfpga.synthesis.resources import BoardUse, board_use
 
 if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
@@ -130,11 +131,6 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     }
 
 
-def resources_of(accelerator: Accelerator) -> BoardUse:
-    """What an accelerator takes of its board, with figures that `bfpga synthesize` has kept on this machine."""
-    return board_use(accelerator, cache_directory("synthesis"))
-
-
 def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
     """Print what a synthesis of the kernel's code says against the figures above; None where none has been made."""
     figures = kept_figures(accelerator, cache_directory("synthesis"))
@@ -171,7 +167,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     for what, count, seconds in cycle_figures(estimate):
         images = rate(1 / seconds if seconds else None)
         say(f"{what}: {count:,} cycles, {milliseconds(seconds)}, {images} images/s{array_alone(program)}")
-    host = host_content(accelerator, program, estimate.seconds)
+    host = host_content(accelerator, program, estimate.seconds, note)
     print_host(accelerator, host)
     return {
         "model": program.name,
@@ -208,20 +204,6 @@ def print_formats(program: Program) -> None:
         table(FORMATS_TITLE, list(format_headings(program)), rows)
 
 
-def weight_formats(program: Program) -> list[dict[str, Any]]:
-    """Layers whose weights had a choice of formats: the figures of each, the chosen one and why (SM R37)."""
-    return [
-        {
-            "layer": node.name,
-            "chosen": node.weight_format,
-            "because": node.weight_reason,
-            "formats": [asdict(item) for item in node.weight_choices],
-        }
-        for node in program.nodes
-        if isinstance(node, ArrayNode) and node.weight_choices
-    ]
-
-
 def products_share(estimate: ProgramEstimate, peak: int) -> str:
     """Utilization over the layers that multiply: the others (pooling, addition) have no products to give."""
     layers = [layer for layer in estimate.layers if layer.macs and layer.engine == ARRAY]
@@ -242,7 +224,7 @@ def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
 def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any]:
     """A compiled program for machines: its layers, where they run and their cycles; prints what the host takes."""
     estimate = estimate_program(accelerator, program)
-    cycles, host = estimate.cycles, host_content(accelerator, program, estimate.seconds)
+    cycles, host = estimate.cycles, host_content(accelerator, program, estimate.seconds, note)
     print_host(accelerator, host)
     return {
         "model": program.name,
@@ -265,7 +247,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
 
     counted: a run of the same samples that counted saturated ones, where the device counts values alone.
     """
-    content = summary(job, device, result.samples)
+    content = summary(job, device, result.samples, note)
     content["layers"] = layer_rows(job.program)
     add_saturation(content["layers"], job.program, (counted or result).layers, result.samples)
     content["cycles_run"] = result.cycles
@@ -320,12 +302,7 @@ def comparison_report(job: Job, comparison: Comparison, device: str) -> dict[str
 
 def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
     """Print how far a network on the accelerator is from float, layer by layer and in accuracy."""
-    content = summary(job, "emulator", evaluation.samples)
-    content["layers"] = layer_rows(job.program, evaluation.sqnr_db, evaluation.worst_sqnr_db)
-    add_saturation(content["layers"], job.program, evaluation.layers, evaluation.traced)
-    for key in ("accuracy", "float_accuracy", "agreement", "cosine", "reference"):
-        content[key] = getattr(evaluation, key)
-    content["traced_samples"] = evaluation.traced
+    content = evaluation_content(job, evaluation, note)
     print_layers(job, content)
     if evaluation.traced < evaluation.samples:
         say(f"SQNR and saturated samples: of {evaluation.traced} samples, spread over all")
@@ -338,51 +315,6 @@ def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
     print_calibration(job)
     warn_saturation(content, evaluation.traced)
     return content
-
-
-def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
-    """What every report on a network holds; cycles and latency are those of one sample (or of those that travel side
-    by side), weights resident."""
-    estimate = estimate_program(job.accelerator, job.program)
-    return {
-        "model": job.program.name,
-        "accelerator": job.accelerator.name,
-        "device": device,
-        "samples": samples,
-        "side_by_side": job.program.side_by_side,
-        **calibration_content(job),
-        "accuracy": None,
-        "cycles_total": estimate.cycles.dma_inclusive,
-        "cycles_compute": estimate.cycles.compute_bound,
-        "cycles_schedule": estimate.cycles.schedule,
-        **host_content(job.accelerator, job.program, estimate.seconds),
-        "weight_formats": weight_formats(job.program),
-    }
-
-
-def layer_rows(
-    program: Program, sqnr: Mapping[str, float] | None = None, worst: Mapping[str, float] | None = None
-) -> list[dict[str, Any]]:
-    """Layers of a program: MACs and cycles of one sample, signal to noise ratio where it was measured.
-
-    sqnr, worst: by tensor name, over all samples and of the worst one.
-    """
-    cycles = program_cycles(program)
-    rows = []
-    for node in program.nodes:
-        row: dict[str, Any] = {
-            "name": node.name,
-            "engine": place_of(node),
-            "macs": 0 if isinstance(node, HostNode) else node.macs,
-            "cycles": cycles.layers.get(node.name, CycleCount()).total,
-        }
-        if isinstance(node, ArrayNode) and node.input_density is not None:
-            row["input_density"] = node.input_density
-        if sqnr and not isinstance(node, HostNode) and node.output in sqnr:
-            row["sqnr_db"] = sqnr[node.output]
-            row["worst_sqnr_db"] = (worst or sqnr)[node.output]
-        rows.append(row)
-    return rows
 
 
 def print_layers(job: Job, content: dict[str, Any]) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.api import jobs
+from bfpga.api.jobs import CALIBRATION_SAMPLES, Job, class_labels, compile_job, provide_overlay
 from bfpga.cli.device_choice import DeviceChoice, attach_progress
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
-from bfpga.compiler.noise import noise_inputs, without_samples
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.recipes import load_recipe
@@ -34,34 +32,14 @@ if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
     from bfpga.verify.check import VerifyReport
 
-#: Samples of the data that calibrate when no others are given.
-CALIBRATION_SAMPLES = 64
-#: Where these are from: a file of their own, or the data that is judged.
-OWN_SAMPLES, JUDGED_SAMPLES = "own samples", "judged samples"
-
-
-@dataclass(frozen=True)
-class Job:
-    """A network compiled for an accelerator, with the samples it shall run on."""
-
-    network: Network
-    accelerator: Accelerator
-    program: Program
-    samples: InputSamples
-    #: Samples that calibrated, and where they are from.
-    calibration_samples: int = 0
-    calibrated_on: str = JUDGED_SAMPLES
 
 
 def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
     described, network, samples = load(task)
-    if task.calibration is not None:
-        sources, origin = load_inputs(task.calibration, network.inputs).inputs, OWN_SAMPLES
-    else:
-        sources, origin = samples.first(CALIBRATION_SAMPLES), JUDGED_SAMPLES
-    program = compile_program(described, network, sources, options)
-    return Job(network, described, program, samples, min(map(len, sources.values())), origin)
+    calibration = None if task.calibration is None else load_inputs(task.calibration, network.inputs)
+    with waiting(f"compiling {network.path.name}"):
+        return compile_job(network, described, samples, calibration, options)
 
 
 def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
@@ -124,16 +102,9 @@ def estimate_samples(network: Network, calibration: Path | None, data: Path | No
 def compile_for_estimate(
     accelerator: Accelerator, network: Network, samples: Calibration | None, options: CompileOptions
 ) -> Program:
-    """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
-
-    Nothing is known of the layers' sums then, so ``auto`` chooses formats by the error of the weights alone; and
-    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the cycles of
-    inputs without a zero.
-    """
-    if samples is not None:
-        return compile_program(accelerator, network, samples, options)
-    noise = noise_inputs(network, accelerator.config)
-    return compile_program(accelerator, network, noise, without_samples(options))
+    """Compile for figures; see ``jobs.compile_for_estimate``."""
+    with waiting(f"compiling {network.path.name}"):
+        return jobs.compile_for_estimate(accelerator, network, samples, options)
 
 
 @contextmanager
@@ -146,14 +117,6 @@ def opened(choice: DeviceChoice, program: Program) -> Iterator[Device]:
         if isinstance(device, Emulator) and device.note:
             say(f"emulator: {device.note}")
         yield device
-
-
-def provide_overlay(job: Job, device_name: str) -> None:
-    """The virtual board needs an overlay, which an accelerator file of the user's own has nowhere yet."""
-    if "virtual" in device_name:
-        from bfpga.board import overlays
-
-        overlays.provide_overlay(job.program, job.accelerator)
 
 
 def run(job: Job, device: str | DeviceChoice, batch: int) -> DeviceResult:
@@ -197,20 +160,6 @@ def evaluate(job: Job, batch: int, workers: Workers = IN_PROCESS) -> runtime.Eva
     if found.note:
         say(f"emulator: {found.note}")
     return found
-
-
-def class_labels(job: Job) -> npt.NDArray[Any] | None:
-    """The samples' labels where the network's first output holds a score for each of them, else None."""
-    from bfpga.data import class_labels as labels_of
-
-    return labels_of(job.samples.y, int(np.prod(next(iter(job.program.outputs.values())))))
-
-
-def accuracy(job: Job, result: DeviceResult) -> float | None:
-    """Share of samples whose largest output is the label's; None without labels."""
-    labels = class_labels(job)
-    scores = next(iter(result.outputs.values()))
-    return None if labels is None else float(np.mean(scores.reshape(len(scores), -1).argmax(1) == labels))
 
 
 def verify(

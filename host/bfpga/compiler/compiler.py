@@ -70,9 +70,11 @@ def compile_network(
     widened = with_remainders(lowered, graph.inputs, config, options)
     lowered = lowered if oversized_layers(widened, config) else widened
     measured: Measurements | None = None
+    ranges: dict[str, tuple[float, ...]] = {}
     if calibration is not None:
         say("measure the ranges")
         samples = samples_of(graph, _grouped(calibration, count) if count > 1 else calibration)
+        ranges = {name: (float(values.min()), float(values.max())) for name, values in samples.items()}
         grouping = Grouping(count, _items(calibration)) if count > 1 else None
         with _named(network.path):
             measured = measure(graph, lowered, config, options, samples, grouping)
@@ -88,7 +90,7 @@ def compile_network(
         network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, nodes.tensors, nodes.nodes,
         starts.setup, starts.steps, {name: graph.shapes[name] for name in graph.inputs},
         {name: graph.shapes[name] for name in graph.outputs},
-        [*network.notes, *notes, *lowered.notes, *numbers.notes, *nodes.notes], count, starts.choices,
+        [*network.notes, *notes, *lowered.notes, *numbers.notes, *nodes.notes], count, starts.choices, ranges,
     )  # fmt: skip
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import prod
+from pathlib import Path
 
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
 from bfpga.contract.flows import Flow, Sample
 from bfpga.formats.arrays import IntArray
+from bfpga.formats.late import late
+from bfpga.formats.notebook import clipped, count_text, values_text
 
 #: Signal to noise without any error.
 EXACT_DB = 200.0
@@ -370,9 +373,9 @@ class MatMulStep:
 Step = LaunchStep | HostStep | MatMulStep
 
 
-@dataclass
+@dataclass(repr=False)
 class Program:
-    """A compiled network for one accelerator."""
+    """A compiled network for one accelerator. ``summary`` is its table of layers, ``save`` writes its file."""
 
     name: str
     accelerator: str
@@ -392,3 +395,24 @@ class Program:
     side_by_side: int = 1
     #: Bit n: register n holds more than its threshold for most samples; estimates count the operations that run then.
     choices: int = 0
+    #: Smallest and largest value of each input in the samples that calibrated; without any, none are known.
+    input_ranges: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        macs = sum(node.macs for node in self.nodes if not isinstance(node, HostNode))
+        name, accelerator = clipped(self.name), clipped(self.accelerator)
+        layers = f"{len(self.nodes)} layer{'s' if len(self.nodes) != 1 else ''}, {count_text(macs)} MAC"
+        edge = f"{values_text('input', self.inputs)} -> {values_text('output', self.outputs)}"
+        return f"Program({name} for {accelerator}: {layers}; {edge})"
+
+    def summary(self) -> str:
+        """The table of layers, cycles and memory that `bfpga compile` prints."""
+        return str(late("bfpga.program.listing", "listing")(self)).rstrip()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the program file, complete or not at all; ProgramError for a place that cannot be written."""
+        late("bfpga.program.file", "save_program")(self, path)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        return str(late("bfpga.program.listing", "html_listing")(self))

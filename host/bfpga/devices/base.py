@@ -14,6 +14,7 @@ from bfpga.devices.health import BoardHealth
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.arithmetic import LayerCounters
 from bfpga.engines.sparse_cluster.records import MapRecords
+from bfpga.formats import notebook
 
 HostArray = npt.NDArray[Any]
 
@@ -37,9 +38,9 @@ class LayerResult:
     maps: MapRecords | None = None
 
 
-@dataclass
+@dataclass(repr=False)
 class DeviceResult:
-    """What a run gives.
+    """What a run gives. `bfpga.Result` is its public name.
 
     outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
     request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
@@ -65,6 +66,26 @@ class DeviceResult:
                 total.include(layer.counters)
         total.saturated_samples = total.most_saturated = None  # a sample may saturate in several layers
         return total
+
+
+    def __repr__(self) -> str:
+        shapes = {name: values.shape for name, values in self.outputs.items()}
+        layers = f"{len(self.layers)} layers, {notebook.count_text(self.cycles)} cycles"
+        return f"Result({self.samples} samples; {notebook.values_text('output', shapes)}; {layers})"
+
+    def _repr_html_(self) -> str:
+        counted = [(layer, layer.counters) for layer in self.layers]
+        rows = [
+            (layer.name, layer.engine, f"{layer.macs:,}", f"{layer.cycles:,}",
+             "" if counters is None else f"{counters.overflows:,}")
+            for layer, counters in counted
+        ]  # fmt: skip
+        headings = ("layer", "engine", "MACs", "cycles", "saturated values")
+        return notebook.page(
+            repr(self),
+            notebook.table(headings, rows, headings[2:]),
+            notebook.bars("cycles of all samples", [(layer.name, layer.cycles) for layer in self.layers], "cycles"),
+        )
 
 
 class Device(Protocol):

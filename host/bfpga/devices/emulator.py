@@ -104,8 +104,10 @@ class Emulator:
             self._engines[index] = LayerEngine(layer, config, self.registers, products)
         return self._engines[index]
 
-    def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
-        """Run a batch; see ``Device.run``. The counters are always complete."""
+    def run(
+        self, inputs: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any], *, trace: bool = False
+    ) -> DeviceResult:
+        """Run a batch; see ``Device.run``. A single input needs no name. The counters are always complete."""
         checked = check_inputs(self.program, inputs)
         if self.native is not None and not self._probed:
             self._probe(checked)

@@ -16,8 +16,15 @@ from bfpga.program.layout import decode_tensor, encode_tensor
 HostArray = npt.NDArray[Any]
 
 
-def check_inputs(program: Program, inputs: Mapping[str, HostArray]) -> dict[str, HostArray]:
-    """The inputs as contiguous float32; ``DataError`` for missing or unknown names, wrong shapes or batch sizes."""
+def check_inputs(program: Program, inputs: Mapping[str, HostArray] | HostArray) -> dict[str, HostArray]:
+    """The inputs as contiguous float32, of which a single one needs no name.
+
+    ``DataError`` for missing or unknown names, wrong shapes or batch sizes.
+    """
+    if not isinstance(inputs, Mapping):
+        if len(program.inputs) != 1:
+            raise DataError(f"program {program.name} has the inputs {', '.join(program.inputs)}; give them by name")
+        inputs = {next(iter(program.inputs)): np.asarray(inputs)}
     unknown = sorted(set(inputs) - set(program.inputs))
     missing = sorted(set(program.inputs) - set(inputs))
     if unknown or missing:

@@ -101,3 +101,17 @@ def refuse_input(output: Path | None, inputs: Iterable[Path]) -> None:
         if same_file(output, path):
             same = "" if os.fspath(path) == os.fspath(output) else f" ({path})"
             raise OSError(errno.EEXIST, f"is an input of this command{same}; give another file to write", str(output))
+
+
+def check_target(path: Path | None) -> None:
+    """Refuse a file that cannot be written, before work is spent on it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a directory; give a file", str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file, which a result could replace; give a file", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(path.parent))
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "the directory cannot be written", str(path.parent))

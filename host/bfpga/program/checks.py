@@ -34,6 +34,9 @@ def _problems(program: Program) -> Iterator[str]:
     yield from _outside("the program", program, 1, MOST, "side_by_side")
     for name, spec in program.tensors.items():
         yield from (f"tensor {name}: {problem}" for problem in _tensor_problems(name, spec))
+    for name, limits in program.input_ranges.items():
+        if name not in program.inputs or len(limits) != 2 or limits[0] > limits[1]:
+            yield f"the calibrated range of input {name} is {list(limits)}"
     known = set(program.inputs)
     names = [node.name for node in program.nodes]
     for index, node in enumerate(program.nodes):

@@ -23,6 +23,7 @@ from bfpga.engines.kernel.descriptors import weight_words
 from bfpga.engines.kernel.map_streams import sent_compressed
 from bfpga.engines.skip_array.pieces import plain_bytes
 from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
+from bfpga.formats import notebook
 from bfpga.program.cycles import CycleCount, always, program_cycles
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
@@ -39,12 +40,7 @@ def listing(program: Program) -> str:
     cycles = program_cycles(program)
     memory = _memory(program)
     rows = [HEADINGS] + [_row(program, node, cycles.layers, memory) for node in program.nodes]
-    lines = [
-        f"{program.name} on {program.accelerator} ({program.digest[:12]}), {_shape_text(program.config)} at "
-        f"{program.clock_mhz:g} MHz, "
-        f"{program.config.format.mantissa_bits}-bit mantissas",
-        "",
-    ]
+    lines = [_title(program), ""]
     lines += _aligned(rows, {"MAC", "cycles"})
     choices = format_rows(program)
     if choices:
@@ -52,6 +48,26 @@ def listing(program: Program) -> str:
     if has_choices(program):
         lines += ["", FLOWS_TITLE, "", *_aligned([FLOW_HEADINGS, *flow_rows(program)], {"cycles"})]
     return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
+
+
+def html_listing(program: Program) -> str:
+    """The same for a notebook: layers, their cycles as bars, totals and notes."""
+    cycles, memory = program_cycles(program).layers, _memory(program)
+    rows = [_row(program, node, cycles, memory) for node in program.nodes]
+    spent = [(name, float(count.total)) for name, count in cycles.items()]
+    return notebook.page(
+        _title(program),
+        notebook.table(HEADINGS, rows, {"MAC", "cycles"}),
+        notebook.bars("cycles of one sample, with transfers", spent, "cycles"),
+        notebook.lines(*_totals(program), *(f"note: {note}" for note in program.notes)),
+    )
+
+
+def _title(program: Program) -> str:
+    return (
+        f"{program.name} on {program.accelerator} ({program.digest[:12]}), {_shape_text(program.config)} at "
+        f"{program.clock_mhz:g} MHz, {program.config.format.mantissa_bits}-bit mantissas"
+    )
 
 
 def _shape_text(config: KernelConfig) -> str:

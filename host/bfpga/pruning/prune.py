@@ -35,6 +35,11 @@ Show = Callable[[int, int], None] | None
 Stage = Callable[[str], AbstractContextManager[Show]]
 
 
+def no_stage(text: str) -> AbstractContextManager[Show]:
+    """Nobody watches."""
+    return nullcontext(None)
+
+
 @dataclass(frozen=True)
 class LayerResult:
     """One layer. sensitivity: what its zeros alone add to the loss, the layer rebuilt, without fine-tuning."""
@@ -86,7 +91,7 @@ def prune(
     sparsity: float,
     tuning: Tuning,
     group: Group | None = None,
-    stage: Stage = lambda text: nullcontext(None),
+    stage: Stage = no_stage,
 ) -> Pruned:
     """Prune a network to ``sparsity``, the share of zeros of all weights of its convolutions and connected layers.
 

@@ -1,0 +1,95 @@
+"""`bfpga.build` and the command: from an accelerator to an overlay with bitstream, where Vivado is installed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.vendor.bitstream.farm import BuildOrder
+from bfpga.vendor.bitstream.hls_stages import checked_gates
+from bfpga.vendor.bitstream.pipeline import STAGES, BuildReport, Reporter, SilentReporter, check_stages, run_build
+from bfpga.vendor.bitstream.stage import BuildSettings
+from bfpga.vendor.bitstream.versions import parse_version
+from bfpga.vendor.block_design import block_design
+from bfpga.verify.vectors import kernel_vectors
+
+#: Processes of Vivado, and IPs synthesised at once, unless others are asked for.
+JOBS = min(4, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """How accelerators are built.
+
+    until, redo_from: last stage, and the one from which on all is done again. jobs: processes. hours: of one stage at
+    most. directory, overlays: where builds are kept and finished overlays go. hls_flow, vivado_version: of the tools.
+    board_files: folder of those that Vivado lacks. accept: gates that may fail.
+    """
+
+    until: str | None = None
+    redo_from: str | None = None
+    jobs: int = JOBS
+    hours: float = 12.0
+    directory: Path = Path("build")
+    overlays: Path = Path("overlays")
+    hls_flow: str = "auto"
+    vivado_version: str | None = None
+    board_files: Path | None = None
+    accept: Sequence[str] = ()
+
+    def order(self, accelerator: Accelerator) -> BuildOrder:
+        """The build of an accelerator; ConfigurationError for what there is not, OSError for a folder that is none."""
+        if self.board_files is not None and not self.board_files.is_dir():
+            problem = "is no directory; give the folder that holds the board files"
+            raise NotADirectoryError(errno.ENOTDIR, problem, str(self.board_files))
+        settings = BuildSettings(
+            directory=(self.directory / f"{accelerator.name}-{accelerator.digest[:8]}").absolute(),
+            overlays=self.overlays.absolute(),
+            jobs=self.jobs,
+            limit_seconds=self.hours * 3600,
+            board_files=None if self.board_files is None else self.board_files.absolute(),
+            vectors=kernel_vectors,
+            accepted=checked_gates(block_design(accelerator), self.accept),
+        )
+        version = parse_version(self.vivado_version) if self.vivado_version else None
+        last = self.until or STAGES[-1].name
+        return BuildOrder(accelerator, settings, self.hls_flow, version, last, self.redo_from)
+
+
+def build(
+    accelerator: str | Path | Accelerator,
+    *,
+    until: str | None = None,
+    redo_from: str | None = None,
+    jobs: int = JOBS,
+    hours: float = 12.0,
+    directory: str | Path = "build",
+    overlays: str | Path = "overlays",
+    hls_flow: str = "auto",
+    vivado_version: str | None = None,
+    board_files: str | Path | None = None,
+    accept: Sequence[str] = (),
+    reporter: Reporter | None = None,
+) -> BuildReport:
+    """Build the overlay of an accelerator: render, simulate, synthesise, check, implement, package.
+
+    until: last stage (`csim` and all before it need no vendor tool); None: all. Stages that are done are kept, and a
+    call after a failure goes on there; redo_from: from this one on all is done again. jobs: processes. hours: of one
+    stage at most. accept: loops, resources or `clock` with which it goes on. reporter: gets the progress.
+    The report has every stage and the place of the overlay. BuildError, a ToolError, for the stage that failed or whose
+    tool is missing; ConfigurationError for what there is not.
+    """
+    described = accelerator if isinstance(accelerator, Accelerator) else load_accelerator(accelerator)
+    files = None if board_files is None else Path(board_files)
+    plan = BuildPlan(until, redo_from, jobs, hours, Path(directory), Path(overlays), hls_flow, vivado_version, files,
+                     accept)  # fmt: skip
+    order = plan.order(described)
+    check_stages(order.until, order.redo_from)
+    report = run_build(order.build(), reporter or SilentReporter(), order.until, order.redo_from)
+    if report.error is not None:
+        raise report.error
+    return report

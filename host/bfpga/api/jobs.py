@@ -1,0 +1,87 @@
+"""A network compiled for an accelerator with the samples it runs on, and what is asked of both more than once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga import runtime
+from bfpga.accelerator.loader import Accelerator
+from bfpga.compiler.compiler import Calibration
+from bfpga.compiler.noise import noise_inputs, without_samples
+from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.network import Network
+from bfpga.contract.program import Program
+from bfpga.data import InputSamples
+from bfpga.data import class_labels as labels_of
+from bfpga.devices.base import DeviceResult
+
+#: Samples of the data that calibrate when no others are given.
+CALIBRATION_SAMPLES = 64
+#: Where these are from: a file of their own, or the data that is judged.
+OWN_SAMPLES, JUDGED_SAMPLES = "own samples", "judged samples"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network compiled for an accelerator, with the samples it shall run on."""
+
+    network: Network
+    accelerator: Accelerator
+    program: Program
+    samples: InputSamples
+    #: Samples that calibrated, and where they are from.
+    calibration_samples: int = 0
+    calibrated_on: str = JUDGED_SAMPLES
+
+
+def compile_job(
+    network: Network,
+    accelerator: Accelerator,
+    samples: InputSamples,
+    calibration: InputSamples | None,
+    options: CompileOptions,
+) -> Job:
+    """Compile with samples of their own, or with the first of those that are judged; errors are the compiler's."""
+    sources = samples.first(CALIBRATION_SAMPLES) if calibration is None else calibration.inputs
+    origin = JUDGED_SAMPLES if calibration is None else OWN_SAMPLES
+    program = runtime.compile(network, accelerator, sources, options)
+    return Job(network, accelerator, program, samples, min(map(len, sources.values())), origin)
+
+
+def compile_for_estimate(
+    accelerator: Accelerator, network: Network, samples: Calibration | None, options: CompileOptions
+) -> Program:
+    """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
+
+    Nothing is known of the layers' sums then, so ``auto`` chooses formats by the error of the weights alone; and
+    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the cycles of
+    inputs without a zero.
+    """
+    if samples is not None:
+        return runtime.compile(network, accelerator, samples, options)
+    noise = noise_inputs(network, accelerator.config)
+    return runtime.compile(network, accelerator, noise, without_samples(options))
+
+
+def provide_overlay(job: Job, device_name: str) -> None:
+    """The virtual board needs an overlay, which an accelerator file of the user's own has nowhere yet."""
+    if "virtual" in device_name:
+        from bfpga.board import overlays
+
+        overlays.provide_overlay(job.program, job.accelerator)
+
+
+def class_labels(job: Job) -> npt.NDArray[Any] | None:
+    """The samples' labels where the network's first output holds a score for each of them, else None."""
+    return labels_of(job.samples.y, int(np.prod(next(iter(job.program.outputs.values())))))
+
+
+def accuracy(job: Job, result: DeviceResult) -> float | None:
+    """Share of samples whose largest output is the label's; None without labels."""
+    labels = class_labels(job)
+    scores = next(iter(result.outputs.values()))
+    return None if labels is None else float(np.mean(scores.reshape(len(scores), -1).argmax(1) == labels))
