@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 #: A link of Markdown that is neither a picture nor one to another host.
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
-#: What a user calls from Python, and where it is defined.
+#: What a user calls from Python: all that ``dir(bfpga)`` lists.
 INTERFACE = {
-    "Compile, run, compare": [
-        "bfpga.runtime.compile", "bfpga.runtime.run", "bfpga.runtime.evaluate", "bfpga.runtime.compare",
-        "bfpga.runtime.open_device", "bfpga.runtime.Evaluation",
+    "Compile, run, compare": ["compile", "load_program", "predict", "run", "evaluate", "compare", "open_device"],
+    "Estimates and reports": ["estimate", "report"],
+    "Other networks, other accelerators": ["prune", "explore"],
+    "Hardware and boards": ["build", "deploy", "Overlay", "load"],
+    "Operations one by one": ["eager", "EagerRun"],
+    "Files": ["load_samples", "load_accelerator", "load_board", "accelerator_names"],
+    "What comes back": [
+        "Program", "Result", "Evaluation", "Estimate", "Samples", "Accelerator", "Board", "CompileOptions",
+        "BfpgaError",
     ],
-    "Data": ["bfpga.data.load_samples"],
-    "Boards": ["bfpga.board.load.load"],
-    "Operations one by one": ["bfpga.dynamic_graph.run.eager", "bfpga.dynamic_graph.run.EagerRun"],
 }  # fmt: skip
 
 
@@ -154,8 +157,16 @@ def python_page() -> str:
     """The interface of the package, from its docstrings."""
     parts = ["# Python", ""]
     for title, names in INTERFACE.items():
-        parts += [f"## {title}", "", *(f"::: {name}\n" for name in names)]
+        parts += [f"## {title}", "", *(f"::: {_defined(name)}\n" for name in names)]
     return "\n".join(parts)
+
+
+def _defined(name: str) -> str:
+    """Where a name of the package is defined: the page shows no name that is only passed on."""
+    import bfpga
+
+    item = getattr(bfpga, name)
+    return f"{item.__module__}.{item.__qualname__}"
 
 
 PAGES = {

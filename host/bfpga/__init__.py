@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from bfpga.contract.program import Program
     from bfpga.data import Samples, load_samples
     from bfpga.devices.base import DeviceResult as Result
-    from bfpga.dynamic_graph.run import eager
+    from bfpga.dynamic_graph.run import EagerRun, eager
     from bfpga.errors import BfpgaError
     from bfpga.program.file import load_program
     from bfpga.runtime import Evaluation, compare, compile, evaluate, open_device, predict, run
 
 __all__ = [
-    "Accelerator", "BfpgaError", "Board", "CompileOptions", "Estimate", "Evaluation", "Overlay", "Program", "Result",
-    "Samples", "accelerator_names", "build", "compare", "compile", "deploy", "eager", "estimate", "evaluate", "explore",
-    "load", "load_accelerator", "load_board", "load_program", "load_samples", "open_device", "predict", "prune",
-    "report", "run",
+    "Accelerator", "BfpgaError", "Board", "CompileOptions", "EagerRun", "Estimate", "Evaluation", "Overlay", "Program",
+    "Result", "Samples", "accelerator_names", "build", "compare", "compile", "deploy", "eager", "estimate", "evaluate",
+    "explore", "load", "load_accelerator", "load_board", "load_program", "load_samples", "open_device", "predict",
+    "prune", "report", "run",
 ]  # fmt: skip
 __version__ = "0.2.0"
 
@@ -54,7 +54,7 @@ _PLACES = {
     "bfpga.contract.program": ("Program",),
     "bfpga.data": ("Samples", "load_samples"),
     "bfpga.devices.base": ("Result",),
-    "bfpga.dynamic_graph.run": ("eager",),
+    "bfpga.dynamic_graph.run": ("EagerRun", "eager"),
     "bfpga.errors": ("BfpgaError",),
     "bfpga.program.file": ("load_program",),
     "bfpga.runtime": ("Evaluation", "compare", "compile", "evaluate", "open_device", "predict", "run"),

@@ -107,8 +107,9 @@ def _batch(name: str, given: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         raise DataError(f"{where} has type {value.dtype}; numbers are needed")
     if value.ndim == 0 or len(value) == 0:
         raise DataError(f"{where} has shape {value.shape}; (samples, {_sizes(shape)}), one sample at least, is needed")
-    if value.shape == tuple(shape) and value.ndim == 1:
-        raise DataError(f"{where} has shape {value.shape}, one sample alone; x[None] makes it one of a batch")
+    if value.ndim == 1 and prod(shape) != 1:
+        needed = f"(samples, {_sizes(shape)}) is needed; x[None] makes one sample a batch"
+        raise DataError(f"{where} has shape {value.shape}; {needed}")
     return fit_shape(value, shape, where)
 
 

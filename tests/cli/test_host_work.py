@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from small_networks import Network, recurrent_network
 
-from bfpga.cli import main, report_host
+from bfpga.api import figures
+from bfpga.cli import main
 from bfpga.devices.host_time import cpu_name
 from bfpga.errors import ProgramError
 
@@ -117,7 +118,7 @@ def test_a_host_that_cannot_be_measured_ends_no_command(
     def refuse(program: object) -> None:
         raise ProgramError("host node host_0 needs the operator GRU")
 
-    monkeypatch.setattr(report_host, "measure_host", refuse)
+    monkeypatch.setattr(figures, "measure_host", refuse)
     content = report(["estimate", "tiny", str(files[0])], tmp_path)
     assert content["host_seconds"] is None
     assert content["host_cpu"] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 from bfpga.accelerator.boards import Board, load_board, names
@@ -58,7 +59,8 @@ def explore(
     check_charts("explore")
     described, target = load_board(board), None if folder is None else Path(folder)
     if target is not None:
-        check_folder(target, resume, [Path(given) for given in (model, data, calibration) if isinstance(given, str)])
+        files = [Path(given) for given in (model, board, data, calibration) if isinstance(given, (str, Path))]
+        check_folder(target, resume, files)
     network = read_network(model)
     judging = None if data is None else given_samples(data, network.inputs, samples)
     calibrating = None if calibration is None else given_samples(calibration, network.inputs)
@@ -118,7 +120,7 @@ def _checked_clock(board: Board, clock: float, synthesize: bool) -> float:
     return clock
 
 
-def check_folder(folder: Path, resume: bool, inputs: list[Path | None]) -> None:
+def check_folder(folder: Path, resume: bool, inputs: Sequence[Path | None]) -> None:
     """Whether results may go to a folder: no study of before unless it is resumed, and no input of this command."""
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is no folder; the results of a search need one", str(folder))

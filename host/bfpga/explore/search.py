@@ -17,6 +17,7 @@ from bfpga.explore.modelled_clock import MISSED, MODELLED, Synthesis, modelled, 
 from bfpga.explore.space import PARTS, Values
 from bfpga.explore.study import Study
 from bfpga.explore.task import Task
+from bfpga.formats.notebook import clipped
 from bfpga.scale.work import IN_PROCESS, Work, Workers
 
 #: Called with trials done, trials in all, and the best point so far.
@@ -31,7 +32,7 @@ NEXT_BEST = 8
 MOST_LOSSY = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exploration:
     """What a search found. points: all that was compiled; refused: trials that were not. interrupted: by the user."""
 
@@ -39,6 +40,12 @@ class Exploration:
     points: list[Point]
     refused: int
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        network, board = clipped(self.task.network.name), clipped(self.task.board.title)
+        front = self.front
+        best = f", the best {front[0].name} with {1 / front[0].figures.seconds:,.0f} images/s" if front else ""
+        return f"Exploration({network} on {board}: {self.trials} trials, {len(front)} on the front{best})"
 
     @property
     def front(self) -> list[Point]:

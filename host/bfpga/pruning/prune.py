@@ -15,6 +15,7 @@ from bfpga.compiler.read.network import Network
 from bfpga.devices.host import onnx_session
 from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import Float32Array, FloatArray
+from bfpga.formats.notebook import percent_text
 from bfpga.pruning.layers import Group, PrunableLayer, prunable_layers
 from bfpga.pruning.lesson import Augmentation, Emphasis, Lesson, lesson_loss
 from bfpga.pruning.reconstruct import LARGEST, LARGEST_TRIED, Reconstruction, alone
@@ -59,7 +60,7 @@ class LayerResult:
         return self.zeros / self.weights
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pruned:
     """What came out.
 
@@ -78,6 +79,10 @@ class Pruned:
     losses: tuple[float, float, float]
     epochs: float
     augmentation: Augmentation
+
+    def __repr__(self) -> str:
+        zeros = f"{percent_text(self.sparsity)} of {sum(layer.weights for layer in self.layers):,} weights are zero"
+        return f"Pruned({zeros}; accuracy {percent_text(self.after.value)}, before {percent_text(self.before.value)})"
 
     @property
     def sparsity(self) -> float:

@@ -12,9 +12,10 @@ from bfpga.compiler.read.graphs import graph_inputs
 from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.importer import Graph, checked_model, simplified_graph
 from bfpga.compiler.read.sizes import InputShapes
+from bfpga.formats.notebook import clipped, values_text
 
 
-@dataclass
+@dataclass(repr=False)
 class Network:
     """A checked network. model: in float, external data included; reference: quantized, where the file is; nobody
     changes them. grids: what the file's quantizers say of values, by name. notes: about what is not taken or kept.
@@ -26,6 +27,10 @@ class Network:
     grids: Grids = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     _graphs: dict[tuple[int, bool, bool], Graph] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        kind = "quantized" if self.quantized else "float"
+        return f"Network({clipped(self.name)}: {values_text('input', self.inputs)}, {kind})"
 
     @property
     def name(self) -> str:
