@@ -10,6 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from bfpga.formats.version import VERSION
+
 if TYPE_CHECKING:
     from bfpga.accelerator.boards import Board, load_board
     from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
@@ -36,7 +38,7 @@ __all__ = [
     "explore", "load", "load_accelerator", "load_board", "load_program", "load_samples", "open_device", "predict",
     "prune", "report", "run",
 ]  # fmt: skip
-__version__ = "0.2.0"
+__version__ = VERSION
 
 #: Where it is defined, and its name there if that is another; the imports above say the same to type checkers.
 _PLACES = {

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-import bfpga
 from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.compare import compare
@@ -22,6 +21,7 @@ from bfpga.cli.positions import position_choice, position_times
 from bfpga.cli.prune import prune
 from bfpga.cli.report_partition import report_partition
 from bfpga.cli.synthesize import synthesize
+from bfpga.formats.version import VERSION
 
 
 def commands(name: str, text: str, epilog: str | None = None) -> typer.Typer:
@@ -49,7 +49,7 @@ research = commands("research", "Studies of methods: what finding exponents cost
 def say_version(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
-        print(f"bfpga {bfpga.__version__}")
+        print(f"bfpga {VERSION}")
         raise typer.Exit
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-import bfpga
 from bfpga.devices.host_time import cpu_name
 from bfpga.formats.files import check_regular
+from bfpga.formats.version import VERSION
 
 #: Packages whose versions may change results or times.
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxslim")
@@ -41,7 +41,7 @@ class Environment:
 
 def environment(files: dict[str, Path | None]) -> Environment:
     """This machine, now. files: by role; those that are None or are no regular files are left out."""
-    versions = {"bfpga": bfpga.__version__, "Python": platform.python_version()}
+    versions = {"bfpga": VERSION, "Python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in PACKAGES}
     return Environment(
         datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),

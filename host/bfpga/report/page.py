@@ -17,10 +17,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-import bfpga
 from bfpga.errors import ToolError
 from bfpga.formats.cache import cache_directory, make_private
 from bfpga.formats.files import read_file, replace_file
+from bfpga.formats.version import VERSION
 from bfpga.report.theme import config
 
 Spec = dict[str, Any]
@@ -132,7 +132,7 @@ def render(page: Page) -> str:
         script=Markup(_text("page.js")),
         library=Markup(chart_library()),
         charts=Markup(embedded({"specs": specs, "wide": config(compact=False), "compact": config(compact=True)})),
-        version=bfpga.__version__,
+        version=VERSION,
     )
 
 
