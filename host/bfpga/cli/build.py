@@ -9,13 +9,17 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_accelerator
 from bfpga.cli.options import Json, ScaleOptions, grouped
 
 
 @grouped
 def build(
     accelerators: Annotated[
-        list[str], typer.Argument(help="Names of ready accelerators or YAML files.", show_default=False)
+        list[str],
+        typer.Argument(
+            help="Names of ready accelerators or YAML files.", show_default=False, autocompletion=complete_accelerator
+        ),
     ],
     *,
     until: Annotated[

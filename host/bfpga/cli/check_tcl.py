@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_accelerator
 from bfpga.cli.options import Json
 
 #: Folder that the checked scripts name; nothing is read or written there.
@@ -18,7 +19,10 @@ BUILD_FOLDER = Path("/build")
 
 def check_tcl(
     accelerators: Annotated[
-        list[str] | None, typer.Argument(help="Names of ready accelerators or YAML files.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="Names of ready accelerators or YAML files.", show_default=False, autocompletion=complete_accelerator
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every ready accelerator.")] = False,
     json: Json = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_accelerator, complete_recipe
 from bfpga.cli.options import EngineOptions, ExponentOptions, InputShapes, Json, Model, OutputNames, grouped
 
 if TYPE_CHECKING:
@@ -27,11 +28,17 @@ def compare(
     model: Model,
     accelerators: Annotated[
         list[str],
-        typer.Option("--accelerator", "-a", help="Name or YAML file; give several.", show_default=False),
+        typer.Option(
+            "--accelerator", "-a", help="Name or YAML file; give several.", show_default=False,
+            autocompletion=complete_accelerator,
+        ),
     ],
     engines: EngineOptions,
     recipe: Annotated[
-        list[str] | None, typer.Option("--recipe", "-r", help="Name or YAML file of a recipe; give several.")
+        list[str] | None,
+        typer.Option(
+            "--recipe", "-r", help="Name or YAML file of a recipe; give several.", autocompletion=complete_recipe
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", "-d", help="NPZ with x and, where known, y; without, no accuracy.")

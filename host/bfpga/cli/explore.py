@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_board
 from bfpga.cli.options import InputShapes, Json, Model, ScaleOptions, grouped
 from bfpga.errors import ConfigurationError
 
@@ -30,7 +31,12 @@ INTERRUPTED = 130
 @grouped
 def explore(
     model: Model,
-    board: Annotated[str, typer.Option("--board", help="Name of a board or its YAML file.", show_default=False)],
+    board: Annotated[
+        str,
+        typer.Option(
+            "--board", help="Name of a board or its YAML file.", show_default=False, autocompletion=complete_board
+        ),
+    ],
     *,
     data: Annotated[
         Path | None,

@@ -59,6 +59,7 @@ def _referenced_files(name: str, path: Path) -> list[Path]:
     from bfpga.accelerator.boards import resolve
     from bfpga.accelerator.loader import accelerator_files
     from bfpga.compiler.read.model_file import external_files
+    from bfpga.compiler.read.named import model_path
     from bfpga.errors import BfpgaError
     from bfpga.vendor.lint import SUFFIXES
 
@@ -68,7 +69,7 @@ def _referenced_files(name: str, path: Path) -> list[Path]:
         if name == "sources" and path.is_dir():
             return [file for file in path.rglob("*") if file.suffix in SUFFIXES]
         if name == "model":
-            return external_files(path)
+            return [model_path(path), *external_files(path)]
         if name == "recipe":
             return [resolve(path, "networks")]
         if name in ("accelerator", "accelerators", "sources"):

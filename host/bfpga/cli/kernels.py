@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_accelerator
 from bfpga.cli.options import AcceleratorArgument, Json, ScaleOptions, grouped
 
 
@@ -42,7 +43,10 @@ def render(
 def verify(
     accelerator: Annotated[
         str,
-        typer.Argument(help="Name of a ready accelerator, a YAML file, or `random`.", show_default=False),
+        typer.Argument(
+            help="Name of a ready accelerator, a YAML file, or `random`.", show_default=False,
+            autocompletion=complete_accelerator,
+        ),
     ],
     *,
     against: Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_accelerator, complete_board, complete_device, complete_model
 from bfpga.cli.options import (
     AcceleratorOption,
     EngineOptions,
@@ -33,15 +34,20 @@ def estimate(
         typer.Argument(
             help="Name of a ready accelerator or a YAML file; with --board the network in its place.",
             show_default=False,
+            autocompletion=complete_accelerator,
         ),
     ] = None,
-    model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="Network in ONNX format, or a name.", show_default=False, autocompletion=complete_model),
+    ] = None,
     *,
     engines: EngineOptions,
     board: Annotated[
         str | None,
         typer.Option(
-            "--board", help="Compare all ready accelerators of a board (a name or its YAML file) for the network."
+            "--board", help="Compare all ready accelerators of a board (a name or its YAML file) for the network.",
+            autocompletion=complete_board,
         ),
     ] = None,
     calibration: Annotated[
@@ -160,6 +166,7 @@ def run(
             "--device",
             help="emulator, csim (native integers), csim:ap_int, csim:exact, virtual (board without hardware), "
             "board or remote:HOST; several boards with commas between share the samples.",
+            autocompletion=complete_device,
         ),
     ] = "emulator",
     boards: Annotated[

@@ -5,22 +5,39 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
+from bfpga.cli.completion import complete_accelerator, complete_model, complete_recipe
 from bfpga.compiler.policy_names import POLICIES
+from bfpga.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-Model = Annotated[Path, typer.Argument(help="Network in ONNX format.", show_default=False)]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        help="Network in ONNX format, or a name (bfpga models).", show_default=False, autocompletion=complete_model
+    ),
+]
 AcceleratorArgument = Annotated[
-    str, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
+    str,
+    typer.Argument(
+        help="Name of a ready accelerator or a YAML file.", show_default=False, autocompletion=complete_accelerator
+    ),
 ]
 AcceleratorOption = Annotated[
-    str, typer.Option("--accelerator", "-a", help="Name of a ready accelerator or a YAML file.", show_default=False)
+    str,
+    typer.Option(
+        "--accelerator", "-a", help="Name of a ready accelerator or a YAML file.", show_default=False,
+        autocompletion=complete_accelerator,
+    ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]
 InputShapes = Annotated[
@@ -57,7 +74,10 @@ class SampleOptions:
 
     model: Model
     accelerator: AcceleratorOption
-    data: Annotated[Path, typer.Option("--data", "-d", help="NPZ with x and, where known, y.", show_default=False)]
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", "-d", help="NPZ with x and, where known, y; default: the samples of a named network."),
+    ] = None
     calibration: Annotated[
         Path | None,
         typer.Option(
@@ -69,6 +89,22 @@ class SampleOptions:
     input_shape: InputShapes = None
     outputs: OutputNames = None
     json: Json = None
+
+    @property
+    def sample_file(self) -> Path:
+        """The samples; ConfigurationError where neither the command nor the network's name gives any."""
+        if self.data is None:
+            raise ConfigurationError("--data is missing: a network file needs an NPZ with samples (x, and y if known)")
+        return self.data
+
+    def completed(self) -> Self:
+        """With the samples of a named network, where none are given."""
+        from bfpga.compiler.read.named import named_network
+
+        network = named_network(self.model)
+        if network is None or self.data is not None:
+            return self
+        return replace(self, data=network.samples_path, calibration=self.calibration or network.calibration_path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +136,10 @@ class ExponentOptions:
 
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", "-r", help="Name of a ready recipe or a YAML file; the options below go before it."),
+        typer.Option(
+            "--recipe", "-r", help="Name of a ready recipe or a YAML file; the options below go before it.",
+            autocompletion=complete_recipe,
+        ),
     ] = None
     policy: Annotated[
         str | None,
@@ -197,7 +236,8 @@ def grouped(command: Command) -> Command:
     @functools.wraps(command)
     def call(**values: Any) -> None:
         for name, kind in groups.items():
-            values[name] = kind(**{item.name: values.pop(item.name) for item in fields(kind)})
+            group = kind(**{item.name: values.pop(item.name) for item in fields(kind)})
+            values[name] = group.completed() if isinstance(group, SampleOptions) else group
         command(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

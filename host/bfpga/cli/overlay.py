@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_accelerator
 from bfpga.formats.files import refuse_input
 
 
 def overlay(
     accelerator: Annotated[
-        str | None, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="Name of a ready accelerator or a YAML file.", show_default=False, autocompletion=complete_accelerator
+        ),
     ] = None,
     directory: Annotated[
         Path, typer.Option("--output", "-o", help="Directory of overlays; each is a folder in it.", metavar="DIR")

@@ -27,11 +27,12 @@ def check_report(path: Path | None) -> None:
 def sources(task: SampleOptions, exponents: ExponentOptions) -> dict[str, Path | None]:
     """The files that a command was given, by what they are to it."""
     from bfpga.accelerator.boards import resolve
+    from bfpga.compiler.read.named import model_path
 
     return {
-        "network": task.model,
+        "network": model_path(task.model),
         "accelerator file": resolve(task.accelerator, "accelerators"),
-        "samples": task.data,
+        "samples": task.sample_file,
         "calibration samples": task.calibration,
         "recipe": None if exponents.recipe is None else resolve(exponents.recipe, "networks"),
     }

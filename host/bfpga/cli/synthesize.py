@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.completion import complete_accelerator
 from bfpga.cli.options import Json
 from bfpga.errors import ConfigurationError
 
@@ -25,7 +26,10 @@ _SHOWN_PARTS = 12
 
 def synthesize(
     accelerator: Annotated[
-        str | None, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="Name of a ready accelerator or a YAML file.", show_default=False, autocompletion=complete_accelerator
+        ),
     ] = None,
     loop: Annotated[
         str, typer.Option("--loop", help="Only the loop with this label, in detail.", show_default=False)

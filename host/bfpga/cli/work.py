@@ -46,7 +46,7 @@ def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
     """The accelerator, the network and the samples of a run."""
     described = load_accelerator(task.accelerator)
     network = read(task.model, task.input_shape, task.outputs)
-    return described, network, load_inputs(task.data, network.inputs, task.samples)
+    return described, network, load_inputs(task.sample_file, network.inputs, task.samples)
 
 
 def read(model: Path, shapes: list[str] | None, outputs: list[str] | None = None) -> Network:

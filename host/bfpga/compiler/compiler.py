@@ -5,6 +5,7 @@ Each stage hands a frozen record to the next one: partition, numbers, nodes, sta
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
 
+_LOG = logging.getLogger(__name__)
 Progress = Callable[[str], None]
 Calibration = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 
@@ -54,7 +56,12 @@ def compile_network(
     program, so that they share its exponents (networks of fully connected layers; their input becomes (items, K)).
     Raises ModelError, DataError or ConfigurationError.
     """
-    say = progress or (lambda text: None)
+
+    def say(text: str) -> None:
+        _LOG.info(text)
+        if progress is not None:
+            progress(text)
+
     options, config = options or CompileOptions(), accelerator.config
     check_formats(config, options)
     count = options.side_by_side

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 import os
+import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from bfpga.errors import ToolError
 
+_LOG = logging.getLogger(__name__)
 #: Flags of every build: what the headers promise to compile with. HLS pragmas and loop labels are for another tool.
 WARNINGS = ("-std=c++14", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-label")
 
@@ -53,7 +57,10 @@ def run_compiler(arguments: Sequence[str], compiler: Sequence[str] = ()) -> None
     ToolError with the first lines of its messages if it fails.
     """
     command = [*(compiler or [find_compiler()]), *arguments]
+    _LOG.debug("runs %s", shlex.join(command))
+    begun = time.perf_counter()
     result = subprocess.run(command, capture_output=True, text=True, check=False)
+    _LOG.info("%s ended with %d after %.1f s", command[0], result.returncode, time.perf_counter() - begun)
     if result.returncode:
         lines = "\n".join(result.stderr.splitlines()[:30])
         raise ToolError(f"the C++ compiler failed: {' '.join(command)}\n{lines}")

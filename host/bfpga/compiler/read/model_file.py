@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
+from bfpga.compiler.read.named import model_path
 from bfpga.errors import ModelError
 from bfpga.formats.files import first_line, printable, regular_file
 
@@ -28,7 +29,8 @@ def read_model(path: Path) -> ModelProto:
 
 
 def external_files(path: Path) -> list[Path]:
-    """The files next to a model that hold its weights; ModelError for what is no ONNX file."""
+    """The files next to a model (a path or a name) that hold its weights; ModelError for what is no ONNX file."""
+    path = model_path(path)
     locations = {
         item.value for tensor in tensors(_parsed(path)) for item in tensor.external_data if item.key == "location"
     }

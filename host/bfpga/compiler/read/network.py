@@ -11,6 +11,7 @@ from onnx import ModelProto
 from bfpga.compiler.read.graphs import graph_inputs
 from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.importer import Graph, checked_model, simplified_graph
+from bfpga.compiler.read.named import model_path
 from bfpga.compiler.read.sizes import InputShapes
 from bfpga.formats.notebook import clipped, values_text
 
@@ -68,12 +69,13 @@ class Network:
 def read_network(
     network: str | Path | Network, shapes: InputShapes | None = None, outputs: Sequence[str] | None = None
 ) -> Network:
-    """The network of a file, or the one given. shapes: of inputs, batch first, where the file leaves sizes open.
+    """The network of a file or a name (``named.model_path``), or the one given.
 
-    outputs: those that are wanted; None for all that are numbers, but for labels that accompany scores. Errors are
-    those of ``checked_model``.
+    shapes: of inputs, batch first, where the file leaves sizes open. outputs: those that are wanted; None for all that
+    are numbers, but for labels that accompany scores. Errors are those of ``checked_model``.
     """
     if isinstance(network, Network):
         return network
-    form = checked_model(network, shapes, outputs)
-    return Network(Path(network), form.model, form.reference, form.grids, form.notes)
+    path = model_path(network)
+    form = checked_model(path, shapes, outputs)
+    return Network(path, form.model, form.reference, form.grids, form.notes)
