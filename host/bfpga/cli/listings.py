@@ -108,7 +108,7 @@ def schema(
 
 
 def doctor(json: Json = None) -> None:
-    """Say what this machine can do, what is missing, what for, and how to get it.
+    """Say what this machine can do, which extras of the package work, what is missing, what for, and how to get it.
 
     \b
     Example:
@@ -116,15 +116,20 @@ def doctor(json: Json = None) -> None:
     """
     from dataclasses import asdict
 
-    from bfpga.cli.doctor import examine
+    from bfpga.cli.doctor import examine, extras
 
     output.check_target(json)
     checks = examine()
     rows = [(c.name, "yes" if c.found else "no", c.detail, c.needed_for) for c in checks]
     output.table("This machine", ["tool", "found", "version or place", "needed for"], rows)
+    found = extras(checks)
+    output.table("Extras", ["extra", "works", "why not"], found)
     for check in checks:
         if not check.found:
             output.say(f"{check.name}: {check.remedy}")
-    output.write_json(json, {"checks": [asdict(check) for check in checks]})
+    if not all(works for _, works, _ in found):
+        output.say("all extras at once: pip install 'bfpga[all]'")
+    working = {extra: works for extra, works, _ in found}
+    output.write_json(json, {"checks": [asdict(check) for check in checks], "extras": working})
     if any(check.required and not check.found for check in checks):
         raise typer.Exit(1)
