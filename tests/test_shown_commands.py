@@ -32,7 +32,7 @@ STAND_INS = {
     # A board: its files are listed, for a virtual one, since no bitstream was built.
     **{f"deploy 192.168.2.99 --overlay pynq_z2_dense{more}":
        f"deploy 192.168.2.99 --overlay pynq_z2_dense{more} --target virtual {DRY}"
-       for more in ("", " --program lenet.bfpga")},
+       for more in ("_first_light", " --program lenet.bfpga")},
     # The vendor's tools; nothing is there to be done again; no farm.
     "build pynq_z2_dense --from implementation --jobs 2": f"build pynq_z2_dense --from render --jobs 2 {DRY}",
     "build pynq_z2_dense zcu104_dense --scheduler tcp://farm:8786": f"build tiny {DRY}",
@@ -53,6 +53,11 @@ STAND_INS = {
 }  # fmt: skip
 #: Done by a test of its own, since a second time would cost seconds: workers, boards, netlists.
 ELSEWHERE = {
+    "init other --model net.onnx -d samples.npz --board pynq_z2 --goal latency":
+        "cli/test_init.py::test_the_accelerator_is_the_best_for_the_goal",
+    "models --train keywords": "cli/test_models.py::test_a_trained_network_is_kept_with_what_it_learned_from_and_runs",
+    "evaluate keywords -a pynq_z2_dense":
+        "cli/test_models.py::test_a_trained_network_is_kept_with_what_it_learned_from_and_runs",
     "verify random --arrays 40 --cases 4000 --workers 4":
         "scale/test_workers.py::test_a_verification_has_the_report_of_one_process",
     "evaluate net.onnx -a zcu104_dense -d samples.npz --scheduler tls://farm:8786":
