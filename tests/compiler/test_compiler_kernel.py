@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import each_once
 from small_networks import Network, attention_network, compiled, joined_network, residual_network
 
 from bfpga.compiler.options import CompileOptions
@@ -30,6 +31,9 @@ ARRAYS = {
 }
 
 
+POLICIES = ["static", "max", "stats", "static_history", "rolling_max", "feedback"]
+
+
 @pytest.fixture(scope="module", params=ARRAYS)
 def kernel(request: pytest.FixtureRequest) -> CSimulation:
     return CSimulation(ARRAYS[request.param])
@@ -49,7 +53,7 @@ def check(network: Network, program: Program, kernel: CSimulation) -> None:
     assert found.cycles == expected.cycles
 
 
-@pytest.mark.parametrize("policy", ["static", "max", "stats", "static_history", "rolling_max", "feedback"])
+@pytest.mark.parametrize(("kernel", "policy"), each_once(list(ARRAYS), POLICIES), indirect=["kernel"])
 def test_a_residual_network_gives_the_same_bits(policy: str, kernel: CSimulation, tmp_path: Path) -> None:
     """R37, R68; SM R33 on arrays with shift units"""
     network = residual_network()

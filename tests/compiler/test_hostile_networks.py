@@ -272,7 +272,8 @@ def test_a_hostile_network_is_refused_with_what_is_wrong(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, message = REFUSED[name]
-    monkeypatch.setattr(trial, "CPU_SECONDS", 1.0)
+    if "takes more than" in message:
+        monkeypatch.setattr(trial, "CPU_SECONDS", 1.0)
     with pytest.raises(ModelError, match=message) as refused:
         read(make(), tmp_path)
     assert str(refused.value).startswith(str(tmp_path / "hostile.onnx"))

@@ -48,7 +48,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, apart: bool, fields: dict[str, Any])
         return one_convolution(dynamic("two_pass_sampled", 8), **fields)
 
 
-@pytest.mark.parametrize(("inputs", "width"), [(5, 4), (30, 4), (30, 5), (60, 4)])
+@pytest.mark.parametrize(("inputs", "width"), [(5, 4), (30, 4), (30, 5)])
 def test_rows_are_measured_in_the_way_that_takes_fewer_clocks(
     monkeypatch: pytest.MonkeyPatch, inputs: int, width: int
 ) -> None:

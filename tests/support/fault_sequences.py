@@ -95,6 +95,11 @@ class Boards:
     def __exit__(self, *error: object) -> None:
         self._release.close()
 
+    @property
+    def opened(self) -> set[str]:
+        """The ways that were taken."""
+        return set(self._open)
+
     def board(self, way: str) -> OpenBoard:
         """The board of a way."""
         if way not in self._open:

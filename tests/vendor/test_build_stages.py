@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from effort import each_once
 from process_designs import TINY
 from vendor_tools.workshop import HERE, Workshop
 
@@ -35,20 +36,21 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return Workshop(tmp_path)
 
 
-@pytest.mark.parametrize("accelerator", [TINY, "kv260_dense"])
-@pytest.mark.parametrize(
-    ("flow", "programs", "version"),
-    [
-        ("vitis_hls", ("vivado", "vitis_hls"), "2020.1"),
-        ("vitis_hls", ("vivado", "vitis_hls"), "2022.1"),
-        ("vitis-run", ("vivado", "vitis-run"), "2024.1"),
-        ("v++", ("vivado", "vitis-run", "v++"), "2025.1"),
-    ],
-)
+#: Flow, programs that are installed, their version.
+FLOWS = [
+    ("vitis_hls", ("vivado", "vitis_hls"), "2020.1"),
+    ("vitis_hls", ("vivado", "vitis_hls"), "2022.1"),
+    ("vitis-run", ("vivado", "vitis-run"), "2024.1"),
+    ("v++", ("vivado", "vitis-run", "v++"), "2025.1"),
+]
+
+
+@pytest.mark.parametrize(("tools", "accelerator"), each_once(FLOWS, [TINY, "kv260_dense"]))
 def test_build_gives_a_complete_overlay(
-    tmp_path: Path, accelerator: str, flow: str, programs: tuple[str, ...], version: str
+    tmp_path: Path, tools: tuple[str, tuple[str, ...], str], accelerator: str
 ) -> None:
     """R84: 2020.1: Vivado leaves the handoff in `.srcs`, later in `.gen`; up to 2021.2 the Y2K22 patch is there."""
+    flow, programs, version = tools
     workshop = Workshop(tmp_path, accelerator, programs, version)
     scripts = tmp_path / "common" / "scripts"
     scripts.mkdir(parents=True)

@@ -72,13 +72,6 @@ def test_all_ips_are_synthesised_and_lie_in_the_repository(workshop: Workshop, f
     assert {entry["cell"] for entry in ips.values()} == {"accelerator", *PROCESSES[1:]}
 
 
-def test_second_build_keeps_everything(workshop: Workshop) -> None:
-    workshop.run()
-    before = workshop.calls()
-    assert {item.status for item in workshop.run().outcomes} == {"kept"}
-    assert workshop.calls() == before
-
-
 def test_ips_are_synthesised_at_the_same_time_up_to_the_number_of_jobs(workshop: Workshop) -> None:
     workshop.run(until="tcl_check")
     workshop.configure(seconds=0.3)
