@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_networks import WIDE, Network, compiled, float_outputs, largest_error
+from small_networks import WIDE, Network, compiled, largest_error
 
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Function
@@ -104,13 +104,6 @@ def test_functions_are_fused_into_the_layer_before(name: str, tmp_path: Path) ->
     assert largest_error(network, program) < CLOSE
 
 
-def test_a_slope_that_is_no_power_of_two_is_a_sum_of_two_layers(tmp_path: Path) -> None:
-    network = after_conv("LeakyRelu", alpha=0.1)()
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm", "gemm", "gemm", "sum"]
-    assert largest_error(network, program) < CLOSE
-
-
 @pytest.mark.parametrize("name", POOLS)
 def test_pooling_runs_on_the_array(name: str, tmp_path: Path) -> None:
     """R82"""
@@ -118,13 +111,6 @@ def test_pooling_runs_on_the_array(name: str, tmp_path: Path) -> None:
     network = after_conv(kind, **attributes)()
     program = compiled(network, tmp_path)
     assert not any(isinstance(node, HostNode) for node in program.nodes)
-    assert largest_error(network, program) < CLOSE
-
-
-def test_an_average_of_fewer_pixels_at_the_border_is_a_layer_for_each_count(tmp_path: Path) -> None:
-    network = after_conv("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1])()
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm"] * 10
     assert largest_error(network, program) < CLOSE
 
 
@@ -174,31 +160,6 @@ def test_concatenation_at_an_odd_channel_is_done_by_the_host(tmp_path: Path) -> 
     assert largest_error(concatenated(), program) < CLOSE
 
 
-def test_normalization_and_constants_go_into_the_weights(tmp_path: Path) -> None:
-    network = Network(3, 8, 8)
-    network.conv(6, 3, 3)
-    variance = np.linspace(0.5, 2, 6).astype(np.float32)
-    names = [network.weights(6), network.weights(6), network.weights(6), network.constant(variance)]
-    network.add("BatchNormalization", network.last, *names)
-    network.add("Mul", network.last, network.constant(np.full((6, 1, 1), 0.7, np.float32)))
-    network.add("Add", network.constant(np.linspace(-1, 1, 6).astype(np.float32).reshape(1, 6, 1, 1)), network.last)
-    network.add("Relu")
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm"]
-    assert largest_error(network, program) < CLOSE
-
-
-def test_normalization_after_a_pool_is_a_depthwise_layer(tmp_path: Path) -> None:
-    network = after_conv("MaxPool", kernel_shape=[2, 2], strides=[2, 2])()
-    ones = np.ones(6, np.float32)
-    names = [network.weights(6), network.weights(6), network.constant(ones * 0.1), network.constant(ones)]
-    network.add("BatchNormalization", network.last, *names)
-    network.conv(3, 6, 1)
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm", "max", "gemm", "gemm"]
-    assert largest_error(network, program) < CLOSE
-
-
 def test_flatten_before_a_product_is_a_convolution_over_the_whole_image(tmp_path: Path) -> None:
     network = Network(3, 6, 5)
     network.conv(6, 3, 3)
@@ -207,43 +168,6 @@ def test_flatten_before_a_product_is_a_convolution_over_the_whole_image(tmp_path
     program = compiled(network, tmp_path)
     assert on_array(program) == ["gemm", "gemm"]
     assert program.nodes[1].window.kernel_height == 4  # type: ignore[union-attr]
-    assert largest_error(network, program) < CLOSE
-
-
-def test_a_transposed_image_before_a_product_is_free(tmp_path: Path) -> None:
-    network = Network(3, 6, 5)
-    network.conv(6, 3, 3)
-    network.add("Transpose", perm=[0, 2, 3, 1])
-    network.add("Reshape", network.last, network.constant(np.array([0, 12, 6])))
-    network.add("MatMul", network.last, network.weights(6, 4))
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm", "gemm"]
-    assert largest_error(network, program) < CLOSE
-
-
-def test_padding_with_zeros_becomes_part_of_the_convolution(tmp_path: Path) -> None:
-    network = Network(3, 6, 5)
-    network.add("Pad", "x", network.constant(np.array([0, 0, 1, 2, 0, 0, 3, 0])))
-    network.conv(6, 3, 3, strides=[2, 1])
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm"]
-    assert largest_error(network, program) < CLOSE
-
-
-def test_other_padding_is_done_by_the_host(tmp_path: Path) -> None:
-    network = Network(3, 6, 5)
-    network.add("Pad", "x", network.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])), mode="reflect")
-    network.conv(6, 3, 3)
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["HostNode", "gemm"]
-    assert largest_error(network, program) < CLOSE
-
-
-def test_a_convolution_over_one_axis_runs_on_the_array(tmp_path: Path) -> None:
-    network = Network(4, 30)
-    network.add("Conv", "x", network.weights(6, 4, 5), network.weights(6), strides=[2], pads=[2, 1])
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm"]
     assert largest_error(network, program) < CLOSE
 
 
@@ -280,31 +204,6 @@ def test_all_outputs_are_given(tmp_path: Path) -> None:
     assert largest_error(network, program, (first, second)) < CLOSE
 
 
-def test_a_fixed_batch_of_one_is_lifted(tmp_path: Path) -> None:
-    network = Network(3, 6, 6)
-    network.conv(4, 3, 3)
-    network.add("Reshape", network.last, network.constant(np.array([1, -1])))
-    network.add("MatMul", network.last, network.weights(64, 5))
-    program = compiled(network, tmp_path, batch=1)
-    assert on_array(program) == ["gemm", "gemm"]
-    samples = network.samples(1)
-    expected = float_outputs(network, samples)[0]
-    assert program.outputs == {network.last: expected.shape[1:]}
-
-
-def test_shapes_that_are_computed_from_the_batch_are_folded(tmp_path: Path) -> None:
-    network = Network(3, 6, 6)
-    image = network.conv(4, 3, 3)
-    shape = network.add("Shape", image)
-    batch = network.add("Gather", shape, network.constant(np.array([0])), axis=0)
-    target = network.add("Concat", batch, network.constant(np.array([-1])), axis=0)
-    network.add("Reshape", image, target)
-    network.add("MatMul", network.last, network.weights(64, 5))
-    program = compiled(network, tmp_path)
-    assert on_array(program) == ["gemm", "gemm"]
-    assert largest_error(network, program) < CLOSE
-
-
 @pytest.mark.parametrize("opset", [11, 13, 15, 18, 21])
 def test_every_supported_opset_is_read(opset: int, tmp_path: Path) -> None:
     network = Network(3, 8, 8, opset=opset)
@@ -328,3 +227,88 @@ def test_a_single_column_array_computes_the_same(tmp_path: Path) -> None:
     network = residual()
     one = replace(WIDE, columns=1)
     assert largest_error(network, compiled(network, tmp_path, one)) < CLOSE
+
+
+def normalization_and_constants() -> Network:
+    network = Network(3, 8, 8)
+    network.conv(6, 3, 3)
+    variance = np.linspace(0.5, 2, 6).astype(np.float32)
+    names = [network.weights(6), network.weights(6), network.weights(6), network.constant(variance)]
+    network.add("BatchNormalization", network.last, *names)
+    network.add("Mul", network.last, network.constant(np.full((6, 1, 1), 0.7, np.float32)))
+    network.add("Add", network.constant(np.linspace(-1, 1, 6).astype(np.float32).reshape(1, 6, 1, 1)), network.last)
+    network.add("Relu")
+    return network
+
+
+def normalization_after_a_pool() -> Network:
+    network = after_conv("MaxPool", kernel_shape=[2, 2], strides=[2, 2])()
+    ones = np.ones(6, np.float32)
+    names = [network.weights(6), network.weights(6), network.constant(ones * 0.1), network.constant(ones)]
+    network.add("BatchNormalization", network.last, *names)
+    network.conv(3, 6, 1)
+    return network
+
+
+def transposed_image_before_a_product() -> Network:
+    network = Network(3, 6, 5)
+    network.conv(6, 3, 3)
+    network.add("Transpose", perm=[0, 2, 3, 1])
+    network.add("Reshape", network.last, network.constant(np.array([0, 12, 6])))
+    network.add("MatMul", network.last, network.weights(6, 4))
+    return network
+
+
+def padding_with_zeros() -> Network:
+    network = Network(3, 6, 5)
+    network.add("Pad", "x", network.constant(np.array([0, 0, 1, 2, 0, 0, 3, 0])))
+    network.conv(6, 3, 3, strides=[2, 1])
+    return network
+
+
+def padding_by_reflection() -> Network:
+    network = Network(3, 6, 5)
+    network.add("Pad", "x", network.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])), mode="reflect")
+    network.conv(6, 3, 3)
+    return network
+
+
+def convolution_over_one_axis() -> Network:
+    network = Network(4, 30)
+    network.add("Conv", "x", network.weights(6, 4, 5), network.weights(6), strides=[2], pads=[2, 1])
+    return network
+
+
+def shape_computed_from_the_batch() -> Network:
+    network = Network(3, 6, 6)
+    image = network.conv(4, 3, 3)
+    shape = network.add("Shape", image)
+    batch = network.add("Gather", shape, network.constant(np.array([0])), axis=0)
+    target = network.add("Concat", batch, network.constant(np.array([-1])), axis=0)
+    network.add("Reshape", image, target)
+    network.add("MatMul", network.last, network.weights(64, 5))
+    return network
+
+
+#: Networks and the layers that they become: what can be is part of the layer before.
+LAYERS: list[tuple[Callable[[], Network], list[str]]] = [
+    # A slope that is no power of two is a sum of two layers.
+    (after_conv("LeakyRelu", alpha=0.1), ["gemm", "gemm", "gemm", "sum"]),
+    # An average of fewer pixels at the border is a layer for each count.
+    (after_conv("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]), ["gemm"] * 10),
+    (normalization_and_constants, ["gemm"]),
+    (normalization_after_a_pool, ["gemm", "max", "gemm", "gemm"]),
+    (transposed_image_before_a_product, ["gemm", "gemm"]),
+    (padding_with_zeros, ["gemm"]),
+    (padding_by_reflection, ["HostNode", "gemm"]),
+    (convolution_over_one_axis, ["gemm"]),
+    (shape_computed_from_the_batch, ["gemm", "gemm"]),
+]
+
+
+@pytest.mark.parametrize(("build", "layers"), LAYERS)
+def test_networks_become_layers_of_the_array(build: Callable[[], Network], layers: list[str], tmp_path: Path) -> None:
+    network = build()
+    program = compiled(network, tmp_path)
+    assert on_array(program) == layers
+    assert largest_error(network, program) < CLOSE

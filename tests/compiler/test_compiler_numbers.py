@@ -282,14 +282,18 @@ def test_tables_and_worst_cases_are_static_exponents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "said"),
     [
-        {"policy": "median"}, {"k": 0.3}, {"window": 48}, {"history": 9}, {"limit": -1}, {"range": 0.0},
-        {"exponents": "mean"}, {"layers": {"a": {"polcy": "max"}}},
+        ({"policy": "median"}, ""), ({"k": 0.3}, ""), ({"window": 48}, ""), ({"history": 9}, ""), ({"limit": -1}, ""),
+        ({"range": 0.0}, ""), ({"exponents": "mean"}, ""), ({"layers": {"a": {"polcy": "max"}}}, ""),
+        ({"formats": "octal"}, "auto, linear, two_hot, power_of_two"), ({"weight_snr_db": -1.0}, ""),
+        ({"layers": {"a": {"format": "x"}}}, ""), ({"remainders": "sometimes"}, "auto, always and never"),
+        ({"result_parts": 3}, "is not a number of parts: 1 or 2"), ({"result_parts": 0}, "is not a number of parts"),
+        ({"weight_parts": 4}, "is not a number of parts: 1 or 2"),
     ],
 )  # fmt: skip
-def test_wrong_options_are_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
+def test_wrong_options_are_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
         CompileOptions(**values)
 
 

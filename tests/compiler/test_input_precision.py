@@ -16,7 +16,6 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program, TensorSpec
 from bfpga.devices.emulator import Emulator
-from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.layout import decode_tensor, encode_tensor, unfolded
 from bfpga.runtime import trace_layers
@@ -99,11 +98,6 @@ def test_remainders_are_for_images_and_short_mantissas(tmp_path: Path) -> None:
     depthwise = Network(2, 6, 6)
     depthwise.conv(2, 2, 3, group=2)
     assert made(depthwise, tmp_path, remainders="always").tensors["x"].remainder == 0
-
-
-def test_an_unknown_choice_of_remainders_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="auto, always and never"):
-        CompileOptions(remainders="sometimes")  # type: ignore[arg-type]
 
 
 def awkward() -> Network:

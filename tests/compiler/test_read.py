@@ -117,14 +117,6 @@ def test_axes_that_no_tensor_has_are_refused(tmp_path: Path) -> None:
         read_network(path).graph()
 
 
-def test_constants_that_no_memory_holds_are_refused_before_they_are_made(tmp_path: Path) -> None:
-    network = Network(4)
-    whole = network.add("ConstantOfShape", network.constant(np.array([10**12], np.int64)))
-    network.add("Add", "x", network.add("ReduceSum", whole, network.constant(np.array([0], np.int64)), keepdims=0))
-    with pytest.raises(ModelError, match="1,000,000,000,000 elements"):
-        read_network(saved(network, tmp_path)).graph()
-
-
 def attention_with_heads() -> Network:
     """Self-attention of 16 rows with 4 heads of 8: products of activations in batches of matrices."""
     network = Network(16, 32)

@@ -178,12 +178,6 @@ def test_what_cannot_be_in_parts_is_refused_with_the_reason(
         compiled(residual(), tmp_path, NARROW, CompileOptions(layers=layers))
 
 
-@pytest.mark.parametrize("options", [{"result_parts": 3}, {"weight_parts": 4}, {"result_parts": 0}])
-def test_other_numbers_of_parts_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="is not a number of parts: 1 or 2"):
-        CompileOptions(**options)
-
-
 def test_weights_in_parts_read_each_value_twice(tmp_path: Path) -> None:
     """No copy of the tensor: the tap is repeated in place."""
     network = Network(4, 6, 6)

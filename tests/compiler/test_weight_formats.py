@@ -247,12 +247,6 @@ def test_a_format_that_the_array_does_not_have_is_an_error(
         compiled(two_layers(), tmp_path, config, CompileOptions(**options))
 
 
-@pytest.mark.parametrize("options", [{"formats": "octal"}, {"weight_snr_db": -1.0}, {"layers": {"a": {"format": "x"}}}])
-def test_wrong_options_are_errors(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        CompileOptions(**options)
-
-
 # Programs
 
 
@@ -409,20 +403,3 @@ def test_commands_show_and_take_formats(tmp_path: Path, capsys: pytest.CaptureFi
         main(["compile", str(model), "-a", described, "-o", str(tmp_path / "net.program"), "--formats", "two_hot"]) == 0
     )
     assert "Formats of weights" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("multiplier", "formats", "message"),
-    [
-        ("shift", "linear", "weights of format linear are not for this array; it takes two_hot or power_of_two"),
-        ("dsp", "two_hot", "weights of format two_hot are not for this array; it takes linear"),
-        ("dsp", "octal", "formats 'octal' is unknown; known are auto, linear, two_hot, power_of_two"),
-    ],
-)
-def test_commands_refuse_formats_in_one_line(
-    multiplier: str, formats: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = tmp_path / "net.onnx"
-    model.write_bytes(two_layers().model().SerializeToString())
-    assert main(["estimate", str(accelerator_file(tmp_path, multiplier)), str(model), "--formats", formats]) != 0
-    assert capsys.readouterr().err.strip() == f"bfpga: {message}"

@@ -22,6 +22,7 @@ from ssh_stand_in import StandIn, stand_in
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.board.overlays import OverlayFiles, find_overlay, load_overlay
+from bfpga.cli import main
 from bfpga.contract.program import Program
 from bfpga.deploy.bundle import Bundle, build_bundle, overlay_files
 from bfpga.deploy.deployment import Deployment, Options, Outcome, same_board
@@ -473,9 +474,18 @@ def test_relative_directory_is_refused() -> None:
 # The script
 
 
-def script(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "scripts/deploy.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL)
+Script = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def script(capfd: pytest.CaptureFixture[str]) -> Script:
+    """The command in this process; the script in one of its own is interrupted below."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        code = main(["deploy", *arguments])
+        return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -485,14 +495,14 @@ def program_path(program: tuple[Program, bytes], tmp_path_factory: pytest.TempPa
     return str(path)
 
 
-def test_help_shows_examples() -> None:
+def test_help_shows_examples(script: Script) -> None:
     shown = script("--help").stdout
     assert "Examples:" in shown
     assert "bfpga deploy pynq --overlay pynq_z2_dense" in shown
 
 
 def test_dry_run_connects_to_nothing(
-    board: StandIn, overlay: OverlayFiles, program_path: str, tmp_path: Path
+    script: Script, board: StandIn, overlay: OverlayFiles, program_path: str, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
     arguments = ["pynq", "--overlay", str(overlay.directory), "--program", program_path, "--dry-run"]
@@ -506,7 +516,9 @@ def test_dry_run_connects_to_nothing(
     assert not (board.path / "calls").exists()
 
 
-def test_dry_run_shows_the_bundle_of_an_overlay_that_was_never_built(board: StandIn, program_path: str) -> None:
+def test_dry_run_shows_the_bundle_of_an_overlay_that_was_never_built(
+    script: Script, board: StandIn, program_path: str
+) -> None:
     result = script("pynq", "--overlay", "tiny", "--program", program_path, "--dry-run")
     assert result.returncode == 0
     assert re.search(r"^  overlays/ +2 files", result.stdout, re.MULTILINE)
@@ -515,7 +527,7 @@ def test_dry_run_shows_the_bundle_of_an_overlay_that_was_never_built(board: Stan
     assert not (board.path / "calls").exists()
 
 
-def test_overlay_that_was_never_built_is_refused(board: StandIn) -> None:
+def test_overlay_that_was_never_built_is_refused(script: Script, board: StandIn) -> None:
     result = script("pynq", "--overlay", "tiny")
     assert result.returncode == 2
     assert "never built" in result.stderr
@@ -537,7 +549,7 @@ def test_overlay_that_was_never_built_is_refused(board: StandIn) -> None:
         (["pynq", "--json", "/nowhere/at/all.json"], "/nowhere/at"),
     ],
 )
-def test_wrong_use_ends_with_2_and_one_message(arguments: list[str], said: str) -> None:
+def test_wrong_use_ends_with_2_and_one_message(script: Script, arguments: list[str], said: str) -> None:
     result = script(*arguments)
     assert result.returncode == 2
     assert said in result.stderr
@@ -545,7 +557,7 @@ def test_wrong_use_ends_with_2_and_one_message(arguments: list[str], said: str) 
 
 
 def test_failed_self_test_ends_with_1(
-    board: StandIn, overlay: OverlayFiles, program_path: str, tmp_path: Path
+    script: Script, board: StandIn, overlay: OverlayFiles, program_path: str, tmp_path: Path
 ) -> None:
     board.answer_self_test("FAIL  clock", json.dumps({"passed": False}), 1)
     report = tmp_path / "report.json"
@@ -556,7 +568,7 @@ def test_failed_self_test_ends_with_1(
     assert json.loads(report.read_text())["self_test"] == {"passed": False}
 
 
-def test_from_a_network_to_a_passed_self_test(board: StandIn, tmp_path: Path) -> None:
+def test_from_a_network_to_a_passed_self_test(script: Script, board: StandIn, tmp_path: Path) -> None:
     """Nothing is pretended beyond the connection: LeNet is compiled, copied, and tested on a virtual board there."""
     pytest.importorskip("pynq")
     (board.path / "self_test").unlink()
@@ -595,7 +607,7 @@ def test_control_c_while_copying(board: StandIn, overlay: OverlayFiles, program_
 
 
 def test_overlay_without_a_program_needs_a_ready_accelerator(
-    board: StandIn, overlay: OverlayFiles, tmp_path: Path
+    script: Script, board: StandIn, overlay: OverlayFiles, tmp_path: Path
 ) -> None:
     """LeNet is compiled only for an accelerator whose description is at hand."""
     for path in overlay.directory.iterdir():

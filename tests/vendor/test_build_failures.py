@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from vendor_tools.artefacts import bitstream, component_xml, timing_report, utilization_report
+from vendor_tools.artefacts import timing_report, utilization_report
 from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.accelerator.boards import load_boards
@@ -18,7 +16,6 @@ from bfpga.vendor.bitstream import source_stages
 from bfpga.vendor.bitstream.diagnosis import board_advice, duration
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.pipeline import BuildReport, run_build, stage_names
-from bfpga.vendor.bitstream.processes import processes_of
 from bfpga.vendor.handoff import render_handoff
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
@@ -120,41 +117,11 @@ def test_config_file_flow_without_its_packager_is_refused_before_synthesis(tmp_p
     assert (error.kind, "vitis-run" in str(error), workshop.calls()) == ("missing_tool", True, [])
 
 
-def test_tool_that_hangs_is_ended_with_its_helpers_at_the_time_limit(workshop: Workshop) -> None:
-    """The helper of the stand-in has a session of its own and ignores SIGTERM."""
-    workshop.fail("hls", "hang")
-    started = time.monotonic()
-    error = stopped_at(workshop.run(limit_seconds=1.0), "hls")
-    assert error.kind == "timeout"
-    for text in ("has not finished within 1.0 s", "--timeout", "Phase 4.1 Global Iteration 0"):
-        assert text in str(error)
-    assert time.monotonic() - started < 20
-    assert processes_of(workshop.new_build().directory) == []
-    assert any("Phase 4.1" in line for line in workshop.reporter.lines)
-
-
 def test_y2k22_is_refused_before_the_tool_is_called(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path, version="2021.2")
     error = stopped_at(workshop.run(), "hls")
     assert (error.kind, workshop.calls()) == ("y2k22", [])
     assert "support.xilinx.com/s/article/76960" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"widths": {"input_stream": 32}}, "input_stream has 32 bits, must have 64"),
-        ({"offset": 16}, "must be at 0x10"),
-        ({"vlnv": "amd.com:hls:bfpga_systolic:1.0"}, "amd.com:hls:bfpga_systolic:1.0"),
-    ],
-)
-def test_ip_with_wrong_ports_or_registers_stops_at_its_check(
-    workshop: Workshop, wrong: dict[str, Any], said: str
-) -> None:
-    (Path(workshop.config["ip_bfpga_systolic"]) / "component.xml").write_text(component_xml(workshop.design, **wrong))
-    error = stopped_at(workshop.run(), "ip_check")
-    assert said in str(error)
-    assert workshop.stages() == ["hls"]
 
 
 def test_design_that_does_not_fit_stops_after_synthesis(workshop: Workshop) -> None:
@@ -185,11 +152,6 @@ def test_handoff_of_another_design_is_not_packaged(workshop: Workshop) -> None:
     error = stopped_at(workshop.run(), "package")
     assert (error.kind, "has no cell tensor_dma" in str(error)) == ("handoff", True)
     assert not workshop.overlay.exists()
-
-
-def test_bitstream_of_another_part_is_not_packaged(workshop: Workshop) -> None:
-    workshop.artefact("bit", bitstream("xc7z010clg400-1", "zynq7"))
-    assert stopped_at(workshop.run(), "package").kind == "part"
 
 
 def test_failed_c_simulation_stops_before_any_vendor_tool(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -126,22 +125,16 @@ def test_every_ip_that_fails_at_the_same_time_is_named(workshop: Workshop) -> No
     assert error.log.name == "hls_sequencer.log"
 
 
-def test_an_ip_without_its_files_is_named(workshop: Workshop) -> None:
-    workshop.fail("hls_array", "silent")
-    error = workshop.run().error
-    assert error is not None
-    assert (error.kind, "array: vitis_hls" in str(error), "ip/array/component.xml" in str(error)) == (
-        "artefact", True, True,
-    )  # fmt: skip
-
-
 def test_an_ip_that_hangs_ends_at_the_limit_and_only_with_what_it_started(workshop: Workshop) -> None:
+    """The helper of the stand-in has a session of its own and ignores SIGTERM."""
     workshop.fail("hls_weights", "hang")
     started = time.monotonic()
     error = workshop.run(limit_seconds=1.5, jobs=3).error
     assert error is not None
     assert error.kind == "timeout"
-    assert "stage hls: weights: vitis_hls has not finished within 1.5 s" in str(error)
+    for text in ("stage hls: weights: vitis_hls has not finished within 1.5 s", "--timeout", "Phase 4.1 Global"):
+        assert text in str(error)
+    assert any("Phase 4.1" in line for line in workshop.reporter.lines)
     assert time.monotonic() - started < 20
     assert processes_of(workshop.new_build().directory) == []
     records = {path.stem for path in (workshop.new_build().directory / "stages").glob("hls.*.json")}
@@ -192,17 +185,6 @@ def test_a_lost_ip_is_made_again_alone(workshop: Workshop) -> None:
 
 
 # Gates
-
-
-def test_a_loop_that_misses_its_interval_stops_the_build_with_its_ip(workshop: Workshop) -> None:
-    workshop.artefact("csynth_bfpga_post", csynth_xml(workshop.design, part="post", intervals={"Rows": 3}))
-    report = workshop.run(until="ip_check")
-    assert report.failed_stage == "hls_check"
-    assert report.error is not None
-    assert report.error.kind == "interval"
-    assert re.search(r"loop Rows \(\S+/post\.[ch]pp:\d+\) in run_Pipeline_Rows", str(report.error))
-    assert "hls_post.xml" in str(report.error)
-    assert workshop.run(until="ip_check", accepted=("Rows",)).error is None
 
 
 def test_a_report_of_another_ip_is_refused(workshop: Workshop) -> None:
