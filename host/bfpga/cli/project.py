@@ -17,8 +17,9 @@ from bfpga.accelerator.boards import Board, config_folder, load_board, resolve
 from bfpga.accelerator.loader import Accelerator, accelerator_files, accelerator_names, is_ready, load_accelerator
 from bfpga.accelerator.schema import json_schema
 from bfpga.accelerator.variants import fitting_boards, on_board
+from bfpga.api.figures import resources_of
+from bfpga.api.jobs import CALIBRATION_SAMPLES
 from bfpga.cli import output, work
-from bfpga.cli.reports import resources_of
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.named import model_path, named_network
@@ -111,7 +112,7 @@ def planned(wish: Wish) -> Plan:
         data, calibration = named.samples_path, calibration or named.calibration_path
     if data is None:
         raise ConfigurationError("--data is missing: a network file needs an NPZ with samples (x, and y if known)")
-    samples = load_inputs(calibration or data, network.inputs, work.CALIBRATION_SAMPLES).inputs
+    samples = load_inputs(calibration or data, network.inputs, CALIBRATION_SAMPLES).inputs
     load_inputs(data, network.inputs, 1)
     with output.waiting("choosing an accelerator"):
         choices, refused = _choices(_candidates(wish), network, samples)

@@ -88,7 +88,7 @@ class KernelConfig:
     hop_columns: WidthOrNone = 0
     #: Groups of a skip array, in the place of the systolic array; 0: none. It computes ``skip_halves`` groups of
     #: ``columns`` pixels at a time and holds chunks of ``skip_chunk`` channels of windows.
-    #: Source weights (skip_array/skip_array.hpp): it multiplies by stored weights that are no zeros, for ``rows`` output
+    #: Source weights (skip_array/skip_array.hpp): it multiplies by stored weights that are no zeros, ``rows`` output
     #: channels at most, with ``skip_queue`` entries of every group, of each of which a weight word holds one.
     #: Source activations (skip_array/sparse_array.hpp): each of ``skip_halves`` x ``columns`` groups multiplies by the
     #: activations of its pixel that are not zero, of which ``skip_queue`` words wait, for ``rows`` output channels at a
