@@ -89,7 +89,7 @@ def main(given: Sequence[str] | None = None) -> int:
         *(row(model, arguments.accelerator, arguments.zeros) for model in sorted(folder.glob("*.onnx"))),
     ]
     text = "\n".join(lines) + "\n"
-    if load_accelerator(arguments.accelerator).config.skips_activations and arguments.zeros == 0:
+    if load_accelerator(arguments.accelerator).config.array.computes_runs and arguments.zeros == 0:
         text += "\nNo activation counts as zero; --zeros N counts them on N samples.\n"
     return finish(text, arguments.markdown)
 

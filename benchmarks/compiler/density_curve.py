@@ -113,7 +113,7 @@ def scattered(rng: np.random.Generator, shape: tuple[int, ...], density: float, 
 
 def skipped_zeros(config: KernelConfig) -> str:
     """Which zeros take no time on an accelerator: those of `weights`, of `activations`, or of `nothing`."""
-    return config.skip_source if config.skip_groups else "nothing"
+    return config.array.zeros if config.array.skip_groups(config) else "nothing"
 
 
 def layer_clocks(accelerator: Accelerator, layer: CurveLayer, density: float) -> float:

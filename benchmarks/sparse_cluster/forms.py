@@ -24,7 +24,7 @@ from benchmarks.sparse_cluster.shares import NAMES
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.dispatch import input_zeros
-from bfpga.contract.configuration import ClusterForm
+from bfpga.contract.arrays.sparse_cluster import ClusterForm, cluster_array
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
@@ -38,8 +38,9 @@ def accelerators(variant: str, unit_words: int) -> list[Accelerator]:
     """An accelerator of each form."""
     accelerator = load_accelerator(ACCELERATOR)
     config = accelerator.config
-    changes = {"cluster_variant": variant, "cluster_words": unit_words or config.cluster_words}
-    return [replace(accelerator, config=replace(config, **changes, cluster_form=form)) for form in FORMS]
+    array = cluster_array(config.array)
+    array = replace(array, variant=variant, words=unit_words or array.words)
+    return [replace(accelerator, config=replace(config, array=replace(array, form=form))) for form in FORMS]
 
 
 def pieces_text(program: Program, layer: str) -> str:

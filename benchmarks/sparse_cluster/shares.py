@@ -29,6 +29,7 @@ from benchmarks.common.command import command, required_models_folder
 from benchmarks.common.networks import network_named, network_samples
 from benchmarks.common.report import finish, table
 from bfpga.compiler.options import CompileOptions
+from bfpga.contract.arrays.sparse_cluster import SparseCluster, cluster_array, map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, BlockTensor, Program
 from bfpga.devices.emulator import Emulator
@@ -101,7 +102,7 @@ def joined_share(nonzero: BoolArray, joined: Joined, config: KernelConfig) -> Sh
     The map is folded as often as pieces of each unit need. PieceTooLargeError if a unit does not hold joined ones.
     """
     rows, columns, channels = nonzero.shape
-    kernel = config.cluster_kernel, config.cluster_kernel
+    kernel = map_array(config.array).kernel, map_array(config.array).kernel
     words, total = range(-(-channels // config.lanes)), NOTHING
     limit = next(
         (-(-rows // parts), -(-columns // parts))
@@ -113,7 +114,7 @@ def joined_share(nonzero: BoolArray, joined: Joined, config: KernelConfig) -> Sh
         bands, across = joined_grid(joined, config)
         if not pieces_fit(fold.rows, fold.columns, kernel, config, joined):
             raise PieceTooLargeError(f"units do not hold joined pieces of {fold.rows} x {fold.columns} cells")
-        moves = config.cluster_moves if fold.rows >= bands and fold.columns >= across else 0
+        moves = cluster_array(config.array).moves if fold.rows >= bands and fold.columns >= across else 0
         found = kernel_partition(cells, kernel, config, moves, joined)
         loads = unit_values(found.partition, cells, [words], kernel, config)
         total += Share(int(loads.max()), float(loads.mean()), found.moves, int(found.reached), 1)
@@ -215,10 +216,9 @@ def main(given: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(given)
     folder = required_models_folder()
     settings = PartitionSettings(grid=tuple(arguments.units), mode="overlap_add", tau=arguments.tau)
-    config = KernelConfig(
-        lanes=4, cluster_rows=settings.grid[0], cluster_columns=settings.grid[1], cluster_kernel=3,
-        cluster_words=arguments.words, cluster_threshold=round(settings.tau),
-    )  # fmt: skip
+    rows, columns = settings.grid
+    array = SparseCluster(rows=rows, columns=columns, words=arguments.words, threshold=round(settings.tau))
+    config = KernelConfig(lanes=4, array=array)
     head = ["network", "input to channels", "density", *WAYS, "pieces", "moves", "threshold met"]
     found = [rows_of(name, folder, arguments.samples, settings, config) for name in arguments.network]
     missed = [line for _, lines in found for line in lines]

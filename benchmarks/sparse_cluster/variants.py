@@ -23,6 +23,7 @@ from benchmarks.synthesis.counted import counted
 from bfpga.accelerator.loader import Accelerator, accelerator_of, accelerator_path
 from bfpga.accelerator.yaml_reader import Document, read_document
 from bfpga.compiler.compiler import compile_network
+from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.devices.emulator import Emulator
 from bfpga.estimate.hardware import findings
 
@@ -67,7 +68,7 @@ def row(units: str, accelerator: Accelerator, model: Path) -> tuple[list[str], l
     interval, slack = max(loop.interval for loop in loops), min(loop.slack for loop in loops)
     used = figures.total.used
     shares = [f"{100 * used[kind] / resources[kind]:.0f} %" for kind in ("lut", "ff", "dsp", "bram36")]
-    products = config.cluster_units * config.unit_products
+    products = map_array(config.array).units * map_array(config.array).unit_products
     found = [f"{units}: {finding}" for finding in findings(figures, resources)]
     return [units, str(products), str(interval), f"{slack:.2f}", *shares, f"{clocks:,}"], found
 

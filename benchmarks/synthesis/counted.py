@@ -21,7 +21,7 @@ import yaml
 import bfpga.engines.kernel
 from benchmarks.common.command import command
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
-from bfpga.contract.processes import PROCESSES
+from bfpga.contract.process_stream import PROCESSES
 from bfpga.engines.kernel.counted_resources import numbers, stored_tables
 from bfpga.estimate.hardware import HardwareFigures
 from bfpga.formats.cache import cache_directory
@@ -71,7 +71,7 @@ def write_table(rows: Sequence[dict[str, Any]]) -> None:
 def configurations() -> Iterator[Accelerator]:
     """The ready accelerators with a systolic array alone, and the small ones."""
     for accelerator in map(load_accelerator, accelerator_names()):
-        if not accelerator.config.skip_groups:
+        if not accelerator.config.array.skip_groups(accelerator.config):
             yield accelerator
     for number, changes in enumerate(CHANGES):
         yield described(changes, f"counted_{number}")

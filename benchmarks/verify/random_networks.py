@@ -32,11 +32,11 @@ from bfpga.verify.random_accelerator import random_config
 #: Which kernels are drawn.
 KINDS: dict[str, Callable[[KernelConfig], bool]] = {
     "any": lambda config: True,
-    "skip_weights": lambda config: config.skips_weights,
-    "skip_activations": lambda config: config.skips_activations and not (config.dense_beside or config.has_cluster),
-    "two_arrays": lambda config: config.dense_beside,
-    "cluster": lambda config: config.cuts_maps,
-    "tile": lambda config: config.has_tile,
+    "skip_weights": lambda config: config.array.stores_entries,
+    "skip_activations": lambda config: config.array.kind == "sparse_array",
+    "two_arrays": lambda config: config.array.has_both,
+    "cluster": lambda config: config.array.cuts_maps,
+    "tile": lambda config: config.array.stores_blocks,
 }
 #: What tells a part of the file: its device, array, first and last case.
 Key = tuple[str, int, int, int]

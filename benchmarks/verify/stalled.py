@@ -19,6 +19,7 @@ from time import perf_counter
 from benchmarks.common.command import command
 from benchmarks.common.report import finish, table
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.verify.check import verify
 from bfpga.verify.stalled import STALLED
@@ -57,7 +58,7 @@ def kernels(names: Sequence[str], hops: bool) -> Iterator[tuple[str, KernelConfi
         yield name, load_accelerator(name).config
     config = load_accelerator(HOPS_OF).config
     for columns in range(1, config.columns + 1) if hops else ():
-        yield f"{HOPS_OF}, hop_columns: {columns}", replace(config, hop_columns=columns)
+        yield f"{HOPS_OF}, hop_columns: {columns}", replace(config, array=SystolicArray(columns))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from changed_kernels import changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from key_tables import missing_rows
@@ -33,12 +34,14 @@ from bfpga.accelerator.schema import (
     SystolicSection,
     json_schema,
 )
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import PROCESSES, kernel_processes, process_streams
+from bfpga.contract.process_stream import PROCESSES
+from bfpga.contract.processes import kernel_processes, process_streams
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources, memory_blocks
 from bfpga.engines.kernel.counted_resources import estimate_resources
-from bfpga.engines.kernel.resources import array_dsp
+from bfpga.engines.systolic.resources import array_dsp
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.synthesis.resources import board_use
@@ -107,9 +110,9 @@ def test_digest_depends_on_numbers_only(tmp_path: Path) -> None:
     assert load_accelerator(write(tmp_path, renamed)).digest == original
     reordered = VALID.replace("[none, relu, leaky_relu,", "[leaky_relu, none, relu,")
     assert load_accelerator(write(tmp_path, reordered)).digest == original
-    for changed in ("columns: 11", "weight_words: 2048", "wide_words: 512", "clock_mhz: 100"):
-        key = changed.split(":")[0]
-        lines = [line if key + ":" not in line else line[: line.index(key)] + changed for line in VALID.splitlines()]
+    for line_of in ("columns: 11", "weight_words: 2048", "wide_words: 512", "clock_mhz: 100"):
+        key = line_of.split(":")[0]
+        lines = [line if key + ":" not in line else line[: line.index(key)] + line_of for line in VALID.splitlines()]
         assert load_accelerator(write(tmp_path, "\n".join(lines))).digest != original
 
 
@@ -214,7 +217,7 @@ def test_odd_rows_and_wide_words_are_refused() -> None:
 def test_columns_are_in_equal_hops(tmp_path: Path) -> None:
     """R62: every block of columns gets the weights a clock after the one before it."""
     config = load_accelerator(write(tmp_path, VALID + "    hop_columns: 4\n")).config
-    assert config.hop_columns == 4
+    assert config.array == SystolicArray(4)
     uneven = refusal(tmp_path, VALID + "    hop_columns: 5\n")
     assert "hop_columns: is 5; must divide the 12 columns: 1, 2, 3, 4, 6, 12, or 0 for all of them" in uneven
 
@@ -356,10 +359,11 @@ ACTIVATIONS = re.sub("weight_words: .*", "weight_words: 2048", ACTIVATIONS)
 def test_a_skip_array_of_activations_has_a_group_for_each_pixel(tmp_path: Path) -> None:
     """Weight words are those of an array of 16 rows: a copy of 512 for each group; sums of 16 passes, twice."""
     config = load_accelerator(write(tmp_path, ACTIVATIONS)).config
-    assert (config.skip_groups, config.rows, config.skip_passes, config.skip_source) == (24, 16, 16, "activations")
-    assert (config.skips_activations, config.skips_weights) == (True, False)
+    array = config.array
+    assert (array.skip_groups(config), config.rows, array.run_passes(config)) == (24, 16, 16)
+    assert (array.zeros, array.stores_entries) == ("activations", False)
     assert config.macs_per_clock == 384
-    assert (config.weight_word_bits, config.weights_per_word) == (16 * 4 * 8, 64)
+    assert (config.weight_word_bits, config.array.weights_of_word(config)) == (16 * 4 * 8, 64)
     part = estimate_resources(config).parts["array"]
     assert (part.dsp, part.bram36) == (192, 24 * 2 + memory_blocks(2 * 16 * 2 * 16, 288))
 
@@ -386,8 +390,8 @@ def test_wrong_numbers_of_a_skip_array_of_activations_are_told(tmp_path: Path, o
 def test_a_systolic_array_beside_a_skip_array_has_its_numbers(tmp_path: Path) -> None:
     text = ACTIVATIONS.replace("passes: 16", "dense_beside: true").replace("columns: 12", "columns: 4")
     config = load_accelerator(write(tmp_path, text)).config
-    assert config.dense_beside
-    assert (config.macs_per_clock, config.skip_macs) == (4 * 16 * 4, 8 * 16)
+    assert config.array.has_both
+    assert (config.macs_per_clock, config.array.skip_products(config)) == (4 * 16 * 4, 8 * 16)
     parts = estimate_resources(config).parts
     assert (parts["array"].dsp, parts["skip_array"].dsp) == (128, 64)
     assert kernel_processes(config) == (*PROCESSES, "skip_array")
@@ -403,10 +407,9 @@ def test_a_systolic_array_beside_a_skip_array_has_its_numbers(tmp_path: Path) ->
 def test_columns_of_a_skip_array_of_activations_may_be_odd(tmp_path: Path) -> None:
     """Two kernels share a DSP block there, not two columns."""
     config = load_accelerator(write(tmp_path, ACTIVATIONS.replace("columns: 12", "columns: 11"))).config
-    assert (config.columns, config.skip_groups) == (11, 22)
-    numbers = {"groups": 24, "passes": 3, "chunk": 96, "queue": 2}
-    for key, wrong in numbers.items():
-        assert [item.key for item in config_findings(replace(config, **{f"skip_{key}": wrong}))] == [key]  # type: ignore[arg-type]
+    assert (config.columns, config.array.skip_groups(config)) == (11, 22)
+    for key, wrong in {"passes": 3, "chunk": 96, "queue": 2}.items():
+        assert [item.key for item in config_findings(changed(config, **{f"array_{key}": wrong}))] == [key]
 
 
 def test_a_kernel_has_one_engine(tmp_path: Path) -> None:

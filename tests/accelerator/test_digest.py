@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changed_kernels import changed
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.contract.arrays.base import Array
+from bfpga.contract.arrays.skip_array import SkipArray, SparseArray, TwoArrays
+from bfpga.contract.arrays.sparse_cluster import SparseCluster
+from bfpga.contract.arrays.systolic import SystolicArray
+from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.kernel_numbers import BEFORE, kernel_identity
+from bfpga.engines.configurations import ARRAYS
 from bfpga.formats.block_format import BlockFormat
 from bfpga.synthesis.kept import Compiled
 
@@ -28,7 +35,7 @@ NEW_KEYS = {
     ),
     "accelerator/schema.py": ("    hop_columns: ", "    spare: int = Field(9, ge=1)\n    ahead: int = Field(0, ge=0)"),
     "accelerator/loader.py": (
-        "        hop_columns=section.hop_columns,",
+        "        array=SystolicArray(section.hop_columns),",
         "        spare=section.spare,\n        ahead=section.ahead,",
     ),
     "contract/kernel_numbers.py": (
@@ -53,19 +60,21 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "parameter_rows": ("tiny", 129), "stream_bits": ("tiny", 128), "weight_stream_bits": ("tiny", 128),
     "functions": ("tiny", ("none", "relu", "clip")), "tensor_slots": ("tiny", 65), "policy_slots": ("tiny", 65),
     "shift_columns": ("pynq_z2_mixed", 3), "shift": ("pynq_z2_mixed", "narrower"), "position_bins": ("tiny", 17),
-    "wide_words": ("tiny", 513), "wide_memory": ("tiny", True), "hop_columns": ("tiny", 2),
-    "skip_groups": ("pynq_z2_zero_skip", 15), "skip_source": ("pynq_z2_sparse", "weights"),
-    "skip_halves": ("pynq_z2_sparse", 3), "skip_chunk": ("pynq_z2_sparse", 128), "skip_queue": ("pynq_z2_sparse", 33),
-    "skip_passes": ("pynq_z2_sparse", 17), "dense_beside": ("zcu104_hetero", False),
-    "cluster_rows": ("zcu104_cluster", 3), "cluster_columns": ("zcu104_cluster", 3),
-    "cluster_kernel": ("zcu104_cluster", 5), "cluster_words": ("zcu104_cluster", 65),
-    "cluster_queue": ("zcu104_cluster", 65), "cluster_lines": ("zcu104_cluster", 65),
-    "cluster_blocks": ("zcu104_cluster", 513), "cluster_threshold": ("zcu104_cluster", 4),
-    "cluster_moves": ("zcu104_cluster", 255), "cluster_variant": ("zcu104_cluster", "B"),
-    "cluster_form": ("zcu104_cluster", "halo"), "cluster_products": ("zcu104_cluster", 8),
-    "tile_rows": ("zcu104_zero_skip_tile", 9), "tile_columns": ("zcu104_zero_skip_tile", 9),
-    "tile_parallel": ("zcu104_zero_skip_tile", 4), "ultra_ram": ("zcu104_dense", ()), "count_registers": ("tiny", 4),
-    "compressed_maps": ("tiny", True),
+    "wide_words": ("tiny", 513), "wide_memory": ("tiny", True), "ultra_ram": ("zcu104_dense", ()),
+    "count_registers": ("tiny", 4), "compressed_maps": ("tiny", True),
+    "array": ("zcu104_hetero", SparseArray(64, 32, 16)),
+}  # fmt: skip
+#: The same of the numbers of each kind of array.
+ARRAY_CHANGES: dict[type[Array], tuple[str, dict[str, Any]]] = {
+    SystolicArray: ("tiny", {"hop_columns": 2}),
+    SkipArray: ("pynq_z2_zero_skip", {"groups": 15, "chunk": 128, "queue": 33}),
+    SparseArray: ("pynq_z2_sparse", {"chunk": 128, "queue": 33, "passes": 17}),
+    TwoArrays: ("zcu104_hetero", {"chunk": 128, "queue": 33, "passes": 17}),
+    SparseCluster: ("zcu104_cluster", {
+        "rows": 3, "columns": 3, "kernel": 5, "words": 65, "queue": 65, "map_lines": 65, "map_blocks": 513,
+        "threshold": 4, "moves": 255, "variant": "B", "form": "halo", "lanes": 8,
+    }),
+    ZeroSkipTile: ("zcu104_zero_skip_tile", {"kernel": 5, "rows": 9, "columns": 9, "parallel": 4}),
 }  # fmt: skip
 
 
@@ -105,15 +114,29 @@ def test_a_new_key_with_its_default_leaves_every_digest_as_it_is(with_new_keys: 
 @pytest.mark.parametrize("key", ["spare: 8", "ahead: 1"])
 def test_a_new_key_with_another_value_is_another_digest(with_new_keys: Path, key: str, tmp_path: Path) -> None:
     text = (ROOT / "configs" / "accelerators" / "tiny.yaml").read_text()
-    changed = tmp_path / "changed.yaml"
-    changed.write_text(text.replace("    columns:", f"    {key}\n    columns:"))
-    assert text != changed.read_text()
-    assert digests(with_new_keys, changed)[str(changed)][0] != load_accelerator("tiny").digest
+    path = tmp_path / "changed.yaml"
+    path.write_text(text.replace("    columns:", f"    {key}\n    columns:"))
+    assert text != path.read_text()
+    assert digests(with_new_keys, path)[str(path)][0] != load_accelerator("tiny").digest
 
 
 def test_every_number_of_a_kernel_has_a_change() -> None:
     numbers = {item.name for item in fields(KernelConfig)}
     assert set(CHANGES) == numbers
+    assert set(ARRAY_CHANGES) == set(ARRAYS)
+    for kind, (_, changes) in ARRAY_CHANGES.items():
+        assert set(changes) == {item.name for item in fields(kind)}, kind
+
+
+@pytest.mark.parametrize("kind", ARRAY_CHANGES)
+def test_every_number_of_an_array_is_in_the_identity_of_its_kernel(kind: type[Array]) -> None:
+    accelerator, changes = ARRAY_CHANGES[kind]
+    config = load_accelerator(accelerator).config
+    assert type(config.array) is kind
+    for name, value in changes.items():
+        other = changed(config, **{f"array_{name}": value})
+        assert other != config, name
+        assert kernel_identity(other) != kernel_identity(config), name
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -123,16 +146,15 @@ def test_every_number_of_a_kernel_is_in_its_identity(name: str) -> None:
     if value == "narrower":
         assert config.shift is not None
         value = replace(config.shift, exp_width=config.shift.exp_width - 1)
-    changed = replace(config, **{name: value})
-    assert changed != config
-    assert kernel_identity(changed) != kernel_identity(config)
+    other = replace(config, **{name: value})
+    assert other != config
+    assert kernel_identity(other) != kernel_identity(config)
 
 
 def test_numbers_of_what_a_kernel_has_not_are_not_in_its_identity() -> None:
     config = load_accelerator("tiny").config
     numbers = kernel_identity(config)["numbers"]
     assert not [name for name in numbers if name.startswith(("skip_", "cluster_", "tile_", "count_"))]
-    assert kernel_identity(replace(config, cluster_words=65, tile_rows=3)) == kernel_identity(config)
 
 
 def test_what_was_before_a_number_is_what_kernels_have_without_it() -> None:

@@ -337,7 +337,7 @@ def test_an_overlay_that_somebody_else_loaded_meanwhile_is_noticed() -> None:
     with opened(CASE) as (overlay, device):
         manifest = overlay.manifest
         handoff = load_overlay(overlay_directory(CASES[CASE].accelerator)).handoff.read_text()
-        other = Other(manifest.configuration(), manifest.accelerator.name, manifest.accelerator.digest)
+        other = Other(manifest.config, manifest.accelerator.name, manifest.accelerator.digest)
         overlay.target.board.configure(handoff, {"accelerator": other})  # type: ignore[attr-defined]
         for channel in overlay.hardware.channels:
             channel.channel.start()

@@ -409,7 +409,7 @@ def test_a_virtual_board_gets_an_emulation_bitstream_next_to_the_handoff(tmp_pat
     kernel = content.kernels["accelerator"]
     assert kernel["kind"] == "systolic_array"
     assert kernel["digest"] == overlay.manifest.accelerator.digest
-    assert kernel["configuration"] == json.loads(json.dumps(config_to_dict(overlay.manifest.configuration())))
+    assert kernel["configuration"] == json.loads(json.dumps(config_to_dict(overlay.manifest.config)))
     assert staged_files(overlay, tmp_path / "staged", virtual=True) == staged
     assert len(list((tmp_path / "staged").iterdir())) == 2
 

@@ -10,6 +10,7 @@ from kernel_pairs import small
 from small_networks import Network, compiled
 
 from bfpga.compiler.schedule import overlap
+from bfpga.contract.arrays.skip_array import SkipArray
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
@@ -21,7 +22,7 @@ ARRAY = {"columns": 8, "lanes": 4, "rows": 16, "activation_words": 4096, "parame
          "multiplier": "dsp_packed", "accumulator_bits": 24, "weight_words": 4096}  # fmt: skip
 KERNELS = {
     "dense": small(**ARRAY),
-    "weights": small(**ARRAY, skip_groups=8, skip_chunk=64),
+    "weights": small(**ARRAY, array=SkipArray(8, chunk=64)),
     "weights that come meanwhile": small(**ARRAY | {"weight_words": 200}),
 }
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from array_layers import PlainKernel
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from small_networks import WIDE, Network, compiled
 from watched_kernel import Watched
 
+from bfpga.contract.arrays.sparse_cluster import cluster_array, map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.limits import problems
@@ -19,7 +21,7 @@ from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.kernel.constraints import findings
-from bfpga.engines.sparse_cluster.unit_maps import map_fits, pieces_fit, run_passes
+from bfpga.engines.sparse_cluster.unit_maps import map_fits, pieces_fit
 from bfpga.program.choices import program_operations
 from bfpga.verify.random_network import random_program
 
@@ -34,13 +36,11 @@ class WatchedKernel(PlainKernel):
 
 def drawn(seed: int) -> Program:
     rng = np.random.default_rng(seed)
-    config = replace(
+    config = changed(
         CLUSTER, columns=int(rng.choice([1, 3, 4, 7])), rows=int(rng.choice([4, 8])),
-        cluster_rows=int(rng.choice([1, 2, 3])), cluster_words=int(rng.choice([4, 8, 16])),
-        cluster_lines=int(rng.choice([4, 8, 16])), activation_words=int(rng.choice([64, 1024])),
+        array_rows=int(rng.choice([1, 2, 3])), array_words=int(rng.choice([4, 8, 16])),
+        array_map_lines=int(rng.choice([4, 8, 16])), activation_words=int(rng.choice([64, 1024])),
     )  # fmt: skip
-    passes = run_passes(config.columns, config.cluster_lines, config.cluster_kernel)
-    config = replace(config, skip_groups=config.cluster_units, skip_passes=passes)
     return random_program(rng, config) if not list(findings(config)) else drawn(seed + 1000)
 
 
@@ -71,7 +71,7 @@ def test_maps_have_room_and_registers_hold_them(seed: int) -> None:
                 kernel = d.kernel_height, d.kernel_width
                 assert map_fits(d.input_height, d.input_width, kernel, config)
                 assert pieces_fit(d.input_height, d.input_width, kernel, config, (d.joined_rows, d.joined_columns))
-                assert max(d.stride_y, d.stride_x) <= config.cluster_kernel
+                assert max(d.stride_y, d.stride_x) <= map_array(config.array).kernel
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_cluster_computes_maps_without_a_zero_too(tmp_path: Path) -> None:
 
 def test_maps_are_counted_where_that_saves_clocks(tmp_path: Path) -> None:
     """SC R25: of units that have a piece each, and not where values lie everywhere."""
-    config = replace(CLUSTER, cluster_variant="B", cluster_products=4, cluster_words=32)
+    config = changed(CLUSTER, array_variant="B", array_lanes=4, array_words=32)
     found = {}
     for used_rows in (5, 14):
         network = Network(4, 14, 14)
@@ -140,7 +140,7 @@ def test_maps_are_counted_where_that_saves_clocks(tmp_path: Path) -> None:
         network.used_rows = used_rows
         (operation,) = gemms(compiled(network, tmp_path, config))
         found[used_rows] = operation.most_moves
-    assert found == {5: config.cluster_moves, 14: 0}
+    assert found == {5: cluster_array(config.array).moves, 14: 0}
 
 
 @pytest.mark.parametrize("strides", [(2, 2), (3, 1), (1, 2), (5, 4)])

@@ -16,6 +16,7 @@ from bfpga.cli import main
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.numbers.sampled_inputs import ZeroCount, count_zeros
 from bfpga.compiler.options import CompileOptions
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.kernel.supported import PRODUCTS, supported
@@ -113,7 +114,7 @@ def test_decisions_are_the_same_at_every_run_and_kept_in_program_files(tmp_path:
     kept, made = ([item.descriptor for item in program_operations(each)] for each in (loaded, programs[0]))
     assert kept == made
     assert any(descriptor.count_threshold for descriptor in kept)
-    plain = compiled(three_layers(), tmp_path, replace(TWO_ARRAYS, dense_beside=False), options)
+    plain = compiled(three_layers(), tmp_path, replace(TWO_ARRAYS, array=SystolicArray()), options)
     assert not any(item.descriptor.count_threshold for item in program_operations(plain))
 
 

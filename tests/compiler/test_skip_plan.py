@@ -12,6 +12,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.weight_plan import plan_weights
+from bfpga.contract.arrays.skip_array import SkipArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, HostNode, LaunchStep, MatMulNode, Program, Window
@@ -23,7 +24,7 @@ from bfpga.program.listing import listing
 
 CONFIG = KernelConfig(
     columns=4, rows=32, lanes=4, multiplier="dsp_packed", accumulator_bits=24, weight_words=64, parameter_rows=128,
-    skip_groups=4, skip_chunk=64, skip_queue=16,
+    array=SkipArray(4, chunk=64, queue=16),
 )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def test_work_is_what_is_read_and_clocks_are_those_of_a_pass(tmp_path: Path) -> 
         step = min(2, descriptor.groups) if apart else 4
         assert occupied_cycles(SKIPPING, descriptor) == passes * descriptor.steps + step * descriptor.chunk_steps
         assert descriptor.steps >= max(step * steps, descriptor.output_rows)
-        assert descriptor.chunk_steps * (1 if apart else 4) <= SKIPPING.skip_chunk
+        assert descriptor.chunk_steps * (1 if apart else 4) <= SKIPPING.array.chunk_words(SKIPPING)
     depthwise = [descriptor for descriptor in gemms(program) if descriptor.flags & Flag.LANES_APART]
     assert depthwise
     for d in depthwise:

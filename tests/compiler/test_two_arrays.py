@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+from changed_kernels import changed
 from small_networks import Network
 from two_arrays import TWO_ARRAYS, WITH_TWO_ARRAYS
 
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.dispatch.two_arrays import ArrayClocks
 from bfpga.compiler.options import CompileOptions, LayerOptions
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.descriptor import COMPUTING, Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import ArrayNode, Program
@@ -23,7 +25,7 @@ from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.kernel.two_arrays import may_choose, on_other_array, on_skip_array
+from bfpga.engines.skip_array.two_arrays import may_choose, on_other_array, on_skip_array
 from bfpga.errors import ConfigurationError
 from bfpga.program.choices import program_operations
 from bfpga.verify.check import simulation
@@ -57,7 +59,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compiled(path: Path, samples: Samples, options: CompileOptions, **changes: Any) -> Program:
-    accelerator = replace(WITH_TWO_ARRAYS, config=replace(TWO_ARRAYS, **changes))
+    accelerator = replace(WITH_TWO_ARRAYS, config=changed(TWO_ARRAYS, **changes))
     return compile_network(path, accelerator, samples, options)
 
 
@@ -187,7 +189,7 @@ def test_an_operation_goes_from_one_array_to_the_other_and_back(path: Path, samp
     assert skips.chunk_steps > 0
     back = on_other_array(program.config, node, skips)
     assert back == operation.descriptor
-    assert not may_choose(replace(program.config, dense_beside=False), operation.descriptor)
+    assert not may_choose(replace(program.config, array=SystolicArray()), operation.descriptor)
     streamed = replace(operation.descriptor, flags=operation.descriptor.flags | Flag.STREAM_WEIGHTS)
     assert not may_choose(program.config, streamed)
 
@@ -202,7 +204,7 @@ def test_the_systolic_array_waits_for_results_of_windows(tmp_path: Path, order: 
     layers.add("Add", first, second)
     onnx.save(layers.model(), str(tmp_path / "beside.onnx"))
     samples = np.random.default_rng(1).normal(size=(2, 2, 16, 18)).astype(np.float32)
-    program = compiled(tmp_path / "beside.onnx", samples, CompileOptions(), skip_passes=16, activation_words=4096)
+    program = compiled(tmp_path / "beside.onnx", samples, CompileOptions(), array_passes=16, activation_words=4096)
     (node, *_) = (node for node in program.nodes if isinstance(node, ArrayNode))
     for item in program_operations(program):
         if item.layer == node.name and item.descriptor.operation == Operation.GEMM:

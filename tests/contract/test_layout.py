@@ -22,6 +22,7 @@ import bfpga
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.board.overlays import StagedFiles, find_overlay
 from bfpga.contract import layout as contract_layout
+from bfpga.contract.arrays.skip_array import SkipArray
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation
@@ -192,7 +193,7 @@ def packed_streams() -> bytes:
     narrow = KernelConfig(columns=2, rows=4, lanes=2, format=BlockFormat(mantissa_bits=4))
     shift = KernelConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
     wide = KernelConfig(columns=3, rows=8, lanes=4)
-    skipping = replace(wide, multiplier="dsp_packed", columns=2, skip_groups=3, skip_chunk=64)
+    skipping = replace(wide, multiplier="dsp_packed", columns=2, array=SkipArray(3, chunk=64))
     data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words().tobytes()]
     for config in (KernelConfig(columns=2, rows=4, lanes=2), narrow):
         limit = config.format.mantissa_max

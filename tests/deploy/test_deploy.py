@@ -54,7 +54,7 @@ def program(overlay: OverlayFiles, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("program")
     network = Network(6)
     network.add("Gemm", "x", network.weights(4, 6), network.weights(4), transB=1)
-    made = compiled(network, folder, overlay.manifest.configuration())
+    made = compiled(network, folder, overlay.manifest.config)
     made = replace(made, accelerator="tiny", digest=overlay.manifest.accelerator.digest)
     save_program(made, folder / "small.bfpga")
     return made, (folder / "small.bfpga").read_bytes()

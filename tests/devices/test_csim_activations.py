@@ -12,6 +12,7 @@ from cpp_units import compiler
 from small_networks import Network, attention_network, compiled, residual_network, small_network
 
 from bfpga.compiler.options import CompileOptions
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.program import ArrayNode, MatMulNode
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import CSimulation
@@ -22,7 +23,7 @@ from bfpga.devices.streaming_device import StreamingDevice
 #: Memories for the networks; with 8 bits of mantissas as any array has them.
 CONFIG = replace(ACTIVATIONS, activation_words=2048, weight_words=2048, parameter_rows=1024)
 #: The systolic array with the same numbers.
-DENSE = replace(CONFIG, skip_groups=0, skip_source="weights")
+DENSE = replace(CONFIG, array=SystolicArray())
 NETWORKS = [residual_network(), small_network(), attention_network()]
 IDS = ["residual", "small", "attention"]
 

@@ -81,8 +81,8 @@ def test_a_program_file_brings_no_code(tmp_path: Path, taken: Path, key: str) ->
 
 def test_numbers_of_a_program_file_are_numbers(tmp_path: Path, taken: Path) -> None:
     code = f"Rounding::Rne; {constructor(taken)} static constexpr int rest = 1"
-    path, sample = changed_program(tmp_path, lambda program: program["config"].update(skip_queue=code))
-    refused(ProgramError, lambda: bfpga.run(load_program(path), sample, "csim"), path, "skip_queue", "1..65536")
+    path, sample = changed_program(tmp_path, lambda program: program["config"].update(weight_words=code))
+    refused(ProgramError, lambda: bfpga.run(load_program(path), sample, "csim"), path, "weight_words", "1..65536")
     assert not taken.exists()
 
 

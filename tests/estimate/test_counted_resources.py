@@ -9,7 +9,7 @@ import pytest
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import PROCESSES
+from bfpga.contract.process_stream import PROCESSES
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel import counted_resources
 

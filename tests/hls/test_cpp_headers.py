@@ -14,7 +14,7 @@ import pytest
 from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendered_headers, unit_files, write_rendered
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import PROCESSES
+from bfpga.contract.process_stream import PROCESSES
 from bfpga.devices import toolchain
 from bfpga.devices.csim import MOST_DRAWN_STAGES, Integers
 from bfpga.formats.block_format import BlockFormat

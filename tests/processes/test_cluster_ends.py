@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
 from unit_words import FEWEST_STEPS
 
-from bfpga.contract.configuration import (
+from bfpga.contract.arrays.sparse_cluster import (
     MERGE_DISTANCE,
     SUM_DISTANCE,
     WINDOW_DISTANCE,
     ClusterVariant,
-    KernelConfig,
+    SparseCluster,
 )
+from bfpga.contract.configuration import KernelConfig
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.unit_clocks import piece_groups, steps_of_channels
 from bfpga.engines.sparse_cluster.window_walk import walk_clocks, walked_steps
@@ -63,17 +64,18 @@ def check_distances(lists: list[np.ndarray], distance: int) -> None:
 def clock_config(kernel: ClusterKernel) -> KernelConfig:
     """What the clocks of a kernel follow from."""
     variant: ClusterVariant = "C" if kernel.weights > 1 else "B" if kernel.products else "A" if kernel.shifts else "E"
-    return KernelConfig(
-        cluster_rows=kernel.grid_rows, cluster_columns=kernel.grid_columns, cluster_kernel=kernel.kernel,
-        cluster_variant=variant, cluster_products=kernel.products,
+    array = SparseCluster(
+        kernel=kernel.kernel, rows=kernel.grid_rows, columns=kernel.grid_columns, variant=variant,
+        lanes=kernel.products,
     )  # fmt: skip
+    return KernelConfig(array=array)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.8, 1.0])
 @pytest.mark.parametrize(("products", "tile"), [(1, 3), (4, 3), (9, 3), (3, 2)])
 def test_groups_of_a_piece_are_those_of_its_tiles(products: int, tile: int, share: float) -> None:
     """SC R97: values of a micro-tile go to the lanes in as few groups as they fill; the mean of many pieces."""
-    config = replace(CLUSTER, cluster_variant="B", cluster_products=products, cluster_kernel=tile)
+    config = changed(CLUSTER, array_variant="B", array_lanes=products, array_kernel=tile)
     used = np.random.default_rng(3).random((4000, tile * tile)) < share
     groups = -(-used.sum(axis=1) // products)
     assert piece_groups(used.size, share, config) == pytest.approx(groups.sum(), rel=0.1)

@@ -17,7 +17,7 @@ from unit_words import (
     stop_word,
 )
 
-from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE
+from bfpga.contract.arrays.sparse_cluster import MERGE_DISTANCE, SUM_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 

@@ -28,7 +28,7 @@ from map_words import (
 from reference_sparse_cluster import convolve, full_grid
 from unit_words import kernel_steps, outputs_of
 
-from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
+from bfpga.contract.arrays.sparse_cluster import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry

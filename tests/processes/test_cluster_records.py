@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from small_networks import Network, compiled
 
@@ -20,7 +21,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.parts import joined
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.sparse_cluster.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
+from bfpga.engines.kernel.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
 from bfpga.errors import DeviceError
 from bfpga.program.packets import SamplePackets
 from bfpga.report.unit_shares import KERNEL, MODEL, unit_shares
@@ -39,7 +40,7 @@ def network(folder: Path, variant: str = "B") -> tuple[Program, Samples]:
     made.add("Relu")
     made.conv(8, 8, 3, pads=[1, 1, 1, 1])
     made.used_rows = 5  # of the first layer's
-    config = replace(CLUSTER, cluster_words=32, cluster_variant=variant, cluster_products=4)
+    config = changed(CLUSTER, array_words=32, array_variant=variant, array_lanes=4)
     return replace(compiled(made, folder, config), accelerator="small", digest="0" * 64), made.samples(3)
 
 

@@ -11,7 +11,7 @@ from random_pieces import RandomPieces, piece_blocks, random_numbers, values_of_
 from sparse_vectors import check_outputs, load_vector
 from unit_words import UnitNumbers, grid_of, kernel_steps, piece_words, stop_word
 
-from bfpga.contract.configuration import WINDOW_DISTANCE
+from bfpga.contract.arrays.sparse_cluster import WINDOW_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 from bfpga.engines.sparse_cluster.window_walk import serpentine, walk_clocks

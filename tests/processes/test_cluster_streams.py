@@ -4,22 +4,24 @@ however short, keeps its processes waiting for each other."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from effort import drawn
 from stream_depths import DepthTrial, sufficient_depths
 
+from bfpga.contract.arrays.sparse_cluster import cluster_array
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import POST, SCRATCHPAD, SEQUENCER, STORE, process_streams
+from bfpga.contract.process_stream import POST, SCRATCHPAD, SEQUENCER, STORE
+from bfpga.contract.processes import process_streams
 from bfpga.devices.csim import CSimulation
 
 #: Between processes that every kernel has; and the operands, which credits fill.
 OTHERS = {SEQUENCER, SCRATCHPAD, POST, STORE}
-INDEXED, MERGING = replace(CLUSTER, cluster_variant="B"), replace(CLUSTER, cluster_variant="C")
-SHIFTING = replace(CLUSTER, cluster_variant="A")
+INDEXED, MERGING = changed(CLUSTER, array_variant="B"), changed(CLUSTER, array_variant="C")
+SHIFTING = changed(CLUSTER, array_variant="A")
 
 
 def own_streams(config: KernelConfig) -> list[str]:
@@ -49,8 +51,8 @@ def test_a_cluster_needs_no_room_but_for_its_operands(kernel: CSimulation, words
     of a block do not wait behind its parameters, though these fill their stream."""
     own = own_streams(kernel.config)
     assert {"cells", "steps_0", "sums_3", "blocks", "limits"} <= set(own)
-    assert ("tiles_2" in own) == (kernel.config.cluster_variant != "E")
-    assert ("rounds_2" in own) == (kernel.config.cluster_variant == "C")
+    assert ("tiles_2" in own) == (cluster_array(kernel.config.array).variant != "E")
+    assert ("rounds_2" in own) == (cluster_array(kernel.config.array).variant == "C")
     rng = np.random.default_rng(words)
     depths = dict.fromkeys([*own, "parameters", "sums"], words)
     for _ in range(drawn(3)):

@@ -11,7 +11,7 @@ from random_pieces import RandomPieces, random_numbers
 from sparse_vectors import FOLDER, check_outputs, load_vector
 from unit_words import FEWEST_STEPS, blocks_of, grid_of, kernel_steps, piece_words, stop_word
 
-from bfpga.contract.configuration import SUM_DISTANCE
+from bfpga.contract.arrays.sparse_cluster import SUM_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 

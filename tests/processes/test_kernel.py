@@ -16,6 +16,8 @@ from stream_depths import DepthTrial, sufficient_depths
 from bfpga.board.virtual.compiled_kernel import CompiledKernel
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract import program as contract
+from bfpga.contract.arrays.skip_array import SkipArray
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation
 from bfpga.contract.program import BlockTensor
@@ -35,9 +37,9 @@ from bfpga.verify.check import verify
 #: Arrays of all kinds of multipliers, with weights that pass one or several blocks of columns.
 KINDS = {
     "plain": SMALL,
-    "packed": small(columns=20, multiplier="dsp_packed", hop_columns=1, weight_stream_bits=128),
-    "shift": small(multiplier="shift", shift=ShiftFormat(), hop_columns=1),
-    "mixed": small(columns=4, shift_columns=1, shift=ShiftFormat(), hop_columns=2),
+    "packed": small(columns=20, multiplier="dsp_packed", array=SystolicArray(1), weight_stream_bits=128),
+    "shift": small(multiplier="shift", shift=ShiftFormat(), array=SystolicArray(1)),
+    "mixed": small(columns=4, shift_columns=1, shift=ShiftFormat(), array=SystolicArray(2)),
     "wide": WIDE_MEMORY,
 }
 #: Random networks of an array, half of them with an order drawn by chance.
@@ -99,7 +101,7 @@ FEW = KernelConfig(
     format=BlockFormat(mantissa_bits=4, exponent_bits=5), columns=4, rows=4, lanes=4, multiplier="dsp_packed",
     dsp="DSP48E2", accumulator_bits=24, bias_bits=12, activation_words=256, weight_words=256, parameter_rows=64,
     stream_bits=32, functions=("none", "relu", "sigmoid", "tanh", "clip", "silu"), position_bins=11, wide_words=512,
-    skip_groups=2, skip_chunk=64, skip_queue=16, ultra_ram=("activations",),
+    array=SkipArray(2, chunk=64, queue=16), ultra_ram=("activations",),
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from stream_depths import DepthTrial, sufficient_depths
 from bfpga.accelerator.constraints import config_findings
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
 from bfpga.compiler.schedule.node_operations import load_operation, store_operation
+from bfpga.contract.arrays.skip_array import SparseArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program, TensorSpec
@@ -42,7 +43,7 @@ def packing(config: KernelConfig) -> KernelConfig:
     return result
 
 
-SPARSE = replace(CLUSTER, cluster_rows=0, cluster_columns=0, skip_groups=8, skip_chunk=64, skip_passes=4)
+SPARSE = replace(CLUSTER, array=SparseArray(chunk=64, queue=16, passes=4))
 #: A systolic array, one of 4-bit and one of 16-bit mantissas, skip arrays of both sources, a cluster.
 KERNELS = {
     "array": packing(small()),

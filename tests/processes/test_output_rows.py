@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cpp_units import library
 
+from bfpga.contract.arrays.skip_array import SparseArray
 from bfpga.contract.descriptor import Descriptor, Operation
 from bfpga.devices.csim import Integers
 
@@ -21,7 +22,7 @@ Row = tuple[int, int, int, int]
 def walked(build: int, d: Descriptor, integers: Integers) -> list[Row]:
     found = np.zeros((CAPACITY, 4), np.int32)
     words = d.to_words()
-    unit = library("output_rows", integers, 2, "activations")
+    unit = library("output_rows", integers, SparseArray())
     count = unit.unit_output_rows(
         build, ctypes.c_void_p(words.ctypes.data), ctypes.c_void_p(found.ctypes.data), CAPACITY
     )

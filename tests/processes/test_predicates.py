@@ -15,6 +15,7 @@ from array_programs import Place, Program, empty
 from cpp_units import library
 from skip_arrays import SKIPS
 
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.commands import SKIPPED, commands
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.contract.predicates import MOST_REGISTERS, Predicate, count, counted_in, predicate_of, run_by, runs
@@ -66,7 +67,7 @@ def sequenced(
 
 def words_of(process: str, item: Descriptor) -> list[int]:
     """The command that a process hears of an operation, in a kernel of the unit's configuration."""
-    config = replace(SKIPS, skip_groups=0, count_registers=0)
+    config = replace(SKIPS, array=SystolicArray(), count_registers=0)
     command = next(each for each in commands(config) if each.process == process)
     return item.to_words()[list(command.words)].tolist() if item.operation in command.operations else []
 

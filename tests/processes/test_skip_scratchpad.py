@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from scratchpad_runs import Layers, Outcome, ScheduleError, check, run, strict_order
 
+from bfpga.contract.arrays.skip_array import SkipArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
 
 _SMALL = KernelConfig(
-    columns=3, rows=16, lanes=2, activation_words=1024, stream_bits=64, skip_groups=2, skip_chunk=32
+    columns=3, rows=16, lanes=2, activation_words=1024, stream_bits=64, array=SkipArray(2, chunk=32)
 )
 #: The pads of tests/cpp/skip_scratchpad.cpp: the same numbers.
 PADS = (
     _SMALL,
-    replace(_SMALL, columns=6, rows=32, lanes=4, skip_chunk=64),
-    replace(_SMALL, columns=1, rows=8, lanes=1, stream_bits=32, skip_chunk=16),
+    changed(_SMALL, columns=6, rows=32, lanes=4, array_chunk=64),
+    changed(_SMALL, columns=1, rows=8, lanes=1, stream_bits=32, array_chunk=16),
 )
 
 

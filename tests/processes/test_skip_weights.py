@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from cpp_units import library
 
+from bfpga.contract.arrays.skip_array import SkipArray
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.streams import PARAMETER_ROW
 from bfpga.devices.csim import Integers
@@ -57,7 +58,7 @@ def run(descriptors: list[Descriptor], beats: Integer, integers: Integers = "nat
         len(words), words.ctypes.data, len(beats), beats.ctypes.data, rarely, CAPACITY, entry.ctypes.data,
         entries.ctypes.data, row.ctypes.data, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
-    failed = library("skip_weights", integers, skip_groups=GROUPS).unit_skip_weights(ctypes.byref(start))
+    failed = library("skip_weights", integers, SkipArray(GROUPS)).unit_skip_weights(ctypes.byref(start))
     assert not failed, message.value.decode()
     lists = [entry[group, : entries[group]].astype(np.int64) for group in range(GROUPS)]
     return Result(lists, row[: start.rows].astype(np.int64), start.left, start.work)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from cpp_units import library
 
+from bfpga.contract.arrays.skip_array import SparseArray
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.streams import PARAMETER_ROW
 from bfpga.devices.csim import Integers
@@ -60,7 +61,7 @@ def run(descriptors: list[Descriptor], beats: Integer, integers: Integers = "nat
         len(words), words.ctypes.data, len(beats), beats.ctypes.data, rarely, weight.ctypes.data, 0, row.ctypes.data,
         0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
-    unit = library("slice_weights", integers, GROUPS, "activations")
+    unit = library("slice_weights", integers, SparseArray())
     assert not unit.unit_slice_weights(ctypes.byref(start)), message.value.decode()
     sent = weight[: start.sent].astype(np.int64)
     return Result(sent[:, :WEIGHTS], sent[:, WEIGHTS], row[: start.rows].astype(np.int64), start.left, start.work)

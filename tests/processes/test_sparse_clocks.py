@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sparse_arrays import HALVES, Operation, SparseArray
 
+from bfpga.contract.arrays.skip_array import SparseArray as Activations
 from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.skip_array import input_share
 from bfpga.engines.skip_array.activation_cycles import ONE_LANE, SparseOperation
@@ -22,8 +23,7 @@ HARNESS_CREDIT = 4
 def configuration(array: SparseArray) -> KernelConfig:
     return KernelConfig(
         columns=array.columns, rows=array.rows, lanes=array.lanes, multiplier="dsp_packed", accumulator_bits=24,
-        skip_groups=HALVES * array.columns, skip_source="activations", skip_chunk=array.chunk,
-        skip_queue=array.queue, skip_passes=array.passes,
+        array=Activations(array.chunk, array.queue, array.passes),
     )  # fmt: skip
 
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from scratchpad_runs import Layers, Outcome, ScheduleError, check, run, strict_order
 
+from bfpga.contract.arrays.skip_array import SparseArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
 
 _SMALL = KernelConfig(
-    columns=3, rows=8, lanes=2, activation_words=1024, stream_bits=64, skip_groups=6, skip_chunk=32,
-    skip_source="activations", skip_passes=2, skip_queue=16,
+    columns=3, rows=8, lanes=2, activation_words=1024, stream_bits=64,
+    array=SparseArray(chunk=32, queue=16, passes=2),
 )  # fmt: skip
 #: The pads of tests/cpp/sparse_scratchpad.cpp: the same numbers.
 PADS = (
     _SMALL,
-    replace(_SMALL, columns=6, rows=16, lanes=4, skip_chunk=64, skip_groups=12, skip_passes=4, skip_queue=32),
-    replace(_SMALL, columns=1, rows=4, lanes=1, stream_bits=32, skip_chunk=16, skip_groups=2, skip_passes=1,
-            skip_queue=4),
-    replace(_SMALL, columns=2, rows=6, skip_groups=4, skip_passes=16, skip_queue=8),
+    changed(_SMALL, columns=6, rows=16, lanes=4, array_chunk=64, array_passes=4, array_queue=32),
+    changed(_SMALL, columns=1, rows=4, lanes=1, stream_bits=32, array_chunk=16, array_passes=1,
+            array_queue=4),
+    changed(_SMALL, columns=2, rows=6, array_passes=16, array_queue=8),
 )  # fmt: skip
 #: Segments that have room.
 SEGMENTS = 4
@@ -52,8 +53,8 @@ def segment_beats(d: Descriptor, config: KernelConfig) -> list[int]:
     """Operands of each segment of an operation."""
     window = d.kernel_height * d.kernel_width * d.channel_words
     chunks = [min(d.chunk_steps, window - first) for first in range(0, window, d.chunk_steps)]
-    most = config.skip_queue // SEGMENTS
-    run = 2 * config.skip_passes
+    most = config.array.queue_words() // SEGMENTS
+    run = 2 * config.array.run_passes(config)
     beats = []
     for first, _, steps in itertools.product(range(0, d.groups, run), range(d.blocks), chunks):
         groups = range(first, min(first + run, d.groups))

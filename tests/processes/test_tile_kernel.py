@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from changed_kernels import changed
 from cluster_configs import TILE
 from effort import drawn
 
@@ -18,15 +18,15 @@ from bfpga.verify.check import verify
     ("target", "changes", "cases"),
     [
         ("csim", {}, 40),
-        ("csim", {"tile_parallel": 6, "columns": 3, "lanes": 2, "rows": 4}, 20),
-        ("csim:exact", {"rows": 8, "tile_rows": 9, "tile_columns": 9}, 10),
+        ("csim", {"array_parallel": 6, "columns": 3, "lanes": 2, "rows": 4}, 20),
+        ("csim:exact", {"rows": 8, "array_rows": 9, "array_columns": 9}, 10),
         ("virtual", {"count_registers": 2}, 6),
     ],
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
     """ZS R1, R4, R10-R13, R15-R17, R19, R25, R27, R47, R50, R52, R54: layers are cut into
     maps that fill the tile, results pass the output stage; in C++ or on the virtual board."""
-    config = replace(TILE, **changes)
+    config = changed(TILE, **changes)
     assert list(config_findings(config)) == []
     report = verify([config], [target], drawn(cases))
     assert report.mismatch is None, report.mismatch
@@ -36,13 +36,13 @@ def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> No
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"tile_parallel": 4}, "rows_parallel"),
-        ({"tile_rows": 10}, "tile"),
-        ({"tile_columns": 16}, "tile"),
-        ({"tile_rows": 3, "tile_columns": 3}, "tile"),
+        ({"array_parallel": 4}, "rows_parallel"),
+        ({"array_rows": 10}, "tile"),
+        ({"array_columns": 16}, "tile"),
+        ({"array_rows": 3, "array_columns": 3}, "tile"),
         ({"rows": 12}, "rows"),
-        ({"lanes": 1, "cluster_kernel": 5, "tile_parallel": 5, "tile_rows": 10, "format": BlockFormat(2)}, "lanes"),
+        ({"lanes": 1, "array_kernel": 5, "array_parallel": 5, "array_rows": 10, "format": BlockFormat(2)}, "lanes"),
     ],
 )
 def test_tiles_that_cannot_be_are_refused(changes: dict[str, Any], key: str) -> None:
-    assert key in [finding.key for finding in config_findings(replace(TILE, **changes))]
+    assert key in [finding.key for finding in config_findings(changed(TILE, **changes))]

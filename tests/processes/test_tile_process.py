@@ -13,6 +13,7 @@ from map_words import whole_grid
 from reference import VECTORS, load_vectors
 from tile_process import BUILDS, run_tile, sizes
 
+from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
 from bfpga.contract.descriptor import Descriptor
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.unit_clocks import row_groups
@@ -200,10 +201,9 @@ def test_a_weight_takes_a_clock_for_each_group_of_rows(number: int, density: flo
 def test_the_compiler_counts_the_same_groups(number: int) -> None:
     """ZS R53: clocks of a weight, for every height of a map."""
     size = sizes(number)
-    config = replace(
-        CLUSTER, cluster_kernel=size.unit.kernel[0], tile_rows=size.rows, tile_columns=size.columns,
-        tile_parallel=size.parallel,
-    )  # fmt: skip
+    kernel, _ = size.unit.kernel
+    array = ZeroSkipTile(kernel=kernel, rows=size.rows, columns=size.columns, parallel=size.parallel)
+    config = replace(CLUSTER, array=array)
     for rows in range(1, size.largest[0] + 1):
         assert row_groups(config, Descriptor(input_height=rows)) == size.groups(rows)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from activation_arrays import ACTIVATIONS
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from small_networks import Network
 
@@ -18,7 +18,7 @@ from bfpga.program.choices import program_operations
 from bfpga.program.cycles import longest_clocks, program_cycles
 
 #: Words of four channels, which take longer than they come where most of them are not zero, in one chunk.
-FOUR_LANES = replace(ACTIVATIONS, lanes=4, skip_chunk=64, skip_passes=16)
+FOUR_LANES = changed(ACTIVATIONS, lanes=4, array_chunk=64, array_passes=16)
 
 
 @pytest.mark.parametrize("config", [FOUR_LANES, CLUSTER], ids=["skip array", "cluster"])

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
-from bfpga.contract.processes import START_GUARD, WAITING_GROUPS
+from bfpga.contract.process_stream import START_GUARD, WAITING_GROUPS
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.engines.kernel.cycles import operation_cycles
 from bfpga.engines.kernel.order import FILLS, LOADS, READS, RESULTS, STORES, start_counts

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from small_networks import Network, compiled
 
@@ -23,7 +23,7 @@ def program(
     network.conv(8, 4, 3, pads=[1, 1, 1, 1])
     network.add("Relu")
     network.conv(8, 8, 3, pads=[1, 1, 1, 1])
-    config = replace(CLUSTER, cluster_words=32, cluster_moves=moves, cluster_variant=variant, cluster_form=form)
+    config = changed(CLUSTER, array_words=32, array_moves=moves, array_variant=variant, array_form=form)
     network.used_rows = 7  # all that is not zero lies above
     return compiled(network, folder, config), network.samples(3)
 

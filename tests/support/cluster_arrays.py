@@ -11,6 +11,7 @@ import numpy as np
 from cluster_ends import ClusterKernel
 from cpp_units import library
 
+from bfpga.contract.arrays.sparse_cluster import SparseCluster
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
 from bfpga.formats.rounding import wrap
@@ -100,7 +101,7 @@ class _Start(ctypes.Structure):
 
 
 def _library(integers: Integers) -> ctypes.CDLL:
-    return library("cluster_array", integers, cluster=True)
+    return library("cluster_array", integers, SparseCluster())
 
 
 @functools.cache

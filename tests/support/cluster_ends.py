@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from cpp_units import library
 
+from bfpga.contract.arrays.skip_array import SparseArray
 from bfpga.devices.csim import Integers
 
 
@@ -71,7 +72,7 @@ def sent_sums(integers: Integers, number: int, layers: np.ndarray, blocks: np.nd
 
 
 def _library(integers: Integers) -> ctypes.CDLL:
-    return library("cluster_ends", integers, 4, "activations")
+    return library("cluster_ends", integers, SparseArray())
 
 
 def _run(

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bfpga.contract.configuration import KernelConfig, SkipSource
+from bfpga.contract.arrays.base import Array
+from bfpga.contract.arrays.systolic import SystolicArray
+from bfpga.contract.configuration import KernelConfig
 from bfpga.devices import toolchain
 from bfpga.devices.csim import COUNTING_FLAGS, Integers
 from bfpga.devices.library_cache import cached_library
@@ -74,17 +76,14 @@ def exact_compiler() -> tuple[str, ...]:
         pytest.skip(str(error))
 
 
+#: The array of a kernel that has no other one.
+PLAIN = SystolicArray()
+
+
 @functools.cache
-def rendered_headers(
-    skip_groups: int = 0, skip_source: SkipSource = "weights", cluster: bool = False
-) -> dict[str, str]:
-    """Rendered header -> text, by the path it is included with. cluster: of a sparse cluster of 2 x 2 units."""
-    if cluster:
-        config = KernelConfig(
-            skip_groups=4, skip_source="activations", cluster_rows=2, cluster_columns=2
-        )
-    else:
-        config = KernelConfig(skip_groups=skip_groups, skip_source=skip_source)
+def rendered_headers(array: Array = PLAIN) -> dict[str, str]:
+    """Rendered header -> text, by the path it is included with, of a kernel with this array."""
+    config = KernelConfig(array=array)
     files = render_kernel("units", "0" * 16, config)
     return {path.removeprefix("include/"): files[path] for path in _RENDERED}
 
@@ -134,20 +133,15 @@ def _digest(command: Sequence[str], arguments: Sequence[str], files: Mapping[str
 def library(
     source: str,
     integers: Integers,
-    skip_groups: int = 0,
-    skip_source: SkipSource = "weights",
-    cluster: bool = False,
+    array: Array = PLAIN,
 ) -> ctypes.CDLL:
-    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; groups, source: of a skip array.
-
-    cluster: a sparse cluster stands in the place of the array.
-    """
+    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind, beside headers of a kernel with it."""
     include = library_directory()
     exact = integers == "exact"
     command = exact_compiler() if exact else (compiler(),)
     chosen = [_EXACT_OPTIMIZATION] if exact else [_UNSET, *shlex.split(os.environ["BFPGA_CXXFLAGS"])]
     arguments = [*toolchain.WARNINGS, *chosen, "-fPIC", "-shared", *integer_flags(integers)]
-    headers = rendered_headers(skip_groups, skip_source, cluster)
+    headers = rendered_headers(array)
     digest = _digest(command, [source, *arguments], unit_files(source, headers))
     target = cache_directory("units") / f"{source}-{digest}.so"
     unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]

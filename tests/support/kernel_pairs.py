@@ -10,6 +10,7 @@ from array_programs import Program, empty, random_tensor
 from reference_array import ReferenceKernel
 from reference_weights import word_values
 
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor
@@ -43,7 +44,7 @@ NIBBLES = small(
 WIDEST = small(lanes=1, mantissa_bits=18, accumulator_bits=48, rounding="tozero", log="ceil")
 #: No keep buffer: a word of the activation memory holds an accumulator.
 WIDE_MEMORY = small(
-    columns=5, rows=8, lanes=4, hop_columns=1, mantissa_bits=16, accumulator_bits=48, rounding="half_away",
+    columns=5, rows=8, lanes=4, array=SystolicArray(1), mantissa_bits=16, accumulator_bits=48, rounding="half_away",
     wide_memory=True,
 )  # fmt: skip
 #: A pass takes little longer than its results need to leave; its loops are counted (tests/processes/test_clocks.py).

@@ -142,12 +142,12 @@ class ReferenceKernel:
             )
         for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
             self.weights[d.weight_base + n] = word
-        beats = entry_beats(self.config) if self.config.skips_weights else weight_beats(self.config)
+        beats = entry_beats(self.config) if self.config.array.stores_entries else weight_beats(self.config)
         return d.parameter_rows + d.weight_words * beats
 
     def _words(self, data: bytes, count: int) -> list:
         """Weights (rows, lanes) of each word; of a skip array the word itself."""
-        if self.config.skips_weights:
+        if self.config.array.stores_entries:
             return entry_words(self.config, data, count)
         config, bits = self.config, weight_container(self.config)
         per_word = weight_beats(self.config) * config.weight_stream_bits // bits
@@ -161,7 +161,7 @@ class ReferenceKernel:
         flags, groups = Flag(d.flags), -(-d.output_pixels // kind.columns)
         kernel_steps = d.kernel_height * d.kernel_width * d.channel_words
         skips = self._on_skip_array(d) and not flags & Flag.KEPT
-        if skips and self.config.skips_weights:
+        if skips and self.config.array.stores_entries:
             self._entries(d, slot, groups, data)
             return groups * kernel_steps * d.blocks * d.read_slots
         if flags & Flag.CLUSTER:
@@ -198,12 +198,12 @@ class ReferenceKernel:
 
     def _on_skip_array(self, d: Descriptor) -> bool:
         """Every GEMM of a kernel without a systolic array, and of one with both those that say so."""
-        chosen = not self.config.dense_beside or bool(d.flags & Flag.SKIP_ARRAY)
-        return self.config.skip_groups > 0 and chosen and d.operation == Operation.GEMM
+        chosen = not self.config.array.has_both or bool(d.flags & Flag.SKIP_ARRAY)
+        return self.config.array.skip_groups(self.config) > 0 and chosen and d.operation == Operation.GEMM
 
     def _brought(self, d: Descriptor, data: bytes, groups: int, steps: int) -> dict[tuple[int, int], list]:
         """The weights that come for each group and block: of a skip array once for all groups of a run."""
-        together = self.config.skip_passes * 2 if self._on_skip_array(d) else 1
+        together = self.config.array.run_passes(self.config) * 2 if self._on_skip_array(d) else 1
         runs = -(-groups // together)
         words = iter(self._words(data, runs * d.blocks * steps))
         blocks = range(d.blocks)
@@ -213,7 +213,7 @@ class ReferenceKernel:
     def _mapped(self, d: Descriptor, slot: Slot, data: bytes) -> None:
         """A GEMM of a sparse cluster, whose weights are used once, in the order of their words."""
         count, columns = d.kernel_height * d.kernel_width * d.channel_words, self.config.columns
-        count = d.weight_block_step if self.config.has_tile else count
+        count = d.weight_block_step if self.config.array.stores_blocks else count
         if d.flags & Flag.STREAM_WEIGHTS:
             words = self._words(data, count * d.blocks)
         else:
@@ -222,7 +222,7 @@ class ReferenceKernel:
         self._begin(d, slot, e_acc)
         for block in range(d.blocks):
             own = words[block * count : (block + 1) * count]
-            own = dense_words(self.config, d, own) if self.config.has_tile else own
+            own = dense_words(self.config, d, own) if self.config.array.stores_blocks else own
             sums = block_sums(self.config, d, self.memory.__getitem__, own, block)
             for group in range(-(-d.output_pixels // columns)):
                 part = dict(enumerate(sums[group * columns : (group + 1) * columns]))

@@ -27,13 +27,13 @@ class Term:
 
 def field_bits(config: KernelConfig) -> int:
     """Bits of a field on the stream."""
-    needed = config.format.mantissa_bits + len(f"{config.skip_chunk - 1:b}")
+    needed = config.format.mantissa_bits + len(f"{config.array.chunk_words(config) - 1:b}")
     return next(bits for bits in (4, 8, 16, 32) if bits >= needed)
 
 
 def entry_beats(config: KernelConfig) -> int:
     """Beats of a word on the stream."""
-    return -(-config.skip_groups * (field_bits(config) + 2) // config.weight_stream_bits)
+    return -(-config.array.skip_groups(config) * (field_bits(config) + 2) // config.weight_stream_bits)
 
 
 def entry_words(config: KernelConfig, data: bytes, count: int) -> list[int]:
@@ -45,7 +45,7 @@ def entry_words(config: KernelConfig, data: bytes, count: int) -> list[int]:
 def terms(config: KernelConfig, d: Descriptor, words: list[int]) -> list[Term]:
     """All products of a pass; a group without an end of a chunk, or with entries behind the last, is an error."""
     found: list[Term] = []
-    for group in range(config.skip_groups):
+    for group in range(config.array.skip_groups(config)):
         row = chunk = 0
         for word in words:
             value, position, last, ends = _entry(config, word, group)
@@ -62,7 +62,7 @@ def terms(config: KernelConfig, d: Descriptor, words: list[int]) -> list[Term]:
 def _entry(config: KernelConfig, word: int, group: int) -> tuple[int, int, bool, bool]:
     bits, width = config.format.mantissa_bits, field_bits(config)
     field = word >> group * width & ((1 << width) - 1)
-    marks = word >> config.skip_groups * width + 2 * group & 3
+    marks = word >> config.array.skip_groups(config) * width + 2 * group & 3
     value = field & ((1 << bits) - 1)
     return value - (value >> bits - 1 << bits), field >> bits, bool(marks & 1), bool(marks & 2)
 

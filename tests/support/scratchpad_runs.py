@@ -107,10 +107,10 @@ class Model:
         pixels = np.arange(d.output_pixels)
         groups = [pixels[first : first + columns] for first in range(0, d.output_pixels, columns)]
         gemm = d.operation == Operation.GEMM
-        if config.skips_activations and gemm and not d.flags & Flag.KEPT:
+        if config.array.computes_runs and gemm and not d.flags & Flag.KEPT:
             self._compute_runs(d, groups, source, target)
             return
-        at_once = 2 if config.skip_groups and gemm and not d.flags & Flag.KEPT else 1
+        at_once = 2 if config.array.skip_groups(config) and gemm and not d.flags & Flag.KEPT else 1
         for first in range(0, len(groups), at_once):
             halves = groups[first : first + at_once]
             if at_once > 1:
@@ -128,7 +128,7 @@ class Model:
         config = self.config
         steps = list(itertools.product(range(d.kernel_height), range(d.kernel_width), range(d.channel_words)))
         chunks = [steps[first : first + d.chunk_steps] for first in range(0, len(steps), d.chunk_steps)]
-        most = 2 * config.skip_passes
+        most = 2 * config.array.run_passes(config)
         runs = [groups[first : first + most] for first in range(0, len(groups), most)]
         words, per_block = -(-d.output_rows // config.lanes), config.words_per_block
         for run, block in itertools.product(runs, range(d.blocks)):
@@ -263,8 +263,8 @@ def run(
         given[2].ctypes.data, rarely, 5, BEATS, *held, patience,
         *(array.ctypes.data for array in (operands, vectors, stored, finished, credits)),
     )  # fmt: skip
-    name = "skip_scratchpad" if config.skips_weights else "sparse_scratchpad" if config.skip_groups else "scratchpad"
-    unit = library(name, integers, config.skip_groups, config.skip_source)
+    name = {"none": "scratchpad", "weights": "skip_scratchpad", "activations": "sparse_scratchpad"}[config.array.zeros]
+    unit = library(name, integers, config.array)
     assert unit.unit_scratchpad(pad, int(hardware), ctypes.byref(start)) == 0
     if start.error:
         raise ScheduleError(start.error.decode())
@@ -367,14 +367,14 @@ class Layers:
             if config.shift is not None:
                 formats = [Flag.NONE, Flag.TWO_HOT] if config.shift_columns else [Flag.TWO_HOT, Flag.POWER_OF_TWO]
             fields["flags"] = int(formats[rng.integers(len(formats))])
-        if operation == Operation.GEMM and config.skips_weights:
+        if operation == Operation.GEMM and config.array.stores_entries:
             outputs = self._chunks(fields, source)
         elif operation == Operation.GEMM and rng.random() < 0.3:
             # Depthwise: a block reads the words of its own channels.
             outputs = channels
             fields |= {"channel_words": config.words_per_block, "block_step": config.words_per_block}
             fields["flags"] = int(formats[0])
-        if operation == Operation.GEMM and config.skips_activations:
+        if operation == Operation.GEMM and config.array.computes_runs:
             words = fields.get("channel_words", source.words(config))
             self._run_chunks(fields, fields["kernel_height"] * fields["kernel_width"] * words)
         target = program.tensor(*out, outputs, out[1] + int(rng.integers(0, 4)))
@@ -387,7 +387,7 @@ class Layers:
     def _run_chunks(self, fields: dict[str, int], steps: int) -> None:
         """Chunks of a GEMM for an array that skips activations, put into ``fields``."""
         config = self.model.config
-        chunk = int(self.model.rng.integers(1, 1 + min(steps, config.skip_chunk // config.lanes)))
+        chunk = int(self.model.rng.integers(1, 1 + min(steps, config.array.chunk_words(config) // config.lanes)))
         fields |= {"chunk_steps": chunk, "chunk_buffers": -(-steps // chunk)}
         if self.model.rng.random() < 0.3:  # said to the array alone, whatever pixels there are
             fields["flags"] = fields.get("flags", 0) | int(Flag.LANES_APART)
@@ -397,9 +397,9 @@ class Layers:
         rng, config = self.model.rng, self.model.config
         words = source.words(config)
         taps = fields["kernel_height"] * fields["kernel_width"]
-        most = config.skip_chunk // config.lanes
+        most = config.array.chunk_words(config) // config.lanes
         if rng.random() < 0.3:  # lanes apart: a step takes one word of the windows
-            fields["flags"], most = fields["flags"] | int(Flag.LANES_APART), config.skip_chunk
+            fields["flags"], most = fields["flags"] | int(Flag.LANES_APART), config.array.chunk_words(config)
         fields |= {"chunk_steps": int(rng.integers(1, most + 1)), "chunk_buffers": int(rng.integers(1, 5))}
         if words > 1 and rng.random() < 0.4:  # depthwise: every word of channels has a window of its own
             block = int(rng.integers(1, 1 + min(words, most // taps)))

@@ -7,8 +7,9 @@ from dataclasses import replace
 from activation_arrays import ACTIVATIONS
 
 from bfpga.accelerator.variants import accelerator_around
+from bfpga.contract.arrays.skip_array import TwoArrays
 
 #: Both arrays have the numbers of one of them.
-TWO_ARRAYS = replace(ACTIVATIONS, dense_beside=True)
+TWO_ARRAYS = replace(ACTIVATIONS, array=TwoArrays(chunk=16, queue=16, passes=2))
 #: Around it, as random verification names its arrays.
 WITH_TWO_ARRAYS = accelerator_around(TWO_ARRAYS, "random", "0" * 64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.contract.configuration import SUM_DISTANCE
+from bfpga.contract.arrays.sparse_cluster import SUM_DISTANCE
 from bfpga.engines.sparse_cluster.partition.geometry import Padding, Rectangle
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import Int64Array, IntArray

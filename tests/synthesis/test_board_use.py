@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from changed_kernels import changed
+
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.engines.kernel import counted_resources
 from bfpga.synthesis.kept import kept_figures
@@ -25,7 +27,8 @@ def test_a_ready_accelerator_takes_what_its_netlist_has(tmp_path: Path) -> None:
 
 
 def test_another_kernel_takes_what_is_fitted_to_counts(tmp_path: Path) -> None:
-    use = board_use(replace(DENSE, config=replace(DENSE.config, columns=6, hop_columns=3)), tmp_path)
+    config = changed(DENSE.config, columns=6, array_hop_columns=3)
+    use = board_use(replace(DENSE, config=config), tmp_path)
     assert use.basis == "fitted to counted netlists"
-    assert use.parts == counted_resources.estimate_resources(replace(DENSE.config, columns=6, hop_columns=3)).parts
+    assert use.parts == counted_resources.estimate_resources(config).parts
     assert "bfpga synthesize" in use.origin

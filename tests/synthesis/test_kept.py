@@ -131,7 +131,7 @@ def test_the_number_of_a_kernel_makes_no_figures_stale() -> None:
 
 @pytest.mark.parametrize(
     ("change", "expected"),
-    [({"position_bins": 17}, {"post"}), ({"weight_words": 1024}, ALL), ({"tile_rows": 3}, set())],
+    [({"position_bins": 17}, {"post"}), ({"weight_words": 1024}, ALL), ({"tensor_slots": 64}, set())],
 )
 def test_a_changed_number_makes_the_ips_stale_that_read_it(change: dict[str, int], expected: set[str]) -> None:
     found = Compiled.of(replace(TINY, config=replace(TINY.config, **change))).digests  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from process_designs import ZYNQ7
 from vendor_tools.artefacts import bitstream, component_xml, driver_header, timing_report, utilization_report
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.contract.processes import SEQUENCER
+from bfpga.contract.process_stream import SEQUENCER
 from bfpga.contract.registers import INPUT_STREAM
 from bfpga.vendor.bitstream.bitstream import check_bitstream
 from bfpga.vendor.bitstream.failure import BuildError

@@ -13,7 +13,7 @@ from vendor_scripts import PATHS, design, scripts, small_accelerator
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.variants import fitting_boards, on_board
-from bfpga.contract.processes import PROCESSES
+from bfpga.contract.process_stream import PROCESSES
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import block_design
 from bfpga.vendor.build_scripts import STAGES, ScriptOptions, ScriptPaths, render_scripts

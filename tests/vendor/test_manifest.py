@@ -58,7 +58,7 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_manifest_holds_the_accelerator(tmp_path: Path) -> None:
     accelerator = load_accelerator("pynq_z2_dense")
-    assert VALID.configuration() == accelerator.config
+    assert VALID.config == accelerator.config
     assert VALID.accelerator.digest == accelerator.digest
     assert f"{VALID.identification:08x}" == accelerator.digest[:8]
     assert VALID.layout == layout()

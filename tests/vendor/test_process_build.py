@@ -16,7 +16,8 @@ from vendor_tools.artefacts import component_xml, csynth_xml
 from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import PROCESSES, process_function
+from bfpga.contract.process_stream import PROCESSES
+from bfpga.contract.processes import process_function
 from bfpga.vendor import render
 from bfpga.vendor.bitstream import hls_stages, source_stages
 from bfpga.vendor.bitstream.hls_gates import PROCESS_LOOPS

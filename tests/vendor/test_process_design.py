@@ -9,7 +9,8 @@ from process_designs import TINY
 from vendor_tools.artefacts import component_xml
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.contract.processes import HOST_STREAMS, PROCESSES, process_function, process_streams
+from bfpga.contract.process_stream import PROCESSES
+from bfpga.contract.processes import HOST_STREAMS, process_function, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.ip_check import check_ip

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from activation_arrays import ACTIVATIONS
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cpp_units import exact_compiler
 from effort import drawn
@@ -233,7 +234,7 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     keeps = KernelConfig(columns=12, rows=8, lanes=4, wide_memory=True)
     drawn = random_configs(40, seed=1)
     # Windows slide where an array reads more than it multiplies, which is rare.
-    slides = replace(SKIPS, columns=2, lanes=4, skip_groups=16, skip_chunk=256, activation_words=1024)
+    slides = changed(SKIPS, columns=2, lanes=4, array_groups=16, array_chunk=256, activation_words=1024)
     for number, config in enumerate([*drawn, keeps, SKIPS, ACTIVATIONS, TWO_ARRAYS, slides, CLUSTER]):
         for seed in range(4 if number < len(drawn) else 60 if config is slides else 16):
             program = random_program(np.random.default_rng([number, seed]), config)

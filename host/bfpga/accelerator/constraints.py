@@ -10,7 +10,7 @@ from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel.constraints import POSITION_BINS, WIDE_WORDS, findings
 from bfpga.engines.kernel.counted_resources import estimate_resources
-from bfpga.engines.kernel.resources import array_dsp
+from bfpga.engines.systolic.resources import array_dsp
 
 
 def config_findings(config: KernelConfig) -> list[Finding]:

@@ -27,10 +27,14 @@ from bfpga.accelerator.schema import (
 )
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.contract.configuration import KernelConfig, SkipSource
+from bfpga.contract.arrays.base import Array
+from bfpga.contract.arrays.skip_array import SkipArray, SkipSource, SparseArray, TwoArrays
+from bfpga.contract.arrays.sparse_cluster import SparseCluster
+from bfpga.contract.arrays.systolic import SystolicArray
+from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.kernel_numbers import kernel_identity
-from bfpga.engines.sparse_cluster.unit_maps import MAP_QUEUE, run_passes, with_tile
 from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
@@ -229,7 +233,7 @@ def array_config(document: Document, section: ArraySection, board: Board) -> Ker
         ultra_ram=tuple(sorted(set(section.ultra_ram))),
     )
     if isinstance(section, SkipArraySection):
-        return tile_config(section, config) if section.form == "tile" else skip_config(section, config)
+        return tile_config(section, config) if section.form == "tile" else skip_config(document, section, config)
     if isinstance(section, ClusterArraySection):
         return cluster_config(section, config)
     return systolic_config(document, section, config)
@@ -244,7 +248,7 @@ def systolic_config(document: Document, section: SystolicSection, config: Kernel
         shift_columns=section.shift_columns,
         shift=shift_format(document, section, config.format.mantissa_bits),
         wide_memory=section.wide_memory,
-        hop_columns=section.hop_columns,
+        array=SystolicArray(section.hop_columns),
     )
 
 
@@ -255,50 +259,43 @@ def array_rows(section: ArraySection) -> int:
     return int(section.rows)
 
 
-def skip_config(section: SkipArraySection, config: KernelConfig) -> KernelConfig:
-    """With what a skip array has besides."""
-    groups = section.groups if section.source == "weights" else config.skip_halves * section.columns
-    return replace(
-        config,
-        multiplier="dsp_packed",
-        skip_groups=groups,
-        skip_source=section.source,
-        skip_chunk=section.chunk,
-        skip_queue=section.queue,
-        skip_passes=section.passes,
-        dense_beside=section.dense_beside,
-    )
+def skip_config(document: Document, section: SkipArraySection, config: KernelConfig) -> KernelConfig:
+    """With a skip array of one of both sources."""
+    if section.dense_beside and section.source == "weights":
+        text = "is true; only a skip array of source activations has the weight words of a systolic array"
+        document.refuse(section_path("dense_beside"), text)
+    if section.source == "weights":
+        array: Array = SkipArray(section.groups, section.chunk, section.queue)
+    else:
+        kind = TwoArrays if section.dense_beside else SparseArray
+        array = kind(section.chunk, section.queue, section.passes)
+    return replace(config, multiplier="dsp_packed", array=array)
 
 
 def tile_config(section: SkipArraySection, config: KernelConfig) -> KernelConfig:
-    """With what a tile has besides."""
-    packed = replace(config, multiplier="dsp_packed")
-    return with_tile(packed, section.kernel, (section.tile[0], section.tile[1]), section.rows_parallel)
+    """With a tile."""
+    rows, columns = section.tile[0], section.tile[1]
+    array = ZeroSkipTile(kernel=section.kernel, rows=rows, columns=columns, parallel=section.rows_parallel)
+    return replace(config, multiplier="dsp_packed", array=array)
 
 
 def cluster_config(section: ClusterArraySection, config: KernelConfig) -> KernelConfig:
-    """With what a sparse cluster has besides: its kernel reads a map as one run."""
-    return replace(
-        config,
-        multiplier="dsp_packed",
-        skip_groups=section.grid[0] * section.grid[1],
-        skip_source="activations",
-        skip_chunk=section.lanes,
-        skip_queue=MAP_QUEUE,
-        skip_passes=run_passes(section.columns, section.map_lines, section.kernel),
-        cluster_rows=section.grid[0],
-        cluster_columns=section.grid[1],
-        cluster_kernel=section.kernel,
-        cluster_words=section.unit_words,
-        cluster_queue=section.queue,
-        cluster_lines=section.map_lines,
-        cluster_blocks=section.map_blocks,
-        cluster_threshold=section.threshold,
-        cluster_moves=section.moves,
-        cluster_variant=section.variant,
-        cluster_products=section.products,
-        cluster_form=section.form,
+    """With a sparse cluster: its kernel reads a map as one run."""
+    array = SparseCluster(
+        kernel=section.kernel,
+        rows=section.grid[0],
+        columns=section.grid[1],
+        words=section.unit_words,
+        queue=section.queue,
+        map_lines=section.map_lines,
+        map_blocks=section.map_blocks,
+        threshold=section.threshold,
+        moves=section.moves,
+        variant=section.variant,
+        form=section.form,
+        lanes=section.products,
     )
+    return replace(config, multiplier="dsp_packed", array=array)
 
 
 def check(document: Document, described: AcceleratorFile, board: Board, config: KernelConfig) -> None:

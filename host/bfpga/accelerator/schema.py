@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
-from bfpga.contract.configuration import Dsp, Multiplier, SkipSource, UltraRam
+from bfpga.contract.arrays.skip_array import SkipSource
+from bfpga.contract.configuration import Dsp, Multiplier, UltraRam
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.contract.names import NAME_PATTERN
 from bfpga.contract.predicates import MOST_REGISTERS

@@ -10,6 +10,7 @@ from pathlib import Path
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.read.model_file import external_files
 from bfpga.compiler.read.network import Network, read_network
+from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.data import Given, given_samples
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import check_target, refuse_input, replace_file
@@ -105,11 +106,11 @@ def group_of(structure: str | None) -> Group | None:
         return int(sizes[1]), int(sizes[2])
     accelerator = load_accelerator(structure)
     config = accelerator.config
-    if config.skips_weights:
+    if config.array.stores_entries:
         return Balanced.of(config)
-    if config.lists_taps:
+    if map_array(config.array).lists_taps:
         return None
-    if config.has_cluster:
+    if config.array.reads_maps:
         return WHOLE_KERNELS
     raise ConfigurationError(
         f"--structure: {accelerator.name} has no engine that passes over zero weights; give another accelerator "

@@ -20,7 +20,6 @@ from bfpga.contract.configuration import ARRAY
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import Program
 from bfpga.contract.registers import TOP_FUNCTION
-from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
 from bfpga.formats.cache import cache_directory, make_private
 from bfpga.formats.files import replace_file
@@ -406,7 +405,7 @@ def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:
         "kind": ARRAY,
         "name": manifest.accelerator.name,
         "digest": manifest.accelerator.digest,
-        "configuration": config_to_dict(manifest.configuration()),
+        "configuration": dict(manifest.configuration),
         "layout": manifest.layout,
     }
     return {name: description for name, cell in manifest.cells.items() if f":{TOP_FUNCTION}:" in cell.vlnv}

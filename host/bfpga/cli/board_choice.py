@@ -77,13 +77,13 @@ def compare(
 def _zeros_text(program: Program) -> str:
     """What an array does with zeros."""
     config = program.config
-    if not config.skip_groups:
+    if not config.array.skip_groups(config):
         return "multiplies zeros like other numbers"
-    if config.has_tile:
+    if config.array.stores_blocks:
         return "zero weights take no time"
-    known = config.skips_weights or any(node.input_density is not None for node in _array_nodes(program))
+    known = config.array.stores_entries or any(node.input_density is not None for node in _array_nodes(program))
     unknown = "" if known else "; not known without samples, so none is assumed"
-    return f"zero {config.skip_source} take no time{unknown}"
+    return f"zero {config.array.zeros} take no time{unknown}"
 
 
 def _array_nodes(program: Program) -> list[ArrayNode]:

@@ -23,7 +23,7 @@ def unit_report(job: Job, result: DeviceResult, device: str) -> list[dict[str, A
 
     Records that a kernel has sent of the run are shown, and its model for layers without any.
     """
-    if not job.program.config.cuts_maps or job.program.side_by_side > 1:
+    if not job.program.config.array.cuts_maps or job.program.side_by_side > 1:
         return []
     reported = result.layers if device != EMULATOR else []
     shares = unit_shares(job.program, input_arrays(job.program, job.samples.inputs), reported)

@@ -51,16 +51,7 @@ def array_text(config: KernelConfig) -> str:
 
     Of a tile rows and columns at once.
     """
-    if config.has_tile:
-        return f"{config.tile_parallel} x {config.tile_columns}"
-    if config.has_cluster:
-        kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
-        return f"{config.cluster_units} x {config.cluster_products if config.lists_taps else kernel}"
-    if config.skips_activations and not config.dense_beside:
-        return f"{config.skip_groups} x {config.rows}"
-    if config.skips_weights:
-        return f"{config.skip_groups} x {config.skip_halves * config.columns}"
-    return f"{config.columns} x {config.rows} x {config.lanes}"
+    return config.array.size_text(config)
 
 
 def columns_text(config: KernelConfig) -> str:
@@ -88,10 +79,10 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     used = asdict(parts["total"])
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
     title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
-    if config.dense_beside:
-        title += f", in parallel with a skip array of {config.skip_groups} x {config.rows}"
-    elif config.skip_groups:
-        kind = "tile" if config.has_tile else "sparse cluster" if config.has_cluster else "skip array"
+    if config.array.has_both:
+        title += f", in parallel with a skip array of {config.array.skip_groups(config)} x {config.rows}"
+    elif config.array.skip_groups(config):
+        kind = "tile" if config.array.stores_blocks else "sparse cluster" if config.array.reads_maps else "skip array"
         title = f"{accelerator.name}: a {kind} of {array_text(config)}"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", *kinds_of(limits).values()], rows)
     if origin:

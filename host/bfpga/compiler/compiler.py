@@ -69,7 +69,7 @@ def compile_network(
     say("read the network")
     network = read_network(network)
     # Shift units hold few weights: what an average loses there goes to an adjacent layer that multiplies.
-    graph = network.graph(max(count, items), "linear" in config.weight_formats, config.skips_weights)
+    graph = network.graph(max(count, items), "linear" in config.weight_formats, config.array.stores_entries)
     say("lower the layers")
     graph, lowered, notes = lower_steps(graph, accelerator, calibration is not None, options)
     if not lowered.layers:

@@ -13,7 +13,7 @@ from bfpga.contract.program import BlockTensor
 from bfpga.devices.health import BoardHealth
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.arithmetic import LayerCounters
-from bfpga.engines.sparse_cluster.records import MapRecords
+from bfpga.engines.kernel.records import MapRecords
 from bfpga.formats import notebook
 
 HostArray = npt.NDArray[Any]

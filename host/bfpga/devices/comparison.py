@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.contract.program import BlockTensor, HostNode, Program
 from bfpga.devices.base import DeviceResult
-from bfpga.engines.sparse_cluster.records import MapRecords
+from bfpga.engines.kernel.records import MapRecords
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Mismatch:
     or `maps`.
 
     index: (sample,) for exponents, (sample, row, column, channel) for mantissas, in the value's layout for outputs,
-    (sample, map) for maps: the kernel's record of how it has cut one (engines/sparse_cluster/records.py).
+    (sample, map) for maps: the kernel's record of how it has cut one (engines/kernel/records.py).
     """
 
     kind: str

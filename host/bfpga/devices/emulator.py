@@ -111,7 +111,7 @@ class Emulator:
         checked = check_inputs(self.program, inputs)
         if self.native is not None and not self._probed:
             self._probe(checked)
-        return self._compute(checked, self.native, trace, trace and self.program.config.cuts_maps)
+        return self._compute(checked, self.native, trace, trace and self.program.config.array.cuts_maps)
 
     def _compute(
         self, inputs: Mapping[str, HostArray], native: NativeRoute | None, trace: bool, cuts: bool = False

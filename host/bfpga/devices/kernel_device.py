@@ -41,9 +41,9 @@ from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.kernel.arithmetic import COUNTER_MASK, LayerCounters
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
 from bfpga.engines.kernel.pitch import split
+from bfpga.engines.kernel.records import MapRecords
 from bfpga.engines.kernel.streams import pack_parameters, pack_weights
 from bfpga.engines.output.exponents import LEARNING
-from bfpga.engines.sparse_cluster.records import MapRecords
 from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import RunTimeChoices
 from bfpga.program.places import place_of
@@ -77,7 +77,7 @@ class Tally:
     cycles: dict[str, int] = field(default_factory=dict)
     counters: dict[str, LayerCounters] = field(default_factory=dict)
     measured: MeasuredClocks | None = None
-    #: Of each layer the records of its maps, sample after sample (engines/sparse_cluster/records.py).
+    #: Of each layer the records of its maps, sample after sample (engines/kernel/records.py).
     maps: dict[str, list[Int64Array]] = field(default_factory=dict)
     #: Of each sample what count registers reported, a bit each; the last one's while samples are run one by one.
     choices: list[int] = field(default_factory=list)

@@ -9,8 +9,8 @@ import numpy as np
 from bfpga.contract.program import BlockTensor, HostNode, Program
 from bfpga.devices.base import DeviceResult, LayerResult
 from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.engines.kernel.records import MapRecords
 from bfpga.engines.output.exponents import LEARNING
-from bfpga.engines.sparse_cluster.records import MapRecords
 
 
 def learns(program: Program) -> bool:

@@ -35,7 +35,7 @@ from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.kernel import streams
 from bfpga.engines.kernel.map_streams import MapStreams
-from bfpga.engines.sparse_cluster.records import waits_for_store
+from bfpga.engines.kernel.records import waits_for_store
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks

@@ -83,7 +83,7 @@ class CallCompiler:
         node = self._node(call, exact)
         node.policy.sample_offset = self.scheduled  # of an operation that is new: samples begin a row later (FP R30)
         key: tuple[Hashable, ...] = (*call.geometry, node.weight_format)
-        if self.config.skips_zero_weights:  # how many entries there are, weights decide
+        if self.config.array.zeros == "weights":  # how many entries there are, weights decide
             key = (*key, call.digest, exact)
         schedule, known = self._schedules.get(key, lambda: schedule_call(node, _tensors(call), self.config))
         self.scheduled += not known

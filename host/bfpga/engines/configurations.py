@@ -7,6 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from bfpga.contract.arrays.base import Array
+from bfpga.contract.arrays.skip_array import SkipArray, SparseArray, TwoArrays
+from bfpga.contract.arrays.sparse_cluster import SparseCluster
+from bfpga.contract.arrays.systolic import SystolicArray
+from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
 from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.kernel.constraints import findings
 from bfpga.errors import ConfigurationError
@@ -14,10 +19,16 @@ from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.checked_fields import shown
 from bfpga.formats.shift_format import ShiftFormat
 
+#: Every kind of array: a new one is its rooms and its line here.
+ARRAYS: tuple[type[Array], ...] = (SystolicArray, SkipArray, SparseArray, TwoArrays, SparseCluster, ZeroSkipTile)
+_KINDS = {array.kind: array for array in ARRAYS}
+
 
 def config_to_dict(config: KernelConfig) -> dict[str, Any]:
-    """Plain values of every number of a kernel, for files and digests."""
-    return asdict(config)
+    """Plain values of every number of a kernel, for files; those of the array with its kind."""
+    values = asdict(config)
+    lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
+    return values | lists | {"array": {"kind": config.array.kind, **values["array"]}}
 
 
 def config_from_dict(values: object) -> KernelConfig:
@@ -50,8 +61,19 @@ def _arguments(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, BlockFormat(**_section(BlockFormat, value, "number format"))
         elif name == "shift" and value is not None:
             yield name, ShiftFormat(**_section(ShiftFormat, value, "shift format"))
+        elif name == "array":
+            yield name, _array(value)
         else:
             yield name, tuple(value) if isinstance(value, list) else value
+
+
+def _array(values: object) -> Array:
+    """The array of a section with its kind and its numbers."""
+    given = dict(values) if isinstance(values, dict) else {}
+    kind = given.pop("kind", None)
+    if kind not in _KINDS:
+        raise ConfigurationError(f"array: kind is {shown(kind)}; must be one of {', '.join(_KINDS)}")
+    return _KINDS[kind](**_section(_KINDS[kind], given, f"array of kind {kind}"))
 
 
 def _section(kind: type, values: object, what: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from bfpga.contract.program import HostNode, KernelOperation, Program
 from bfpga.engines.kernel.cycles import (
     ARRAY_OPERATIONS,
     drain_cycles,
-    first_window,
     kernel_steps,
     on_cluster,
     pass_steps,
@@ -26,6 +25,7 @@ from bfpga.engines.kernel.cycles import (
     weight_reads,
 )
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, last_unit
+from bfpga.engines.skip_array.passes import first_window
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.sparse_cluster.unit_clocks import feed_clocks
 from bfpga.engines.sparse_cluster.unit_maps import grid_blocks
@@ -170,7 +170,7 @@ def skip_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) -> di
     """
     apart, single = bool(descriptor.flags & Flag.LANES_APART), descriptor.groups == 1
     loaded = kernel_steps(config, descriptor) * SkipShape.of(config).step_clocks(descriptor.read_slots, apart, single)
-    left = (1 if single else config.skip_halves) * max(drain_cycles(config, descriptor), descriptor.output_rows + 1)
+    left = (1 if single else config.array.halves) * max(drain_cycles(config, descriptor), descriptor.output_rows + 1)
     decides = "windows" if descriptor.steps <= loaded else "output stage" if descriptor.steps <= left else "array"
     first = first_window(config, descriptor)
     return {"windows": first, decides: cycles - first} if decides != "windows" else {"windows": cycles}
@@ -217,7 +217,7 @@ def operation_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) 
         return {"transfer": cycles}
     if on_cluster(config, descriptor):
         return cluster_limits(config, descriptor, cycles)
-    if skips_zeros(config, descriptor) and config.skips_activations:
+    if skips_zeros(config, descriptor) and config.array.computes_runs:
         return sparse_limits(config, descriptor, cycles)
     if skips_zeros(config, descriptor):
         return skip_limits(config, descriptor, cycles)

@@ -37,7 +37,7 @@ def estimate_roofline(accelerator: Accelerator) -> Roofline:
     """Ceilings of the accelerator's array and of its streams at its clock."""
     config, board = accelerator.config, accelerator.board
     clocks = accelerator.clock_mhz * 1e6
-    mantissa_bytes, weight_bytes = config.format.container_bits / 8, config.weight_container_bits / 8
+    mantissa_bytes = config.format.container_bits / 8
     port_gb_s = board.port_bits / 8 * clocks / 1e9
     weight_stream, activation_stream = config.weight_stream_bits / 8, config.stream_bits / 8
     return Roofline(
@@ -48,7 +48,7 @@ def estimate_roofline(accelerator: Accelerator) -> Roofline:
             for name in config.weight_formats
         },
         gmac_s=config.macs_per_clock * clocks / 1e9,
-        weight_need=config.weight_word_bits / 8 if config.skips_weights else config.rows * config.lanes * weight_bytes,
+        weight_need=config.weight_word_bits / 8,
         weight_stream=weight_stream,
         weight_stream_gb_s=min(weight_stream * clocks / 1e9, port_gb_s),
         activation_need=config.columns * config.lanes * mantissa_bytes,

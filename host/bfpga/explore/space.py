@@ -139,6 +139,7 @@ class Space:
     def nearest(self, accelerator: Accelerator) -> dict[str, Value]:
         """The values that come closest to an accelerator."""
         config = accelerator.config
+        hops = config.array.weight_copy_columns(config)
         most = most_columns(replace(config, columns=1 + config.shift_columns), self.board)
         wanted: dict[str, Value] = {
             "lanes": config.lanes,
@@ -153,7 +154,7 @@ class Space:
             "parameter_rows": config.parameter_rows,
             "stream_bits": config.stream_bits,
             "weight_stream_bits": config.weight_stream_bits,
-            "hop_columns": config.hop_columns,
+            "hop_columns": 0 if hops == config.columns else hops,
             "clock_mhz": accelerator.clock_mhz,
         }
         return {key: closest(values, wanted.get(key, values[0])) for key, values in self.choices.items()}

@@ -11,7 +11,7 @@ import numpy as np
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.predicates import runs
-from bfpga.contract.processes import START_GUARD
+from bfpga.contract.process_stream import START_GUARD
 from bfpga.contract.program import (
     ArrayNode,
     HostNode,
@@ -206,9 +206,9 @@ def tile_clocks(program: Program) -> dict[str, int]:
 def _lane_clocks(config: KernelConfig, node: ArrayNode) -> int:
     """Clocks of single lanes that a layer needs; zeros take none of a skip array, as far as it skips them."""
     clocks = config.tile_clocks(node.macs, node.weight_format)
-    if config.skips_weights and node.weights is not None and node.weights.size:
+    if config.array.stores_entries and node.weights is not None and node.weights.size:
         return clocks * int(np.count_nonzero(node.weights)) // node.weights.size
-    if config.skips_activations and node.input_density is not None:
+    if config.array.computes_runs and node.input_density is not None:
         return round(clocks * node.input_density)
     return clocks
 

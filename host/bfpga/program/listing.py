@@ -71,20 +71,7 @@ def _title(program: Program) -> str:
 
 
 def _shape_text(config: KernelConfig) -> str:
-    if config.dense_beside:
-        arrays = f"{config.columns} x {config.rows} x {config.lanes}"
-        return f"{arrays}, {config.skip_groups} groups x {config.rows} channels in parallel"
-    if config.has_tile:
-        return f"tile of {config.tile_parallel} x {config.tile_columns} sums at once"
-    if config.has_cluster:
-        kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
-        products = config.cluster_products if config.lists_taps else kernel
-        return f"{config.cluster_units} units x {products} products"
-    if config.skips_activations:
-        return f"{config.skip_groups} groups x {config.rows} channels"
-    if config.skips_weights:
-        return f"{config.skip_groups} groups x {config.skip_halves * config.columns} pixels"
-    return f"{config.columns} x {config.rows} x {config.lanes}"
+    return config.array.shape_text(config)
 
 
 def _aligned(rows: list[tuple[str, ...]], right: set[str]) -> list[str]:
@@ -133,7 +120,7 @@ def _totals(program: Program) -> list[str]:
         f"{1e3 * cycles.latency_s():.3f} ms{array_alone(program)}",
         f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC per cycle",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
-        *([_entries_text(program)] if program.config.skips_zero_weights else []),
+        *([_entries_text(program)] if program.config.array.zeros == "weights" else []),
         *([_maps_text(program)] if program.config.compressed_maps else []),
     ]
 
@@ -210,7 +197,7 @@ def _row(
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
         weights = f"{node.weights.size:,} at 2^{low}" + (f"..{high}" if high > low else "")
-        if program.config.skips_zero_weights:
+        if program.config.array.zeros == "weights":
             weights += f", entries {100 * _entry_bytes(program, node) / plain_bytes(node, program.config):.0f} %"
     if node.factors:
         weights = f"{node.channels:,} from {node.factors}"

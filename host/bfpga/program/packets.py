@@ -19,6 +19,7 @@ from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.engines.kernel.order import COUNT_WORDS, SampleRow, descriptor_words, start_counts, wrapped
+from bfpga.engines.kernel.records import emits_record, record_bytes, record_sizes, unpacked_records
 from bfpga.engines.kernel.streams import (
     descriptor_bytes,
     pack_rows,
@@ -28,7 +29,6 @@ from bfpga.engines.kernel.streams import (
     unpack_rows,
     weight_stream,
 )
-from bfpga.engines.sparse_cluster.records import emits_record, record_bytes, record_sizes, unpacked_records
 from bfpga.errors import DataError
 from bfpga.formats.arrays import Int64Array
 from bfpga.program.choices import work_of

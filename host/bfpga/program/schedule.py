@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bfpga.contract.commands import COMMANDS
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
-from bfpga.contract.processes import (
+from bfpga.contract.process_command import COMMANDS
+from bfpga.contract.process_stream import (
     POST,
     SCRATCHPAD,
     SHALLOW,
@@ -32,7 +32,6 @@ from bfpga.engines.kernel.cycles import (
     ARRAY_OPERATIONS,
     WORD_BITS,
     drain_cycles,
-    first_window,
     kernel_steps,
     occupied_cycles,
     on_cluster,
@@ -47,6 +46,7 @@ from bfpga.engines.kernel.cycles import (
 from bfpga.engines.kernel.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
 from bfpga.engines.skip_array.activation_cycles import first_weights, last_sums, last_unit
 from bfpga.engines.skip_array.cycles import OperationEnd
+from bfpga.engines.skip_array.passes import first_window
 from bfpga.formats.arrays import IntArray
 
 _FIELDS = {command.process: command.fields for command in COMMANDS}
@@ -465,7 +465,7 @@ class _Run:
     @property
     def _weights_ahead(self) -> int:
         """Words of weights that their stream has room for."""
-        return self.config.skip_queue if self.config.skips_weights else SHALLOW
+        return self.config.array.queue_words() if self.config.array.stores_entries else SHALLOW
 
     def _stores(self) -> bool:
         """Whether a store is at work: its first groups wait for its exponent, which the output stage sends in order."""
@@ -537,7 +537,9 @@ def _copy(task: _Task, waits: Sequence[int]) -> _Task:
 def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
     operation, flags = descriptor.operation, descriptor.flags
     work = occupied_cycles(config, descriptor)
-    skips = config.skips_activations and not config.has_cluster and skips_zeros(config, descriptor)
+    without = skips_zeros(config, descriptor)
+    by_entries = without and config.array.stores_entries
+    skips = without and config.array.computes_runs and not config.array.reads_maps
     if skips:
         work -= first_weights(config, descriptor)  # which may come before
     computes = operation in ARRAY_OPERATIONS
@@ -563,10 +565,10 @@ def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _
     engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
     task = _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
     if operation == Operation.GEMM and work and not flags & _KEPT:
-        words = weight_reads(config, descriptor) * (config.lanes if skips_zeros(config, descriptor) and skips else 1)
-        waits = first_window(config, descriptor) if skips_zeros(config, descriptor) and config.skips_weights else 0
+        words = weight_reads(config, descriptor) * (config.lanes if skips else 1)
+        waits = first_window(config, descriptor) if by_entries else 0
         task.sent_share = min(1.0, words / max(1, work - waits))
-    if skips_zeros(config, descriptor) and config.skips_weights:
+    if by_entries:
         end = OperationEnd(config, descriptor)
         task.work -= end.read_before
         task.window = 0 if end.read_before else first_window(config, descriptor)

@@ -31,7 +31,7 @@ class Balanced:
     @staticmethod
     def of(config: KernelConfig) -> Balanced:
         """What suits the skip array of a configuration."""
-        return Balanced(config.skip_groups, config.lanes, config.rows)
+        return Balanced(config.array.skip_groups(config), config.lanes, config.rows)
 
     def kept(self, worth: FloatArray, sparsity: float) -> BoolArray:
         """Which weights of each kernel stay; worth: (kernels, weights). A share goes of each run of kernels that an

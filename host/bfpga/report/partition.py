@@ -20,7 +20,7 @@ from bfpga.engines.sparse_cluster.partition.in_kernel import (
     piece_cells,
     unit_values,
 )
-from bfpga.engines.sparse_cluster.unit_clocks import cluster_clocks, joined_of, unit_cells
+from bfpga.engines.sparse_cluster.unit_clocks import block_clocks, joined_of, map_clocks, unit_cells
 from bfpga.engines.sparse_cluster.unit_maps import APART, joined_pieces, kernel_of
 from bfpga.formats.arrays import BoolArray
 from bfpga.report.unit_shares import layer_input, maps_of
@@ -62,7 +62,7 @@ def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[An
 
     inputs are those of the program: samples that are processed side by side are one.
     """
-    if not program.config.cuts_maps:
+    if not program.config.array.cuts_maps:
         return []
     sample = {name: values[:1] for name, values in inputs.items()}
     traced = Emulator(program).run(sample, trace=True).tensors
@@ -108,5 +108,5 @@ def _shares(
     full = unit_cells(cells.shape[0], cells.shape[1], kernel, config, joined_of(operation))
     full *= channels_read(node, config)
     met = replace(node, input_share=max(loads) / full)
-    clocks = cluster_clocks(config, met, node.tiles[0].m0, operation)
+    clocks = map_clocks(config, operation, block_clocks(config, met, node.tiles[0].m0, operation))
     return UnitShares([piece for piece in pieces for _ in range(sharers)], loads, clocks)

@@ -17,9 +17,9 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, BlockTensor, Program, Tile
 from bfpga.devices.base import LayerResult
 from bfpga.devices.emulator import Emulator
+from bfpga.engines.kernel.records import MapRecords
 from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, layer_partition, unit_values
-from bfpga.engines.sparse_cluster.records import MapRecords
 from bfpga.engines.sparse_cluster.unit_maps import (
     allowed_moves,
     cells_of_map,
@@ -99,7 +99,7 @@ def unit_shares(
     reported: results of a kernel's run of these samples, by layer.
     """
     records = {layer.name: layer.maps for layer in reported}
-    if not program.config.cuts_maps:
+    if not program.config.array.cuts_maps:
         return []
     samples = {name: values[:MOST_SAMPLES] for name, values in inputs.items()}
     traced = Emulator(program).run(samples, trace=True).tensors

@@ -63,25 +63,24 @@ def _no_constant(name: str) -> Any:
 # Reading
 
 
-def read_object(kind: type[Kind], value: Any, where: str = "", renamed: Mapping[str, str] | None = None) -> Kind:
+def read_object(kind: type[Kind], value: Any, where: str = "") -> Kind:
     """The dataclass ``kind`` of a JSON object.
 
-    renamed: field -> key where they differ. Raises FieldError for keys that are missing or unknown and for values of
-    another type.
+    Raises FieldError for keys that are missing or unknown and for values of another type.
     """
     if not isinstance(value, dict):
         raise FieldError(where, f"must be an object with the keys of {kind.__name__}, is {_shown(value)}")
     assert is_dataclass(kind)
-    keys = {item.name: (renamed or {}).get(item.name, item.name) for item in fields(kind)}
+    keys = [item.name for item in fields(kind)]
     for key in value:
-        if key not in keys.values():
-            near = difflib.get_close_matches(key, keys.values(), 1)
+        if key not in keys:
+            near = difflib.get_close_matches(key, keys, 1)
             raise FieldError(_join(where, key), "is unknown" + (f"; did you mean `{near[0]}`?" if near else ""))
-    for key in keys.values():
+    for key in keys:
         if key not in value:
             raise FieldError(_join(where, key), "is missing")
     hints = get_type_hints(kind)
-    values = {name: _read_field(name, hints[name], value[key], _join(where, key)) for name, key in keys.items()}
+    values = {name: _read_field(name, hints[name], value[name], _join(where, name)) for name in keys}
     try:
         return kind(**values)
     except ConfigurationError as error:  # types say less than ranges
@@ -153,13 +152,10 @@ def _shown(value: Any) -> str:
 # Writing
 
 
-def plain(value: Any, renamed: Mapping[str, str] | None = None) -> Any:
-    """``value`` in JSON's types: dataclasses become objects (``renamed``: field -> key), tuples become lists."""
+def plain(value: Any) -> Any:
+    """``value`` in JSON's types: dataclasses become objects, tuples become lists."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {
-            (renamed or {}).get(item.name, item.name): _plain_field(item.name, getattr(value, item.name))
-            for item in fields(value)
-        }
+        return {item.name: _plain_field(item.name, getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

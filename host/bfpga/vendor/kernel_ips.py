@@ -8,14 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import (
-    SEQUENCER,
-    ProcessStream,
-    host_streams,
-    kernel_processes,
-    process_function,
-    process_streams,
-)
+from bfpga.contract.process_stream import SEQUENCER, ProcessStream
+from bfpga.contract.processes import host_streams, kernel_processes, process_function, process_streams
 from bfpga.contract.registers import OUTPUT_STREAM, WEIGHT_STREAM
 
 #: Vendor and library of the IPs, and their version.

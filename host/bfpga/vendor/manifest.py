@@ -9,12 +9,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.names import check_name
-from bfpga.engines.configurations import check_config
+from bfpga.engines.configurations import config_from_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import check_regular, read_file, replace_file
 from bfpga.vendor.json_fields import FieldError, json_text, parse, plain, read_object
@@ -30,8 +31,6 @@ LARGEST_FILE = 1 << 22
 #: Hexadecimal digits of a content's hash in the name of a file.
 HASH_DIGITS = 8
 
-#: Key of a field where it is not the field's name.
-_KEYS = {"config": "configuration"}
 _OLD = (
     ". The file is of an earlier toolkit and does not say how its bitstream places descriptors, registers and streams: "
     "build the bitstream again, or install the toolkit that built it"
@@ -107,7 +106,7 @@ class Manifest:
     accelerator: AcceleratorEntry
     board: BoardEntry
     clock: ClockEntry
-    config: KernelConfig
+    configuration: Mapping[str, Any]
     layout: Mapping[str, Any]
     cells: Mapping[str, CellEntry]
     dma: DmaEntry
@@ -117,9 +116,10 @@ class Manifest:
     utilization: Mapping[str, Any] | None = None
     timing: Mapping[str, Any] | None = None
 
-    def configuration(self) -> KernelConfig:
-        """The numbers of the array."""
-        return self.config
+    @cached_property
+    def config(self) -> KernelConfig:
+        """The numbers of the kernel; ConfigurationError if ``configuration`` has others."""
+        return config_from_dict(dict(self.configuration))
 
     @property
     def identification(self) -> int:
@@ -170,7 +170,7 @@ def parse_manifest(text: str) -> Manifest:
         raise FieldError("format", f"must be the version of the keys, {FORMAT}")
     if version != FORMAT:
         raise FieldError("format", f"is {version}; this toolkit reads {FORMAT}{_OLD if version < FORMAT else ''}")
-    manifest = read_object(Manifest, document, renamed=_KEYS)
+    manifest = read_object(Manifest, document)
     _check(manifest)
     return manifest
 
@@ -182,7 +182,7 @@ def _check(manifest: Manifest) -> None:
     try:
         check_name(manifest.accelerator.name, "accelerator.name")
         check_name(manifest.board.name, "board.name")
-        check_config(manifest.config)
+        _ = manifest.config
     except ConfigurationError as error:
         raise FieldError("", str(error)) from None
     for key in (HANDOFF, BITSTREAM):
@@ -213,7 +213,7 @@ def is_plain_name(name: str) -> bool:
 
 def manifest_text(manifest: Manifest) -> str:
     """The JSON text of a manifest; equal manifests give equal texts."""
-    document = {"format": FORMAT, **plain(manifest, _KEYS)}
+    document = {"format": FORMAT, **plain(manifest)}
     return json_text(document) + "\n"
 
 

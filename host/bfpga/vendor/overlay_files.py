@@ -14,6 +14,7 @@ from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.layout import layout
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import FULL, replace_file, write_error
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, block_design
@@ -150,7 +151,7 @@ def make_manifest(
             processing_system="zynq7" if board.processing_system == "zynq7" else "zynqmp",
         ),
         clock=ClockEntry(design.clock.requested_mhz, actual_mhz),
-        config=accelerator.config,
+        configuration=config_to_dict(accelerator.config),
         layout=layout(accelerator.config.functions),
         cells=_cells(design),
         dma=_dma(design),

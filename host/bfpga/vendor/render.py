@@ -27,22 +27,16 @@ from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BI
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
-from bfpga.contract.processes import (
+from bfpga.contract.process_stream import (
     AWAITED_PASSES,
-    CLUSTER,
-    GRID_SUMS,
     MAPS,
     PROCESSES,
     SEQUENCER,
-    SKIP_ARRAY,
     START_GUARD,
-    STEP_READER,
     STORE_CREDITS,
-    TILE,
     WAITING_COUNTS,
-    cluster_gathers,
-    cluster_merges,
-    cluster_units,
+)
+from bfpga.contract.processes import (
     host_streams,
     kernel_processes,
     process_function,
@@ -65,6 +59,10 @@ _MULTIPLIERS = {
     "dsp_packed": ("DspPacked", "bfpga/array/multiplier.hpp"),
     "shift": ("ShiftUnits", "bfpga/array/shift_tiles.hpp"),
 }
+#: What templates ask of an array.
+ARRAY_FLAGS = (
+    "skip_array", "sparse_array", "both_arrays", "cluster", "cuts_maps", "tile", "indexed", "merges", "shifts",
+)  # fmt: skip
 #: What a word of a stream between processes is in C++; others have words of commands.
 _COMMAND_TYPE = "bfpga::command_t"
 _WIRE_TYPES = {
@@ -91,14 +89,6 @@ _MAP_TYPES = {
     "stored_masks": "bfpga::wire_t<bfpga::ChunkBeat<Config>>",
     "stored_values": "bfpga::wire_t<bfpga::PlainBeat<Config>>",
 }
-_ENTRY_TYPE = "bfpga::wire_t<bfpga::Entry<Config>>"
-#: The same of a sparse cluster in the place of the array; of streams for each unit the name before its number.
-CLUSTER_CONFIG = "bfpga::ClusterConfig<Config>"
-_CLUSTER_TYPES = {
-    "partitions": "PartitionBeat", "counted": "MapCellBeat", "limits": "LimitsBeat", "grid_limits": "LimitsBeat",
-    "maps": "MapBeat", "grid_maps": "MapBeat", "cells": "MapCellBeat", "kernels": "KernelsBeat",
-    "outputs": "OutputsBeat", "steps": "StepBeat", "blocks": "BlockBeat",
-}  # fmt: skip
 #: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 #: Includes of rendered headers in a file's folder.
@@ -220,49 +210,19 @@ def _commands(config: KernelConfig) -> list[dict[str, Any]]:
     ]
 
 
-def _array_header(config: KernelConfig) -> str:
-    """Header, below bfpga/processes, of what a kernel has under the name `array`."""
-    if config.has_cluster:
-        return "sparse_cluster/cell_feeder.hpp"
-    if config.skips_weights:
-        return "skip_array/skip_array.hpp"
-    dense = config.dense_beside or not config.skips_activations
-    return "systolic/array.hpp" if dense else "skip_array/sparse_array.hpp"
-
-
 def _command_kinds(config: KernelConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
     yield f"layout_{layout_digest(config.functions)[:8]}"
-    if config.skip_groups:
-        cluster = "tile" if config.has_tile else "cluster"
-        yield cluster if config.has_cluster else "skip_array" if config.skips_weights else "sparse_array"
+    if config.array.command_space:
+        yield config.array.command_space
     if config.count_registers:
         yield "counting"
 
 
 def _wires(config: KernelConfig) -> list[dict[str, str]]:
     """The streams between the processes of a kernel, with the C++ types of their words."""
-    types = _WIRE_TYPES | _MAP_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE) | _cluster_types(config)
+    types = _WIRE_TYPES | _MAP_TYPES | config.array.word_types()
     return [{"name": wire.name, "type": types.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
-
-
-def _cluster_types(config: KernelConfig) -> dict[str, str]:
-    """The words of the streams of a sparse cluster."""
-    if not config.has_cluster:
-        return {}
-    beats = dict(_CLUSTER_TYPES) | ({"steps": "TileStep"} if config.has_tile else {})
-    for unit in range(0 if config.has_tile else config.cluster_units):
-        beats |= {f"pieces_{unit}": "PieceBeat", f"steps_{unit}": "StepBeat", f"sums_{unit}": "BlockBeat"}
-        if config.indexes_products:
-            beats[f"tiles_{unit}"] = "WholeTileBeat" if config.shifts_window else "TileBeat"
-        if config.merges_products:
-            beats[f"rounds_{unit}"] = "RoundBeat"
-    return {name: f"bfpga::wire_t<bfpga::{beat}<{CLUSTER_CONFIG}>>" for name, beat in beats.items()}
-
-
-def _entry_streams(config: KernelConfig) -> list[str]:
-    """The streams of the stored entries of a skip array, in the order of its groups."""
-    return [f"entries_{group}" for group in range(config.skip_groups)] if config.skips_weights else []
 
 
 def _host_ports() -> list[dict[str, str]]:
@@ -320,20 +280,12 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "processes": _processes(config),
         "host_ports": _host_ports(),
         "wires": _wires(config),
-        "array_header": _array_header(config),
-        "skip_array": config.skips_weights,
-        "sparse_array": config.skips_activations and not config.dense_beside and not config.has_cluster,
-        "cluster": config.has_cluster,
-        "cuts_maps": config.cuts_maps,
+        "array_header": config.array.header,
+        **{flag: flag in config.array.flags() for flag in ARRAY_FLAGS},
         "maps": config.compressed_maps,
-        "tile": config.has_tile,
-        "indexed": config.lists_taps,
-        "merges": config.merges_products,
-        "shifts": config.shifts_window,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
-        "both_arrays": config.dense_beside,
         "counts": config.count_registers > 0,
-        "entries": _entry_streams(config),
+        "entries": [name for name in config.array.word_types() if name.startswith("entries_")],
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)],
         "layout": own(json_text(layout(config.functions))),
@@ -360,10 +312,6 @@ _TOPS = {
     "src/top.hpp": "processes/top.hpp.j2",
     **{f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in PROCESSES},
 }
-#: And that of the process which only a kernel with two arrays has.
-_SKIP_TOP = {f"src/{SKIP_ARRAY}.cpp": f"processes/{SKIP_ARRAY}.cpp.j2"}
-
-
 def render_kernel(name: str, digest: str, config: KernelConfig) -> dict[str, str]:
     """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more.
 
@@ -394,21 +342,9 @@ def top_files(config: KernelConfig) -> tuple[str, ...]:
 
 def _tops(config: KernelConfig) -> dict[str, str]:
     """The top functions of a kernel."""
-    maps = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in MAPS if config.compressed_maps}
-    return _TOPS | (_SKIP_TOP if config.dense_beside else {}) | _cluster_tops(config) | maps
-
-
-def _cluster_tops(config: KernelConfig) -> dict[str, str]:
-    """The top functions of a sparse cluster; units have one template."""
-    if not config.has_cluster:
-        return {}
-    around = (STEP_READER, TILE, GRID_SUMS) if config.has_tile else CLUSTER
-    tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in around}
-    kind = "packed_unit" if config.merges_products else "indexed_unit" if config.indexes_products else "unit"
-    kind = "shift_window_unit" if config.shifts_window else kind
-    tops |= {f"src/{gather}.cpp": "processes/gather.cpp.j2" for gather in cluster_gathers(config)}
-    tops |= {f"src/{merge}.cpp": "processes/merge.cpp.j2" for merge in cluster_merges(config)}
-    return tops | {f"src/{name}.cpp": f"processes/{kind}.cpp.j2" for name in cluster_units(config)}
+    templates = config.array.templates()
+    own = (*config.array.processes(config), *(MAPS if config.compressed_maps else ()))
+    return _TOPS | {f"src/{name}.cpp": f"processes/{templates.get(name, name)}.cpp.j2" for name in own}
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

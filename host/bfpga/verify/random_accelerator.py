@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.accelerator.constraints import config_findings
-from bfpga.contract.configuration import ULTRA_MEMORIES, ClusterForm, ClusterVariant, KernelConfig, UltraRam
+from bfpga.contract.arrays.skip_array import SkipArray, SparseArray, TwoArrays
+from bfpga.contract.arrays.sparse_cluster import ClusterForm, ClusterVariant, SparseCluster
+from bfpga.contract.arrays.systolic import SystolicArray
+from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
+from bfpga.contract.configuration import ULTRA_MEMORIES, KernelConfig, UltraRam
 from bfpga.contract.functions import Function
 from bfpga.engines.kernel.constraints import WIDE_WORDS
-from bfpga.engines.sparse_cluster.unit_maps import run_passes, with_tile
 from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -61,7 +64,7 @@ def with_kept_words(rng: Generator, config: KernelConfig) -> KernelConfig:
     """
     columns = config.columns
     hops = [0, *(count for count in range(1, columns + 1) if columns % count == 0)]
-    config = replace(config, hop_columns=int(rng.choice(hops)))
+    config = replace(config, array=SystolicArray(int(rng.choice(hops))))
     small = config.wide_words if config.wide_words <= WIDE_WORDS else 0
     keeping = replace(config, wide_memory=True, wide_words=small)
     return config if config_findings(keeping) else keeping
@@ -73,9 +76,7 @@ def with_skip_array(rng: Generator, config: KernelConfig) -> KernelConfig:
     if kind < 1 / 3:
         return config
     packed = replace(config.format, mantissa_bits=min(config.format.mantissa_bits, int(rng.integers(4, 9))))
-    skipping = replace(
-        config, format=packed, multiplier="dsp_packed", hop_columns=0, wide_memory=False, skip_chunk=64, skip_queue=16
-    )
+    skipping = replace(config, format=packed, multiplier="dsp_packed", wide_memory=False)
     if kind < 5 / 9:
         skipping = with_random_tile(rng, skipping) if kind < 7 / 18 else with_cluster(rng, skipping)
     else:
@@ -86,17 +87,17 @@ def with_skip_array(rng: Generator, config: KernelConfig) -> KernelConfig:
 def skipping_weights(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With a skip array that multiplies by stored weights."""
     rows = config.lanes * int(rng.choice([1, 4, 11]))
-    return replace(config, columns=2 * int(rng.integers(1, 7)), rows=rows, skip_groups=int(rng.integers(1, 9)))
+    columns = 2 * int(rng.integers(1, 7))
+    return replace(config, columns=columns, rows=rows, array=SkipArray(int(rng.integers(1, 9)), chunk=64, queue=16))
 
 
 def skipping_activations(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With a skip array that multiplies by activations, now and then in parallel with a systolic array."""
     columns, rows = int(rng.integers(1, 7)), config.lanes * int(rng.choice([2, 4, 6]))
-    return replace(
-        config, columns=columns, rows=rows, skip_groups=config.skip_halves * columns, skip_source="activations",
-        skip_chunk=int(rng.choice([16, 64])), skip_passes=int(rng.choice([1, 2, 4, 16])),
-        skip_queue=int(rng.choice([4, 16])), dense_beside=bool(rng.random() < 0.4),
-    )  # fmt: skip
+    chunk, passes = int(rng.choice([16, 64])), int(rng.choice([1, 2, 4, 16]))
+    queue, both = int(rng.choice([4, 16])), bool(rng.random() < 0.4)
+    array = (TwoArrays if both else SparseArray)(chunk=chunk, queue=queue, passes=passes)
+    return replace(config, columns=columns, rows=rows, array=array)
 
 
 def with_cluster(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -107,16 +108,14 @@ def with_cluster(rng: Generator, config: KernelConfig) -> KernelConfig:
     forms: tuple[ClusterForm, ...] = ("overlap_add", "halo")
     variant = variants[int(rng.integers(len(variants)))]
     weights = 2 if variant in ("C", "D") else 1
-    return replace(
-        config, columns=columns, rows=int(rng.choice([4, 8])), skip_groups=down * across,
-        skip_source="activations", skip_chunk=config.lanes, skip_queue=16, wide_words=0,
-        skip_passes=run_passes(columns, lines, kernel), cluster_rows=down, cluster_columns=across,
-        cluster_kernel=kernel, cluster_words=int(rng.choice([16, 64])), cluster_queue=int(rng.choice([16, 64])),
-        cluster_lines=lines, cluster_blocks=int(rng.choice([32, 64])),
-        cluster_threshold=int(rng.choice([0, 3, 20])), cluster_moves=int(rng.choice([0, 2, 256])),
-        cluster_variant=variant, cluster_products=int(rng.integers(1, kernel * kernel // weights + 1)) * weights,
-        cluster_form=forms[int(rng.integers(len(forms)))],
+    rows = int(rng.choice([4, 8]))
+    array = SparseCluster(
+        kernel=kernel, rows=down, columns=across, words=int(rng.choice([16, 64])), queue=int(rng.choice([16, 64])),
+        map_lines=lines, map_blocks=int(rng.choice([32, 64])), threshold=int(rng.choice([0, 3, 20])),
+        moves=int(rng.choice([0, 2, 256])), variant=variant,
+        lanes=int(rng.integers(1, kernel * kernel // weights + 1)) * weights, form=forms[int(rng.integers(len(forms)))],
     )  # fmt: skip
+    return replace(config, columns=columns, rows=rows, wide_words=0, array=array)
 
 
 def with_random_tile(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -124,8 +123,8 @@ def with_random_tile(rng: Generator, config: KernelConfig) -> KernelConfig:
     kernel, columns = int(rng.choice([2, 3, 3])), int(rng.integers(1, 7))
     parallel = kernel * int(rng.integers(1, 3))
     tile = parallel * int(rng.integers(2, 4)), kernel * int(rng.integers(2, 5))
-    small = replace(config, columns=columns, rows=int(rng.choice([4, 8])), wide_words=0)
-    return with_tile(small, kernel, tile, parallel)
+    array = ZeroSkipTile(kernel=kernel, rows=tile[0], columns=tile[1], parallel=parallel)
+    return replace(config, columns=columns, rows=int(rng.choice([4, 8])), wide_words=0, array=array)
 
 
 def with_count_registers(rng: Generator, config: KernelConfig) -> KernelConfig:

@@ -13,6 +13,7 @@ from bfpga.compiler.numbers.shift_weights import representable_integers
 from bfpga.compiler.schedule.compressed_maps import compress
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
+from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
@@ -77,11 +78,11 @@ class NetworkBuilder:
 
     def product_window(self, spec: TensorSpec, largest: int) -> Window:
         """A window of products: of a sparse cluster of its units' kernels, or a larger one, which comes in parts."""
-        if not self.config.has_cluster:
+        if not self.config.array.reads_maps:
             return random_window(self.rng, spec, largest)
         while True:
             whole = self.rng.random() < 0.5
-            window = random_window(self.rng, spec, self.config.cluster_kernel if whole else IN_PARTS)
+            window = random_window(self.rng, spec, map_array(self.config.array).kernel if whole else IN_PARTS)
             words = -(-spec.channels // self.config.lanes)
             if not refusal(window, spec.height, spec.width, words, self.config):
                 return window
@@ -161,7 +162,7 @@ class NetworkBuilder:
 
     def passes_over_zeros(self) -> bool:
         """Whether zeros of weights take no time somewhere."""
-        return self.config.skips_weights or self.config.has_cluster
+        return self.config.array.stores_entries or self.config.array.reads_maps
 
     def averaging(self, source: str) -> str:
         """Average pooling: every channel by itself, the same weight at every tap."""
@@ -235,11 +236,11 @@ def random_program(rng: Generator, config: KernelConfig) -> Program:
     for _ in range(ATTEMPTS):
         builder = NetworkBuilder(rng, config)
         last = builder.grow(int(rng.integers(1, 4)))
-        if config.has_cluster:
+        if config.array.reads_maps:
             join_any_pieces(rng, builder.nodes, config)
         try:
             program = schedule(builder, last)
-            program = with_random_arrays(rng, program) if config.dense_beside else program
+            program = with_random_arrays(rng, program) if config.array.has_both else program
             return with_random_predicates(rng, program) if config.count_registers else program
         except ModelError:
             continue  # one row of a layer is larger than the memory: the compiler leaves such layers to the host

@@ -16,7 +16,7 @@ from bfpga.contract.descriptor import COMPUTING, Flag, Operation
 from bfpga.contract.predicates import Predicate, count, run_by
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program
 from bfpga.engines.kernel.cycles import pass_steps, skips_zeros
-from bfpga.engines.kernel.two_arrays import may_choose, on_other_array, on_skip_array
+from bfpga.engines.skip_array.two_arrays import may_choose, on_other_array, on_skip_array
 from bfpga.program.choices import program_operations
 
 Generator = np.random.Generator
@@ -106,12 +106,12 @@ def _ways(
     config: KernelConfig, node: ArrayNode, operation: KernelOperation, predicate: Predicate
 ) -> list[KernelOperation]:
     second = replace(operation.descriptor)
-    if config.dense_beside and second.operation == Operation.GEMM:
+    if config.array.has_both and second.operation == Operation.GEMM:
         second = on_other_array(config, node, second)
     run_by(operation.descriptor, predicate)
     run_by(second, replace(predicate, unless=not predicate.unless))
     if not second.read_runs:
         second.read_slots += 1
-        if not (config.dense_beside and skips_zeros(config, second)):
+        if not (config.array.has_both and skips_zeros(config, second)):
             second.steps = pass_steps(config, second)
     return [operation, replace(operation, descriptor=second)]

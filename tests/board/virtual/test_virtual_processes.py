@@ -15,7 +15,8 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.board.virtual.board import VirtualBoard
 from bfpga.board.virtual.hardware import read_hardware
 from bfpga.board.virtual.kernel_processes import process_cells
-from bfpga.contract.processes import PROCESSES, ProcessStream, process_function, process_streams
+from bfpga.contract.process_stream import PROCESSES, ProcessStream
+from bfpga.contract.processes import process_function, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.errors import DeviceError
 from bfpga.vendor.block_design import BlockDesign, block_design

@@ -16,8 +16,8 @@ from bfpga.accelerator.constraints import board_findings, largest_shift_columns
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.kernel.counted_resources import estimate_resources
-from bfpga.engines.kernel.resources import array_dsp, dsp_columns, tiles
 from bfpga.engines.systolic import shift_resources as model
+from bfpga.engines.systolic.resources import array_dsp, dsp_columns, tiles
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.shift_format import ShiftFormat
 

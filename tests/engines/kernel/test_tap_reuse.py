@@ -13,7 +13,7 @@ from bfpga.compiler.schedule.weight_plan import plan_weights
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation, Policy
 from bfpga.contract.limits import problems
-from bfpga.contract.processes import AWAITED_PASSES, START_GUARD
+from bfpga.contract.process_stream import AWAITED_PASSES, START_GUARD
 from bfpga.contract.program import ArrayNode, KernelOperation, PolicySpec, TensorSpec, Window
 from bfpga.engines.kernel.cycles import operation_cycles
 from bfpga.engines.systolic.tap_reuse import choose_tap_reuse

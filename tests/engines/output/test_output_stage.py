@@ -22,9 +22,9 @@ from strategies import FORMATS
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.functions import Table
-from bfpga.engines.kernel.constraints import PACKED_TERMS
 from bfpga.engines.output.functions import interpolate
 from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
+from bfpga.engines.systolic.constraints import PACKED_TERMS
 from bfpga.formats.block_float import decode, encode_rows, encode_samples
 from bfpga.formats.block_format import BlockFormat, Status
 

@@ -40,11 +40,11 @@ def test_sums_decide_in_short_windows_and_weights_where_few_passes_use_them() ->
 
 
 def test_windows_are_cut_into_chunks_and_pixels_into_runs() -> None:
-    operation = SparseOperation(CONFIG, groups=2 * CONFIG.skip_passes + 1, blocks=1, steps=144)
+    operation = SparseOperation(CONFIG, groups=2 * CONFIG.array.run_passes(CONFIG) + 1, blocks=1, steps=144)
     assert operation.chunks == [48, 48, 48]
-    assert (operation.passes, operation.runs) == (CONFIG.skip_passes + 1, 2)
+    assert (operation.passes, operation.runs) == (CONFIG.array.run_passes(CONFIG) + 1, 2)
     # The second run has one pass of one group: its weights take as long as its products.
-    assert operation.clocks == CONFIG.skip_passes * 576 + 3 * 192
+    assert operation.clocks == CONFIG.array.run_passes(CONFIG) * 576 + 3 * 192
 
 
 @pytest.mark.parametrize(

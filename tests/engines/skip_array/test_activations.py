@@ -9,6 +9,7 @@ import pytest
 from activation_arrays import ACTIVATIONS
 
 from bfpga.compiler.schedule.weight_plan import plan_weights
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.commands import commands
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation, Policy
@@ -20,7 +21,7 @@ from bfpga.engines.kernel.streams import input_window, pack_parameters, pack_wei
 from bfpga.verify.random_network import NetworkBuilder, schedule
 
 #: A systolic array with the same weight words.
-DENSE = replace(ACTIVATIONS, skip_groups=0, skip_source="weights")
+DENSE = replace(ACTIVATIONS, array=SystolicArray())
 
 
 def layer(channels: int, inner: int, groups: int = 1, kernel: int = 3, policy: PolicySpec | None = None) -> ArrayNode:
@@ -70,8 +71,8 @@ def test_windows_come_in_chunks_of_about_equal_size(inner: int, kernel: int, chu
     descriptor = only(layer(20, inner, kernel=kernel), inner)
     steps = kernel * kernel * -(-inner // 2)
     assert (descriptor.chunk_steps, descriptor.chunk_buffers) == (chunk, -(-steps // chunk))
-    assert descriptor.chunk_steps * ACTIVATIONS.lanes <= ACTIVATIONS.skip_chunk
-    assert descriptor.chunk_buffers == -(-steps * ACTIVATIONS.lanes // ACTIVATIONS.skip_chunk)
+    assert descriptor.chunk_steps * ACTIVATIONS.lanes <= ACTIVATIONS.array.chunk_words(ACTIVATIONS)
+    assert descriptor.chunk_buffers == -(-steps * ACTIVATIONS.lanes // ACTIVATIONS.array.chunk_words(ACTIVATIONS))
     assert not descriptor.flags & (Flag.SLIDES | Flag.LANES_APART)
 
 

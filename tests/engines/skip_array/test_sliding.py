@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from skip_arrays import SKIPS
 from small_networks import Network, compiled
 
@@ -39,7 +39,7 @@ def test_strips_cover_every_output_once(width: int, height: int, stride: int) ->
         if flag & Flag.SLIDES:
             before, _ = parts[number - 1]
             assert (before.x0, before.x1, before.y1) == (tile.x0, tile.x1, tile.y0)
-            assert before.rows * (tile.x1 - tile.x0) == group_pixels(tile, config) * config.skip_halves
+            assert before.rows * (tile.x1 - tile.x0) == group_pixels(tile, config) * config.array.halves
             assert before.rows * stride < node.window.kernel_height
 
 
@@ -47,9 +47,9 @@ def test_windows_slide_only_where_that_is_faster() -> None:
     """Not where products decide, in a window of several chunks, or where rows of taps lie apart."""
     tile = Tile(0, 16, 0, 4)
     assert any(flag for _, flag in sliding_parts(convolution(16, 16), tile, SKIPS))
-    dense, alone = convolution(16, 16, density=1.0), replace(SKIPS, skip_groups=1)
+    dense, alone = convolution(16, 16, density=1.0), changed(SKIPS, array_groups=1)
     assert not any(flag for _, flag in sliding_parts(dense, tile, alone))
-    assert not any(flag for _, flag in sliding_parts(convolution(16, 16), tile, replace(SKIPS, skip_chunk=8)))
+    assert not any(flag for _, flag in sliding_parts(convolution(16, 16), tile, changed(SKIPS, array_chunk=8)))
     apart = convolution(16, 16)
     apart.window.dilation_y = 2
     assert not any(flag for _, flag in sliding_parts(apart, tile, SKIPS))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 
-from bfpga.contract.processes import BROADCAST, DISTRIBUTOR, process_streams
+from bfpga.contract.arrays.sparse_cluster import BROADCAST, DISTRIBUTOR, cluster_array, map_array
+from bfpga.contract.processes import process_streams
 from bfpga.vendor.render import library_directory
 
 ROOM = library_directory() / "bfpga"
@@ -30,11 +31,11 @@ def test_memories_are_ram_or_registers(header: Path) -> None:
 @pytest.mark.parametrize(("variant", "products"), [("E", 4), ("A", 4), ("B", 4), ("C", 6), ("D", 6)])
 def test_every_unit_has_a_memory_of_its_own(variant: str, products: int) -> None:
     """SC R39, R40, R45, R46: queue i holds piece i, values with their places, and is joined to unit i alone."""
-    config = replace(CLUSTER, cluster_variant=variant, cluster_products=products)
+    config = changed(CLUSTER, array_variant=variant, array_lanes=products)
     streams = process_streams(config)
-    for number in range(config.cluster_units):
+    for number in range(map_array(config.array).units):
         own = [stream for stream in streams if stream.name == f"pieces_{number}"]
-        assert [(stream.source, stream.depth) for stream in own] == [(DISTRIBUTOR, config.cluster_queue)]
+        assert [(stream.source, stream.depth) for stream in own] == [(DISTRIBUTOR, cluster_array(config.array).queue)]
         unit = f"unit_{number}"
         readers = {stream.target for stream in own} | {s.target for s in streams if s.source == f"gather_{number}"}
         assert readers - {f"gather_{number}"} == {unit}

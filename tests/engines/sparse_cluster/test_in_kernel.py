@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from map_words import shared_halo_limits
 from unit_words import UnitNumbers
 
+from bfpga.contract.arrays.sparse_cluster import SparseCluster, cluster_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
@@ -18,7 +19,8 @@ from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, l
 from bfpga.engines.sparse_cluster.partition.moves import Capacity
 from bfpga.engines.sparse_cluster.unit_maps import allowed_moves, equal_piece, pieces_fit, possible_joins
 
-CLUSTER = KernelConfig(lanes=4, cluster_rows=2, cluster_columns=4, cluster_words=64, cluster_threshold=3)
+CLUSTER = KernelConfig(lanes=4, array=SparseCluster(rows=2, columns=4))
+MOVES = cluster_array(CLUSTER.array).moves
 
 
 def spotted(seed: int, rows: int, columns: int, channels: int) -> np.ndarray:
@@ -84,14 +86,14 @@ def test_the_owner_of_an_output_has_all_of_its_cells(seed: int) -> None:
 
 def test_halo_counts_in_loads_and_capacity() -> None:
     """SC R29, SC R155: pieces of 8 x 6 cells have a line more at each side that is not the map's."""
-    halo = replace(CLUSTER, cluster_form="halo")
+    halo = changed(CLUSTER, array_form="halo")
     full = np.ones((16, 24, 4), bool)
     found = kernel_partition(full, (3, 3), halo, 0)
     assert found.loads == tuple(4 * 9 * columns for _ in range(2) for columns in (7, 8, 8, 7))
     assert kernel_partition(full, (1, 1), halo, 0).loads == (4 * 8 * 6,) * 8
     assert equal_piece(16, 24, (3, 3), halo) == (9, 8)
     assert equal_piece(1, 3, (3, 3), halo) == (1, 3)
-    small = replace(halo, cluster_words=16)
+    small = changed(halo, array_words=16)
     assert pieces_fit(16, 32, (1, 1), small)
     assert not pieces_fit(16, 32, (3, 3), small)
 
@@ -106,12 +108,12 @@ def test_moves_may_be_forbidden() -> None:
 
 
 def test_when_limits_may_move() -> None:
-    assert allowed_moves(2, 4, layer(), CLUSTER) == CLUSTER.cluster_moves
+    assert allowed_moves(2, 4, layer(), CLUSTER) == MOVES
     assert allowed_moves(1, 4, layer(), CLUSTER) == allowed_moves(2, 3, layer(), CLUSTER) == 0
     assert allowed_moves(2, 4, layer(groups=2), CLUSTER) == 0
-    assert allowed_moves(1, 4, layer(joined=(2, 1)), CLUSTER) == CLUSTER.cluster_moves
+    assert allowed_moves(1, 4, layer(joined=(2, 1)), CLUSTER) == MOVES
     assert allowed_moves(8, 8, layer(joined=(2, 4)), CLUSTER) == 0  # one piece
-    assert allowed_moves(40, 30, layer(joined=(2, 4)), CLUSTER) == CLUSTER.cluster_moves  # no unit holds its sums
+    assert allowed_moves(40, 30, layer(joined=(2, 4)), CLUSTER) == MOVES  # no unit holds its sums
 
 
 @pytest.mark.parametrize("joined", [(1, 1), (2, 1), (1, 2), (2, 4)])
@@ -137,4 +139,4 @@ def test_units_of_a_piece_take_its_cells_in_turn(joined: tuple[int, int]) -> Non
 
 def test_units_of_variant_b_have_pieces_of_their_own() -> None:
     assert possible_joins(CLUSTER) == [(1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (2, 4)]
-    assert possible_joins(KernelConfig(cluster_rows=2, cluster_columns=4, cluster_variant="B")) == [(1, 1)]
+    assert possible_joins(KernelConfig(array=SparseCluster(rows=2, columns=4, variant="B"))) == [(1, 1)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference_tile import begun, decoded, listed
 
-from bfpga.contract.configuration import SUM_DISTANCE
+from bfpga.contract.arrays.sparse_cluster import SUM_DISTANCE
 from bfpga.engines.zero_skip_tile.tile_words import BEGIN, EntryShape, TileWords, tile_words
 
 #: Bits of a weight, of a place along an axis, of a kernel; plain weights beside each other; cells of a word.

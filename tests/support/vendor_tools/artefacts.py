@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bfpga.contract.processes import SEQUENCER
+from bfpga.contract.process_stream import SEQUENCER
 from bfpga.contract.registers import (
     ARGUMENT_REGISTERS,
     BLOCK_REGISTERS,

@@ -17,7 +17,8 @@ from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.names import check_digest, check_name
-from bfpga.contract.processes import ProcessStream, process_streams
+from bfpga.contract.process_stream import ProcessStream
+from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build, create_kernel, disturb_kernel, load_library
 from bfpga.engines.configurations import config_from_dict

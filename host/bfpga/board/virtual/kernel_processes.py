@@ -10,16 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from bfpga.board.virtual.hardware_description import HardwareDescription, Instance, StreamLink
-from bfpga.contract.processes import (
-    HOST_STREAMS,
-    MAP_STREAMS,
-    MAPS,
-    PROCESSES,
-    SEQUENCER,
-    SKIP_ARRAY,
-    ProcessStream,
-    process_function,
-)
+from bfpga.contract.arrays.skip_array import SKIP_ARRAY
+from bfpga.contract.process_stream import MAPS, PROCESSES, SEQUENCER, ProcessStream
+from bfpga.contract.processes import HOST_STREAMS, MAP_STREAMS, process_function
 from bfpga.contract.registers import OUTPUT_STREAM
 from bfpga.errors import DeviceError
 

@@ -40,7 +40,7 @@ def measure_zeros(
     inputs: mantissas (samples, height, width, channels) by tensor name; layers without any keep what is theirs. Nothing
     on arrays that multiply by every activation, and on a tile.
     """
-    if not config.skips_activations or config.has_tile:
+    if not config.array.computes_runs or config.array.stores_blocks:
         return
     for node in nodes:
         mantissas, spec = inputs.get(node.inputs[0]), tensors[node.inputs[0]]
@@ -51,7 +51,7 @@ def measure_zeros(
         if spec.folded is not None:
             used = fold_columns(used, spec)
         if used.shape[1:] == (spec.height, spec.width, spec.channels):
-            if config.has_cluster:
+            if config.array.reads_maps:
                 join_pieces(node, used, config)
             else:
                 node.input_share = input_share(node, words_read(node, config), used, config)

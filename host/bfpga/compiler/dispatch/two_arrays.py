@@ -20,7 +20,7 @@ from bfpga.contract.descriptor import COMPUTING, Flag
 from bfpga.contract.predicates import Predicate, count, run_by
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
 from bfpga.engines.kernel.cycles import occupied_cycles
-from bfpga.engines.kernel.two_arrays import may_choose, on_skip_array
+from bfpga.engines.skip_array.two_arrays import may_choose, on_skip_array
 from bfpga.errors import ConfigurationError
 
 #: Shares that are equal differ by less, from rounding.
@@ -90,7 +90,7 @@ def dispatch_layers(
     options: CompileOptions,
 ) -> int:
     """Give the products of a program their arrays; returns ``Program.choices``. Nothing on kernels with one array."""
-    if not config.dense_beside:
+    if not config.array.has_both:
         return 0
     operations = defaultdict(list)
     for start in starts:

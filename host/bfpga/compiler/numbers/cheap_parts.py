@@ -57,7 +57,7 @@ def with_cheap_parts(
 def _stay(lowered: Lowered, options: CompileOptions, config: KernelConfig) -> bool:
     """Whether the weights, those of parts too, leave a quarter of their memory free: else they would be streamed."""
     found = with_parts(lowered, {}, options, calibrated=True)
-    return 4 * _weights(found.layers) <= 3 * config.weight_words * config.weights_per_word
+    return 4 * _weights(found.layers) <= 3 * config.weight_words * config.array.weights_of_word(config)
 
 
 def _wanted(options: CompileOptions, name: str, parts: int) -> CompileOptions:
@@ -103,7 +103,8 @@ def _cost(lowered: Lowered, name: str, parts: int, config: KernelConfig, options
     before, after = (with_parts(part, {}, item, calibrated=True) for item in (options, _wanted(options, name, parts)))
     if oversized_layers(after, config):
         return np.inf
-    resident = _weights(lowered.layers) + _weights(after.layers) <= config.weight_words * config.weights_per_word
+    room = config.weight_words * config.array.weights_of_word(config)
+    resident = _weights(lowered.layers) + _weights(after.layers) <= room
     return _cycles(after, config, resident) - _cycles(before, config, resident)
 
 

@@ -70,7 +70,7 @@ def measure(
     if options.bias_correction:
         found.means = InputMeans(tensors, products, count)
         reductions.append(found.means)
-    if options.count_zeros and (config.skips_activations or config.compressed_maps):
+    if options.count_zeros and (config.array.computes_runs or config.compressed_maps):
         read = [layer.inputs[0] for layer in gemm]
         # Any tensor may have to leave the chip.
         found.inputs = SampledInputs(tensors, tensors if config.compressed_maps else read)

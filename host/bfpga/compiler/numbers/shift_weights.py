@@ -110,7 +110,7 @@ def compensated_integers(
     Zeros stay zeros where these take no time.
     """
     choice = linear_grid(config) if weight_format == "linear" else shift_grid(config, weight_format)
-    return compensated(choice, scaled, moments, config.skips_zero_weights)
+    return compensated(choice, scaled, moments, config.array.zeros == "weights")
 
 
 def compensated(choice: Grid, scaled: FloatArray, moments: Moments, keeps_zeros: bool = False) -> IntArray:

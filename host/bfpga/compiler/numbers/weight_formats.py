@@ -76,7 +76,7 @@ def _decibel(signal: float, noise: float) -> float:
 def product_cycles(layer: Layer, config: KernelConfig, weight_format: WeightFormat) -> int:
     """Cycles of a layer's passes for one sample: kernel steps, or the drain if that is longer."""
     assert layer.weights is not None
-    if config.skips_weights:
+    if config.array.stores_entries:
         return _skipping_cycles(layer, config)
     node = ArrayNode(
         layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, groups=layer.groups,
@@ -98,9 +98,9 @@ def _skipping_cycles(layer: Layer, config: KernelConfig) -> int:
     for m0, m1 in channel_runs(node, config):
         window = piece_window(weights, layer.groups, m0, m1, shape)
         loaded = window.steps * window.blocks * shape.step_clocks(apart=window.apart)
-        entries = int(np.count_nonzero(weights[m0:m1])) // config.skip_groups
-        total += max(loaded, entries, config.skip_halves * (m1 - m0))
-    return -(-groups // config.skip_halves) * total
+        entries = int(np.count_nonzero(weights[m0:m1])) // config.array.skip_groups(config)
+        total += max(loaded, entries, config.array.halves * (m1 - m0))
+    return -(-groups // config.array.halves) * total
 
 
 def layers_cycles(layers: Iterable[Layer], config: KernelConfig) -> int:

@@ -45,8 +45,8 @@ def oversized_layers(lowered: Lowered, config: KernelConfig) -> dict[str, str]:
 def _refused(layer: Layer, lowered: Lowered, config: KernelConfig) -> str:
     """Why an array that skips zeros does not compute a layer, whatever its memories; nothing if it does."""
     if layer.kind in COMPUTED_WEIGHTS:
-        return NO_ENTRIES if config.skips_weights else NO_STEPS if config.has_cluster else ""
-    if config.has_cluster and layer.kind == "gemm":
+        return NO_ENTRIES if config.array.stores_entries else NO_STEPS if config.array.reads_maps else ""
+    if config.array.reads_maps and layer.kind == "gemm":
         source = lowered.tensors[layer.inputs[0]]
         words = words_of_block(source.channels, layer.channels, layer.groups, config)
         reason = refusal(layer.window, source.height, source.width, words, config)

@@ -18,14 +18,14 @@ from bfpga.engines.skip_array.windows import piece_window
 
 def group_clocks(config: KernelConfig, node: ArrayNode, channels: int, reads: int = 1, writes: int = 1) -> int:
     """Cycles of a group of output pixels; channels: of the input; reads, writes: slots of a step and of a word."""
-    if config.skips_weights and node.kind == "gemm":
+    if config.array.stores_entries and node.kind == "gemm":
         return sum(_skipping_clocks(config, node, run, reads, writes) for run in channel_runs(node, config))
     size = block_rows(node, config)
     words = reduction(node, config, 0, min(size, node.channels), pixel_words(config, channels)).channel_words
     steps = taps(node, config) * words * reads
-    if config.skips_activations and node.kind == "gemm":
+    if config.array.computes_runs and node.kind == "gemm":
         # Passes of several groups multiply as long as the fullest pixel has activations.
-        products = taps(node, config) * words * config.lanes * node.input_share / config.skip_halves
+        products = taps(node, config) * words * config.lanes * node.input_share / config.array.halves
         steps = max(steps, math.ceil(products))
     drain = size // config.lanes * max(config.lanes, writes)
     return blocks_of(node, config, node.channels) * max(steps, drain)

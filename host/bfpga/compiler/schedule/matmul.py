@@ -18,11 +18,11 @@ from bfpga.contract.program import (
     Window,
 )
 from bfpga.engines.kernel.descriptors import (
-    Placement,
     compute_descriptor,
     computed_use,
     weights_descriptor,
 )
+from bfpga.engines.kernel.placement import Placement
 from bfpga.engines.kernel.regions import ActivationMemory
 from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.errors import ModelError

@@ -62,7 +62,7 @@ def node_samples(node: ArrayNode, streamed: bool, config: KernelConfig) -> list[
     policy = node.policy
     if policy.flow not in SAMPLED:
         return [everything(node.channels)]
-    by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed and not config.skips_weights
+    by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed and not config.array.stores_entries
     rows = block_rows(node, config) if by_blocks else 0
     return samples_of(node.window.output_height, node.channels, rows, policy.sample_period, policy.sample_offset)
 

@@ -20,17 +20,18 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Policy
 from bfpga.contract.flows import Flow, Sample, everything
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
-from bfpga.engines.kernel.cycles import column_groups, occupied_cycles, runs, shared_passes, skips_zeros
+from bfpga.engines.kernel.cycles import column_groups, occupied_cycles, skips_zeros
 from bfpga.engines.kernel.descriptors import (
-    Placement,
     compute_descriptor,
     computed_use,
     load_descriptor,
     store_descriptor,
     weight_words,
 )
+from bfpga.engines.kernel.placement import Placement
 from bfpga.engines.kernel.regions import ActivationMemory, Region, memory_use
 from bfpga.engines.kernel.streams import repeats_words
+from bfpga.engines.skip_array.passes import runs, shared_passes
 from bfpga.engines.skip_array.sliding import sliding_parts
 from bfpga.engines.sparse_cluster.unit_maps import fitting_parts
 from bfpga.errors import ModelError
@@ -275,7 +276,7 @@ class NodeOperations:
         The array computes all of it at once, a sparse cluster maps that have room; what was kept is not computed again.
         """
         node, whole = self.node, Tile(strip.y0, strip.y1, tile.m0, tile.m1)
-        if self.config.has_cluster and node.kind == "gemm":
+        if self.config.array.reads_maps and node.kind == "gemm":
             return [(part, flags) for part in self._map_parts(whole, flags, sample)]
         kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
         if flags & Flag.MEASURE:
@@ -297,7 +298,7 @@ class NodeOperations:
         """What single operations compute of a part of the array's, with their flags."""
         node = self.node
         static = node.policy.policy == Policy.STATIC and not node.policy.inherit
-        if not self.config.skips_weights or node.kind != "gemm" or not static:
+        if not self.config.array.stores_entries or node.kind != "gemm" or not static:
             return [(whole, Flag.NONE)]
         return sliding_parts(node, whole, self.config)
 
@@ -321,7 +322,7 @@ class NodeOperations:
     def _repeats(self, descriptor: Descriptor) -> int:
         """How often the weight words of a piece come, if they come while they are multiplied."""
         config = self.config
-        if config.skips_weights:
+        if config.array.stores_entries:
             return shared_passes(config, descriptor)
         times = (runs if skips_zeros(config, descriptor) else column_groups)(config, descriptor)
         if repeats_words(self.node, config):

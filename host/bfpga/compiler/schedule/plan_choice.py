@@ -28,7 +28,7 @@ def choose_plan(
     reserved: as for ``plan_weights``. starts: those of copies of the nodes with a plan.
     """
     plans = plan_weights(nodes, config, reserved)
-    if not config.skips_weights or all(plan.mode == "resident" for plan in plans.values()):
+    if not config.array.stores_entries or all(plan.mode == "resident" for plan in plans.values()):
         return plans
     choices = [plans, *(plan_weights(nodes, config, reserved, kind) for kind in KINDS[1:])]
     return min(choices, key=lambda choice: _clocks(config, starts(choice)))

@@ -14,9 +14,11 @@ from bfpga.compiler.schedule.measuring import KEEPING, keeps
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile
-from bfpga.engines.kernel.descriptors import Placement, compute_descriptor
+from bfpga.engines.kernel.descriptors import compute_descriptor
+from bfpga.engines.kernel.engine import engine_of
+from bfpga.engines.kernel.placement import Placement
 from bfpga.engines.kernel.regions import ActivationMemory, Region
-from bfpga.engines.kernel.streams import block_rows, parameter_block, working_columns
+from bfpga.engines.kernel.streams import block_rows, working_columns
 from bfpga.errors import ModelError
 
 _Key = tuple[int, int, int, int, int]
@@ -178,7 +180,7 @@ class SpilledToHost:
 
 def accumulator_words(config: KernelConfig, node: ArrayNode, part: Tile) -> int:
     """Words in every bank that hold a word for each output of each pixel; whole row blocks are read of the last one."""
-    channels, block = part.m1 - part.m0, parameter_block(node, config)
+    channels, block = part.m1 - part.m0, engine_of(config).smallest_cut(node, config)
     pixels = part.rows * node.window.output_width
     return -(-pixels // config.banks) * channels + -channels % block
 
@@ -205,7 +207,7 @@ def least_words(config: KernelConfig, node: ArrayNode, streamed: bool) -> int:
 
 def _all_channels(config: KernelConfig, node: ArrayNode, streamed: bool) -> bool:
     """Whether a piece of a layer has all its output channels; entries of a skip array leave none out."""
-    return streamed or node.groups > 1 or config.skips_weights
+    return streamed or node.groups > 1 or config.array.stores_entries
 
 
 def _region(config: KernelConfig, node: ArrayNode, part: Tile, name: str, base: int, slot: int) -> Region:

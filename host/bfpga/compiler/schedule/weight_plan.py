@@ -17,12 +17,11 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
 from bfpga.engines.kernel.descriptors import channel_runs, weight_words, weights_descriptor
+from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.kernel.regions import region_words
 from bfpga.engines.kernel.streams import (
-    cut_rows,
     pack_parameters,
     pack_weights,
-    parameter_block,
     parameter_rows,
     working_columns,
 )
@@ -119,7 +118,7 @@ def factor_reserve(nodes: list[ArrayNode], config: KernelConfig) -> tuple[int, i
     words = rows = 0
     for node in nodes:
         if node.factors:
-            tiles, size = _tiles(node, config), cut_rows(node, config)
+            tiles, size = _tiles(node, config), engine_of(config).smallest_cut(node, config)
             block = weight_words(node, config, 0, min(size, node.channels))
             words = max(words, block, min(sum(tile.words for tile in tiles), config.weight_words // 2))
             rows = max(rows, size, min(sum(tile.rows for tile in tiles), config.parameter_rows // 2))
@@ -181,7 +180,7 @@ def _choose_residents(
     order = sorted(gemms, key=lambda node: (groups_of(node, config) == 1, plans[node.name].words))
     shared_words = min(max(plans[node.name].words for node in gemms), config.weight_words // 2)
     shared_rows = min(max(plans[node.name].rows for node in gemms), config.parameter_rows // 2)
-    blocks = [parameter_block(node, config) for node in gemms]
+    blocks = [engine_of(config).smallest_cut(node, config) for node in gemms]
     shared_words, shared_rows = max(shared_words, reserved[0]), max(shared_rows, reserved[1], *blocks)
     words, rows = config.weight_words - shared_words, config.parameter_rows - shared_rows
     for node in order:
@@ -196,7 +195,7 @@ def _choose_residents(
 
 def _cut(node: ArrayNode, plan: NodeWeights, config: KernelConfig, shared: _Shared) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
-    size = cut_rows(node, config)
+    size = engine_of(config).smallest_cut(node, config)
     loaded = _loaded_pieces(node, plan, config, shared) if plan.mode == "load" else None
     plan.mode = "stream" if loaded is None else "load"
     pieces = _pieces(plan.tiles, shared.rows // size * size) if loaded is None else loaded
@@ -226,7 +225,7 @@ def _loaded_pieces(
         small = _fitting(node, plan, config, shared.words // share, shared.rows // share)
         if small is not None:
             even = _even(node, plan, config, small)
-            return even if not config.skips_weights or _largest(node, config, even) <= shared.words else small
+            return even if not config.array.stores_entries or _largest(node, config, even) <= shared.words else small
     return pieces
 
 
@@ -234,8 +233,8 @@ def _even(
     node: ArrayNode, plan: NodeWeights, config: KernelConfig, pieces: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """As many pieces, of as equal size as row blocks allow: the array waits for the first of them."""
-    size = cut_rows(node, config)
-    if config.skips_weights:
+    size = engine_of(config).smallest_cut(node, config)
+    if config.array.stores_entries:
         size = _rounds(config)
     largest = max(-(-(tile.m1 - tile.m0) // size) for tile in plan.tiles)
     return _pieces(plan.tiles, -(-largest // -(-len(pieces) // len(plan.tiles))) * size)
@@ -258,9 +257,9 @@ def _fitting(
     node: ArrayNode, plan: NodeWeights, config: KernelConfig, words: int, rows: int
 ) -> list[tuple[int, int]] | None:
     """Channels of the largest pieces of whole row blocks that fit ``words`` and ``rows``; None if no block does."""
-    if config.skips_weights:
+    if config.array.stores_entries:
         return _fitting_entries(node, plan, config, words, rows)
-    size = cut_rows(node, config)
+    size = engine_of(config).smallest_cut(node, config)
     most = rows // size
     # A run of blocks may read more words a block than one block alone, so the cut itself is measured.
     while most > 1 and _largest(node, config, _pieces(plan.tiles, most * size)) > words:
@@ -272,7 +271,7 @@ def _fitting(
 
 def _rounds(config: KernelConfig) -> int:
     """Output channels of which every group of a skip array has as many, in whole words; fewer if a pass has fewer."""
-    unit = lcm(config.skip_groups, config.lanes)
+    unit = lcm(config.array.skip_groups(config), config.lanes)
     return unit if unit <= config.rows else config.lanes
 
 
@@ -289,7 +288,7 @@ def _fitting_entries(
     before = np.concatenate([[0], np.cumsum(np.maximum(entries, 2))])
     for size in sizes:
         pieces = _pieces(plan.tiles, size)
-        least = max(-(-int(before[m1] - before[m0]) // config.skip_groups) for m0, m1 in pieces)
+        least = max(-(-int(before[m1] - before[m0]) // config.array.skip_groups(config)) for m0, m1 in pieces)
         if least <= words and _largest(node, config, pieces) <= words:
             return pieces
     return None
@@ -328,7 +327,7 @@ def shared_memory(plans: Mapping[str, NodeWeights], config: KernelConfig) -> Sha
 
     None for other arrays, whose pieces stay where the plan has them: several starts may read them there.
     """
-    if not config.skips_weights:
+    if not config.array.stores_entries:
         return None
     tiles = [tile for plan in plans.values() if plan.mode == "resident" for tile in plan.tiles]
     word = max((tile.weight_base + tile.words for tile in tiles), default=0)

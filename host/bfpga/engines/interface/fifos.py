@@ -6,7 +6,8 @@ Only the standard library and numpy are imported.
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import ProcessStream, process_streams
+from bfpga.contract.process_stream import ProcessStream
+from bfpga.contract.processes import process_streams
 from bfpga.engines.interface.resource_units import address_bits, half_blocks, lut_memory_tables
 
 #: A FIFO: look-up tables that compute and that store, flip-flops, halves of block memories.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
-from bfpga.contract.processes import (
+from bfpga.contract.process_stream import (
     ARRAY,
     MAP_COMPRESSOR,
     MAP_EXPANDER,
@@ -30,24 +30,19 @@ from bfpga.contract.processes import (
     MAP_SPLITTER,
     PROCESSES,
     SCRATCHPAD,
-    SKIP_ARRAY,
     WEIGHTS,
 )
 from bfpga.engines.interface.fifos import stream_cells
 from bfpga.engines.interface.resource_units import ArrayResources, Resources, address_bits, lut_memory_tables
 from bfpga.engines.interface.shell import SHELL
+from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.kernel.resources import (
-    DOT_TILES,
     ROW_EXPONENT_BITS,
     activation_memories,
-    array_dsp,
     parameter_memory,
-    tiles,
     weight_memory,
 )
 from bfpga.engines.output.resources import keep_buffer
-from bfpga.engines.skip_array.resources import skip_logic, skip_memories
-from bfpga.engines.sparse_cluster.unit_resources import cells_logic, cluster_resources
 
 #: What of a configuration the terms are made of.
 Numbers = Mapping[str, int]
@@ -111,15 +106,8 @@ class Fit:
 def estimate_resources(config: KernelConfig) -> ArrayResources:
     """Resources of every IP, of the streams between them and of the shell around the kernel."""
     cells = logic(numbers(config))
-    if config.has_cluster:
-        cells[ARRAY] = cells_logic(config)
-    elif config.skip_groups and not config.dense_beside:
-        cells[ARRAY] = skip_logic(config)
     parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
-    if config.has_cluster:
-        parts |= cluster_resources(config)
-    if config.dense_beside:
-        parts[SKIP_ARRAY] = skip_logic(config) + skip_memories(config)
+    parts |= engine_of(config).parts(config, cells[ARRAY])
     if config.compressed_maps:
         wide = config.stream_bits / COUNTED_MAP_BITS
         parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
@@ -133,12 +121,11 @@ def numbers(config: KernelConfig) -> dict[str, int]:
     """What of a configuration its resources follow from."""
     word = config.lanes * config.format.mantissa_bits
     rows = [Function.named(name).row for name in config.functions]
-    hop = config.hop_columns or config.columns
-    word_weights = config.weights_per_word
+    hop = config.array.weight_copy_columns(config)
+    word_weights = config.array.weights_of_word(config)
     shifting = config.columns if config.multiplier == "shift" else config.shift_columns
-    tables = sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
     return {
-        "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
+        "columns": config.columns, "shift_columns": shifting, "shift_tables": engine_of(config).shift_tables(config),
         "added_products": config.columns * config.rows * max(0, config.lanes - 2) if config.multiplier == "dsp" else 0,
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
@@ -162,11 +149,6 @@ def _structure(ip: str, config: KernelConfig) -> Resources:
     if ip == WEIGHTS:
         memory = weight_memory(config)
         return stored + Resources(bram36=memory.bram36 + parameter_memory(config).bram36, uram=memory.uram)
-    if ip == ARRAY and config.has_cluster:
-        return Resources()
-    if ip == ARRAY:
-        skips = config.skip_groups and not config.dense_beside
-        return skip_memories(config) if skips else Resources(dsp=array_dsp(config))
     return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
 
 

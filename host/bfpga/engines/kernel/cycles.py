@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
-from bfpga.engines.skip_array.activation_cycles import first_weights
-from bfpga.engines.skip_array.shape import SkipShape
-from bfpga.engines.sparse_cluster.unit_clocks import beats
+from bfpga.engines.kernel.engine import engine_of
 
 #: Operations that the array computes.
 ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
 WORD_BITS = 32
 #: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
 _POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
-_LANES_APART, _SKIP_ARRAY = int(Flag.LANES_APART), int(Flag.SKIP_ARRAY)
+_SKIP_ARRAY = int(Flag.SKIP_ARRAY)
 _WIDE_OUT, _WIDE_IN = int(Flag.WIDE | Flag.KEEP), int(Flag.WIDE | Flag.KEPT)
 
 
@@ -35,8 +33,8 @@ def active_columns(config: KernelConfig, descriptor: Descriptor) -> int:
 
 def on_skip_array(config: KernelConfig, descriptor: Descriptor) -> bool:
     """Whether a skip array computes a GEMM: every one of a kernel without a systolic array."""
-    chosen = not config.dense_beside or bool(descriptor.flags & _SKIP_ARRAY)
-    return config.skip_groups > 0 and chosen and descriptor.operation == Operation.GEMM
+    chosen = not config.array.has_both or bool(descriptor.flags & _SKIP_ARRAY)
+    return config.array.zeros != "none" and chosen and descriptor.operation == Operation.GEMM
 
 
 def skips_zeros(config: KernelConfig, descriptor: Descriptor) -> bool:
@@ -46,7 +44,7 @@ def skips_zeros(config: KernelConfig, descriptor: Descriptor) -> bool:
 
 def on_cluster(config: KernelConfig, descriptor: Descriptor) -> bool:
     """Whether a sparse cluster in the place of the array computes an operation."""
-    return config.has_cluster and skips_zeros(config, descriptor)
+    return config.array.reads_maps and skips_zeros(config, descriptor)
 
 
 def column_groups(config: KernelConfig, descriptor: Descriptor) -> int:
@@ -87,7 +85,7 @@ def drain_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     words = config.block_rows(weight_format(descriptor)) // config.lanes
     if takes_single_words(descriptor):
         words = 1
-    elif config.skips_weights:
+    elif config.array.stores_entries:
         words = -(-descriptor.output_rows // config.lanes)
     elif on_skip_array(config, descriptor):
         words *= descriptor.blocks
@@ -147,51 +145,30 @@ def operation_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
 
 
 def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Cycles of one operation by itself: those of its work, unless it is of a skip array.
+    """Cycles of one operation by itself: those of its work, unless an array computes it without zeros.
 
     Its work is what it reads; how long its passes take, entries or activations decide: ``steps`` says it.
     """
-    if not skips_zeros(config, descriptor):
-        return operation_cycles(config, descriptor)
-    if config.has_cluster:
-        return descriptor.steps
-    if config.skips_activations:
-        return shared_passes(config, descriptor) * descriptor.steps + first_weights(config, descriptor)
-    return shared_passes(config, descriptor) * descriptor.steps + first_window(config, descriptor)
-
-
-def first_window(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Cycles in which the first chunk of a GEMM of a skip array is written, before its first pass."""
-    single = column_groups(config, descriptor) == 1
-    apart = bool(descriptor.flags & _LANES_APART)
-    return descriptor.chunk_steps * SkipShape.of(config).step_clocks(1, apart, single)
-
-
-def shared_passes(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Passes of a GEMM of a skip array, each of several groups of pixels: how often it reads stored entries."""
-    return -(-column_groups(config, descriptor) // config.skip_halves)
-
-
-def runs(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Runs of passes of a GEMM of a skip array that skips activations: how often it reads its weights."""
-    return -(-shared_passes(config, descriptor) // config.skip_passes)
+    if skips_zeros(config, descriptor):
+        return engine_of(config).occupied_cycles(config, descriptor)
+    return operation_cycles(config, descriptor)
 
 
 def weight_reads(config: KernelConfig, descriptor: Descriptor) -> int:
     """Weight words that a GEMM multiplies by, each as often as it is read."""
-    if config.skips_weights:
-        return shared_passes(config, descriptor) * descriptor.entry_words
-    if config.has_tile:
-        return descriptor.blocks * descriptor.weight_block_step
-    if on_skip_array(config, descriptor):
-        return runs(config, descriptor) * kernel_steps(config, descriptor) if skips_zeros(config, descriptor) else 0
-    return passes(config, descriptor) * kernel_steps(config, descriptor)
+    return engine_of(config).weight_reads(config, descriptor)
+
+
+def map_beats(descriptor: Descriptor) -> int:
+    """Beats of cells of a map that are read: for every block, and once more where they are counted."""
+    rounds = descriptor.blocks + (descriptor.most_moves > 0)
+    return rounds * descriptor.channel_words * descriptor.map_groups * descriptor.read_slots
 
 
 def computing_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     """``operation_cycles`` of GEMM, MAX and SUM."""
     if on_cluster(config, descriptor):
-        return beats(config, descriptor)
+        return map_beats(descriptor)
     if skips_zeros(config, descriptor):
         # Beats of operands.
         return column_groups(config, descriptor) * kernel_steps(config, descriptor) * descriptor.read_slots

@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
-from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
+from bfpga.contract.program import ArrayNode, MemoryUse
 from bfpga.engines.kernel.cycles import (
     active_columns,
     column_groups,
-    drain_cycles,
     pass_steps,
-    skips_zeros,
 )
+from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.kernel.pitch import read_slots, split, write_steps
+from bfpga.engines.kernel.placement import InputWindow, Placement, read_window
 from bfpga.engines.kernel.regions import Region, memory_use
 from bfpga.engines.kernel.streams import (
-    InputWindow,
     block_rows,
     input_window,
-    repeats_words,
-    words_of_tile,
     working_columns,
 )
-from bfpga.engines.skip_array.activation_cycles import SparseOperation, lanes_apart
-from bfpga.engines.skip_array.activations import order_is_seen
-from bfpga.engines.skip_array.assignment import even_runs
-from bfpga.engines.skip_array.input_share import channels_at_step
-from bfpga.engines.skip_array.pieces import Piece, piece_of
-from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
-from bfpga.engines.sparse_cluster.kernel_parts import KernelParts, kernel_parts
-from bfpga.engines.sparse_cluster.unit_clocks import cluster_clocks
-from bfpga.engines.sparse_cluster.unit_maps import allowed_moves, imbalance_tolerance, joined_pieces, map_part
-from bfpga.engines.systolic.tap_reuse import read_window
 from bfpga.errors import ProgramError
 
 
 def channel_runs(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
-    """Output channels cut into runs that one descriptor computes each: their row blocks read evenly spaced words.
+    """Output channels cut into runs that one descriptor computes each. Runs start at whole words of the output."""
+    return engine_of(config).channel_runs(node, config) if node.kind == "gemm" else [(0, node.channels)]
 
-    Runs start at whole words of the output. Only grouped convolutions need more than one.
-    """
-    if node.kind == "gemm" and config.skips_weights:
-        return even_runs(node.channels, config.skip_groups, config.lanes, config.rows)
-    if node.kind == "gemm" and order_is_seen(node, config):
-        return _single_blocks(node, config)
-    if node.kind != "gemm" or node.groups == 1:
+
+def even_blocks(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
+    """Runs whose row blocks read evenly spaced words; only grouped convolutions need more than one."""
+    if node.groups == 1:
         return [(0, node.channels)]
     outputs = node.channels // node.groups
     candidates = [[(0, node.channels)]]
@@ -55,10 +38,11 @@ def channel_runs(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]
     for runs in candidates:
         if all(_even(node, config, run) for run in runs):
             return runs
-    return _single_blocks(node, config)
+    return single_blocks(node, config)
 
 
-def _single_blocks(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
+def single_blocks(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
+    """Runs of one block."""
     size = block_rows(node, config)
     return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
 
@@ -72,8 +56,8 @@ def _even(node: ArrayNode, config: KernelConfig, run: tuple[int, int]) -> bool:
 
 
 def taps(node: ArrayNode, config: KernelConfig) -> int:
-    """Taps at which a pass reads operands; of a sparse cluster those of all parts of the kernel."""
-    return kernel_parts(read_window(node), config).taps
+    """Taps at which a pass of products reads operands."""
+    return engine_of(config).taps(node, config)
 
 
 def reduction(node: ArrayNode, config: KernelConfig, m0: int, m1: int, input_words: int) -> InputWindow:
@@ -85,36 +69,12 @@ def reduction(node: ArrayNode, config: KernelConfig, m0: int, m1: int, input_wor
 
 
 def weight_words(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> int:
-    """Weight words of output channels [m0, m1); of a skip array the entry words of a pass, of a tile of all blocks."""
-    if config.skips_weights:
-        return piece_of(node, config, m0, m1).words
-    if config.has_tile:
-        return blocks_of(node, config, m1 - m0) * words_of_tile(node, config, m0, m1).of_block
-    words = input_window(node, config, m0, m1).channel_words
-    return words if repeats_words(node, config) else blocks_of(node, config, m1 - m0) * taps(node, config) * words
+    """Weight words of output channels [m0, m1), as ``pack_weights`` gives them."""
+    return engine_of(config).weight_words(node, config, m0, m1)
 
 
 def blocks_of(node: ArrayNode, config: KernelConfig, channels: int) -> int:
     return -(-channels // block_rows(node, config))
-
-
-@dataclass
-class Placement:
-    """Where an array operation finds its operands and leaves its results.
-
-    kept: where it leaves or finds accumulators as words of the activation memory (flag WIDE).
-    """
-
-    node: ArrayNode
-    spec: TensorSpec
-    inputs: list[Region]
-    output: Region
-    tile: Tile
-    weight_base: int = 0
-    parameter_base: int = 0
-    stream: bool = False
-    flags: Flag = field(default=Flag.NONE)
-    kept: Region | None = None
 
 
 def load_descriptor(config: KernelConfig, region: Region) -> Descriptor:
@@ -162,33 +122,26 @@ def compute_descriptor(config: KernelConfig, place: Placement) -> Descriptor:
     result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
     window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
     result.channel_words, result.block_step = window.channel_words, window.block_step
-    piece = piece_of(node, config, tile.m0, tile.m1) if config.skips_weights and node.kind == "gemm" else None
-    result.blocks = blocks_of(node, config, tile.m1 - tile.m0) if piece is None else piece.window.blocks
+    engine = engine_of(config)
+    gemm = node.kind == "gemm"
+    result.blocks = engine.blocks(node, config, tile) if gemm else blocks_of(node, config, tile.m1 - tile.m0)
     result.output_rows = tile.m1 - tile.m0
     if result.blocks == 1:
         result.block_step = 0
     _walk(config, place, result)
-    if config.has_cluster and node.kind == "gemm":
-        _read_map(config, place, result, window.first_word)
-    else:
-        _read_side(config, place, result, window.first_word)
+    (engine.read_side if gemm else read_window_side)(config, place, result, window.first_word)
     _write_side(config, place, result)
     if place.flags & Flag.KEPT:
         result.kernel_height = result.kernel_width = result.channel_words = 1
-        if config.skip_groups:
-            piece, result.blocks, result.block_step = None, 1, 0
+        if config.array.zeros != "none":
+            result.blocks, result.block_step = 1, 0
     if place.kept is not None:
         _accumulators(config, place, place.kept, result)
     _steps(config, place, result)
-    if node.kind == "gemm":
-        _weights(config, place, result)
-    if piece is not None:
-        _entries(config, piece, result)
-    elif config.has_cluster and node.kind == "gemm":
-        work = words_of_tile(node, config, tile.m0, tile.m1).work if config.has_tile else ()
-        result.steps = cluster_clocks(config, node, tile.m0, result, work)
-    elif config.skips_activations and skips_zeros(config, result):
-        set_chunks(config, node, result)
+    if gemm:
+        result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
+        engine.weight_steps(config, place, result)
+        engine.finish(config, place, result)
     output_stage(node, result)
     return result
 
@@ -238,17 +191,20 @@ def _walk(config: KernelConfig, place: Placement, result: Descriptor) -> None:
     width = x1 - x0
     result.output_pixels = place.tile.rows * width
     result.output_width = width
-    if skips_zeros(config, result):
-        result.group_columns = group_pixels(place.tile, config)
+    if place.node.kind == "gemm":
+        result.group_columns = engine_of(config).group_columns(config, place, bool(result.flags & Flag.KEPT))
     else:
         result.group_columns = working_columns(place.node, config)
 
 
-def _read_side(config: KernelConfig, place: Placement, result: Descriptor, first_word: int) -> None:
+def read_window_side(
+    config: KernelConfig, place: Placement, result: Descriptor, first_word: int, fresh_rows: int | None = None
+) -> None:
+    """What an operation reads of windows that move over its input; fresh_rows: of the kernel, if not all of them."""
     window, region = read_window(place.node), place.inputs[0]
     words, pitch = region.pixel_words, region.pitch
     stride = window.stride_y * place.tile.step
-    fresh = fresh_rows(place.node, place.tile, config) if place.flags & Flag.SLIDES else window.kernel_height
+    fresh = window.kernel_height if fresh_rows is None else fresh_rows
     x0, x1 = place.tile.columns(window.output_width)
     top = place.tile.y0 * window.stride_y - window.pad_top + (window.kernel_height - fresh) * window.dilation_y
     left = x0 * window.stride_x - window.pad_left
@@ -269,47 +225,6 @@ def _read_side(config: KernelConfig, place: Placement, result: Descriptor, first
     result.dilation_y, result.dilation_x = window.dilation_y, window.dilation_x
     result.tap_x_word, result.tap_x_bank = split(config, window.dilation_x, words)
     result.tap_y_word, result.tap_y_bank = split(config, window.dilation_y * pitch, words)
-
-
-def _read_map(config: KernelConfig, place: Placement, result: Descriptor, first_word: int) -> None:
-    """The map that a sparse cluster reads cell by cell; what outputs take of its sums, window and padding say."""
-    node, tile, region, window = place.node, place.tile, place.inputs[0], place.node.window
-    down, across = part = map_part(window, tile, place.spec.height, place.spec.width, config)
-    result.flags |= int(Flag.CLUSTER)
-    result.stride_y, result.stride_x = window.stride_y * tile.step // down.step, window.stride_x // across.step
-    result.pad_top, result.pad_left = down.pad, across.pad
-    result.input_height, result.input_width = part.rows, part.columns
-    result.read_height, result.read_width = down.read, across.read
-    words = result.input_pixel_words = region.pixel_words
-    parts = _read_parts(config, place, result)
-    # A map with zeros around it begins with them.
-    top = down.first - (down.pad if parts.down.number > 1 else 0)
-    left = across.first - (across.pad if parts.across.number > 1 else 0)
-    word, result.input_bank = split(config, region.pixel(top) + left, words)
-    result.input_word = region.base + word + first_word
-    result.input_step_word, result.input_step_bank = split(config, across.step, words)
-    wrap = down.step * region.pitch - part.columns * across.step
-    result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
-    result.map_cells = part.rows * part.columns
-    result.map_groups = -(-result.map_cells // result.group_columns)
-    joined = result.joined_rows, result.joined_columns = joined_pieces(part.rows, part.columns, node, config)
-    result.most_moves = allowed_moves(part.rows, part.columns, node, config)
-    if result.most_moves:
-        channels = result.channel_words * config.lanes
-        result.work_difference = imbalance_tolerance(part.rows, part.columns, channels, config, joined)
-
-
-def _read_parts(config: KernelConfig, place: Placement, result: Descriptor) -> KernelParts:
-    """The parts of a kernel, which a sparse cluster reads as words of channels; whole kernels are one."""
-    parts, words = kernel_parts(place.node.window, config), result.input_pixel_words
-    result.kernel_height, result.kernel_width = parts.down.size, parts.across.size
-    result.parts_down, result.parts_across = parts.down.number, parts.across.number
-    result.dilation_y, result.dilation_x = parts.down.step, parts.across.step
-    result.tap_x_word, result.tap_x_bank = split(config, parts.across.step, words)
-    result.tap_y_word, result.tap_y_bank = split(config, parts.down.step * place.inputs[0].pitch, words)
-    result.part_words = result.channel_words
-    result.channel_words *= parts.number
-    return parts
 
 
 def _operands(config: KernelConfig, place: Placement, result: Descriptor) -> None:
@@ -379,45 +294,6 @@ def _walked(place: Placement, result: Descriptor) -> tuple[int, int, int, int]:
         stride_x, stride_y = window.stride_x // result.stride_x, window.stride_y * place.tile.step // result.stride_y
         return result.input_width, result.map_cells, stride_x, stride_y
     return result.output_width, result.output_pixels, result.stride_x, result.stride_y
-
-
-def _weights(config: KernelConfig, place: Placement, result: Descriptor) -> None:
-    result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
-    if config.has_tile:
-        result.weight_block_step = words_of_tile(place.node, config, place.tile.m0, place.tile.m1).of_block
-    elif not repeats_words(place.node, config):
-        result.weight_tap_step = result.channel_words
-        result.weight_block_step = result.kernel_height * result.kernel_width * result.channel_words
-
-
-def _entries(config: KernelConfig, piece: Piece, result: Descriptor) -> None:
-    """Chunks and entry words of a GEMM on a skip array, which takes them in the order of their words."""
-    slid = None
-    if result.flags & Flag.SLIDES:
-        slid = result.kernel_height * result.kernel_width * result.channel_words
-    single = result.groups == 1
-    clocks = piece.clocks(result.read_slots, single, slid)
-    result.chunk_steps, result.chunk_buffers = piece.chunk_steps if slid is None else slid, clocks.held
-    result.entry_words = piece.words
-    result.weight_tap_step = result.weight_block_step = 0
-    if piece.window.apart:
-        result.flags |= int(Flag.LANES_APART)
-    halves = 1 if single else config.skip_halves
-    # The walk places a pixel a cycle.
-    result.steps = max(clocks.total, halves * drain_cycles(config, result), halves * active_columns(config, result))
-
-
-def set_chunks(config: KernelConfig, node: ArrayNode, result: Descriptor) -> None:
-    """Chunks of a GEMM on a skip array of activations; ``steps``: cycles of a pass with the zeros of its input."""
-    apart = lanes_apart(config, node.window.output_height * node.window.output_width)
-    result.flags = result.flags & ~int(Flag.LANES_APART) | (int(Flag.LANES_APART) if apart else 0)
-    channels = channels_at_step(node, result.channel_words, config)
-    operation = SparseOperation.of(config, result, channels, node.input_share)
-    chunks = operation.chunks
-    result.chunk_steps, result.chunk_buffers = chunks[0], len(chunks)
-    # Every group of pixels leaves through the output stage.
-    drained = -(-result.groups * drain_cycles(config, result) // operation.passes)
-    result.steps = max(operation.pass_clocks, drained)
 
 
 def output_stage(node: ArrayNode, result: Descriptor) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.engines.kernel.cycles import tensor_beats
-from bfpga.engines.sparse_cluster.records import record_bytes
+from bfpga.engines.kernel.records import record_bytes
 from bfpga.errors import DataError
 from bfpga.formats.map_beats import MapForm, Octets, pack_map, unpack_map
 

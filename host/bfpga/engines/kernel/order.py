@@ -17,7 +17,7 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation, word_of
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
-from bfpga.engines.sparse_cluster.records import record_sizes
+from bfpga.engines.kernel.records import record_sizes
 from bfpga.formats.arrays import IntArray
 
 #: Fields that hold the order, in the order of the counts here.

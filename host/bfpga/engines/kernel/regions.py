@@ -57,7 +57,7 @@ def region_words(config: KernelConfig, rows: int, pitch: int, width: int, channe
 
 def trailing_words(config: KernelConfig, channels: int) -> int:
     """Words that the last row block of a pixel may read past the pixel; blocks of a skip array are parts of it."""
-    if config.skips_weights:
+    if config.array.stores_entries:
         return 0
     largest = config.accumulator_rows
     if channels <= config.rows:

@@ -13,34 +13,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import SHIFT_MODES, KernelConfig
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import (
     ACTIVATION_ORDER,
-    CLUSTER_WEIGHT_ORDER,
     PARAMETER_ROW,
     TENSOR_HEADER,
-    WEIGHT_ORDER,
     reordered,
 )
 from bfpga.engines.kernel.cycles import tensor_beats
+from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.kernel.order import descriptor_words
-from bfpga.engines.kernel.regions import pixel_words, trailing_words
-from bfpga.engines.skip_array.pieces import piece_of
-from bfpga.engines.skip_array.shape import SkipShape
-from bfpga.engines.skip_array.windows import piece_window
-from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts, part_weights
-from bfpga.engines.sparse_cluster.records import (
+from bfpga.engines.kernel.placement import InputWindow
+from bfpga.engines.kernel.records import (
     emits_record,
     record_bytes,
     record_sizes,
     record_words,
     unpacked_records,
 )
-from bfpga.engines.systolic import shift_words
-from bfpga.engines.systolic.tap_reuse import tap_words
-from bfpga.engines.zero_skip_tile.tile_words import EntryShape, TileWords, known_words, tile_words
+from bfpga.engines.kernel.regions import pixel_words, trailing_words
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.containers import pack_elements, unpack_elements
@@ -62,28 +55,15 @@ def block_rows(node: ArrayNode, config: KernelConfig) -> int:
     return config.lanes if node.reuses_taps else config.block_rows(node.weight_format)
 
 
-def parameter_block(node: ArrayNode, config: KernelConfig) -> int:
-    """Output channels whose parameter rows are contiguous: those of a pass.
-
-    A pass of a skip array has whole words of channels, as many as there are.
-    """
-    return block_rows(node, config) if not config.skips_weights else config.lanes
-
-
-def cut_rows(node: ArrayNode, config: KernelConfig) -> int:
-    """Output channels of the smallest piece of weights: those of a pass, of a skip array whole words of them."""
-    return block_rows(node, config) if not config.skips_weights else config.lanes
-
-
 def parameter_rows(node: ArrayNode, config: KernelConfig, channels: int) -> int:
     """Parameter rows of so many output channels, which is how many rows of sums their passes give."""
-    block = parameter_block(node, config)
+    block = engine_of(config).smallest_cut(node, config)
     return -(-channels // block) * block
 
 
 def repeats_words(node: ArrayNode, config: KernelConfig) -> bool:
-    """Whether every tap and row block of a node uses the same words; a cluster reads words one after the other."""
-    return node.uniform_weights and not config.has_cluster
+    """Whether every tap and row block of a node uses the same words; where maps are read words come in their order."""
+    return node.uniform_weights and not config.array.reads_maps
 
 
 def working_columns(node: ArrayNode, config: KernelConfig) -> int:
@@ -94,30 +74,21 @@ def working_columns(node: ArrayNode, config: KernelConfig) -> int:
     return config.active_columns(node.weight_format) if node.kind == "gemm" else config.columns
 
 
-@dataclass(frozen=True)
-class InputWindow:
-    """The channel words that the row blocks of a tile read at each tap.
-
-    Block b reads ``channel_words`` words from word ``first_word + b * block_step`` of the input's pixel.
-    """
-
-    first_word: int
-    block_step: int
-    channel_words: int
-
-
 def input_window(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> InputWindow:
-    """Channel words that output channels [m0, m1) of a `gemm` node read.
+    """Channel words that output channels [m0, m1) of a `gemm` node read; ProgramError if it has no weights."""
+    if node.weights is None:
+        raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
+    return engine_of(config).input_window(node, config, m0, m1)
+
+
+def block_window(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> InputWindow:
+    """``input_window`` of arrays whose row blocks read channels one fixed step apart.
 
     Without groups every block reads all channels; with groups a block reads the channels of its rows' groups. Raises
     ProgramError if the blocks are not one fixed step apart, or the last one reads words past the input's region: the
     tile then has to be cut into single blocks.
     """
-    if node.weights is None:
-        raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
-    if config.skips_weights:
-        window = piece_window(node.weights, node.groups, m0, m1, SkipShape.of(config))
-        return InputWindow(window.first_word, window.channel_words, window.channel_words)
+    assert node.weights is not None
     outputs, inputs, rows = node.channels // node.groups, int(node.weights.shape[3]), block_rows(node, config)
     if node.groups == 1:
         return InputWindow(0, 0, -(-inputs // config.lanes))
@@ -147,28 +118,31 @@ def pack_weight_words(words: IntArray, config: KernelConfig) -> bytes:
 
 
 def pack_weights(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> bytes:
-    """Weight words of output channels [m0, m1) in ``WEIGHT_ORDER``, docs sections 2 and 3.
+    """Weight words of output channels [m0, m1) as the weight stream brings them."""
+    return engine_of(config).pack_weights(node, config, m0, m1)
 
-    With words that repeat only the words of one tap of the first block: every tap and block uses them.
-    Of a skip array the entry words of a pass, of a tile the stored words of all blocks.
+
+def ordered_words(node: ArrayNode, config: KernelConfig, placed: IntArray, order: Sequence[str]) -> IntArray:
+    """Weights as ``placed_weights`` gives them in an order of axes: (..., channels of a block, lanes).
+
+    ProgramError for weights of a format that the array does not take.
     """
-    if config.skips_weights:
-        return piece_of(node, config, m0, m1).packed
-    if config.has_tile:
-        return pack_weight_words(words_of_tile(node, config, m0, m1).words, config)
-    if node.reuses_taps:
-        return pack_weight_words(tap_words(node, config, m0, m1), config)
-    placed = _placed_weights(node, config, m0, m1)
+    if node.weight_format not in config.weight_formats:
+        raise ProgramError(
+            f"layer {node.name}: its weights are {node.weight_format}; "
+            f"the array takes {' or '.join(config.weight_formats)}"
+        )
     words = placed.shape[2] // config.lanes
     shaped = placed.reshape(-1, block_rows(node, config), placed.shape[1], words, config.lanes)
-    order = CLUSTER_WEIGHT_ORDER if config.has_cluster else WEIGHT_ORDER
-    ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), order)
-    return pack_weight_words(_encoded(ordered, node, config), config)
+    return reordered(shaped, ("block", "row", "tap", "word", "lane"), order)
 
 
-def _placed_weights(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> IntArray:
+def placed_weights(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> IntArray:
     """Weights of output channels [m0, m1) and what their blocks read (channels in whole blocks, taps, inputs in whole
-    words): zeros where a block reads what a channel does not."""
+    words): zeros where a block reads what a channel does not.
+
+    With words that repeat only those of one tap of the first block: every tap and block uses them.
+    """
     window = input_window(node, config, m0, m1)
     assert node.weights is not None
     taps = np.asarray(node.weights).reshape(node.channels, -1, node.weights.shape[3])
@@ -187,42 +161,7 @@ def _placed_weights(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> 
         words[: m1 - m0, :, :inputs] = taps[m0:m1]
     else:
         words[row[:, None], :, first[:, None] + np.arange(inputs)] = taps[m0:m1].transpose(0, 2, 1)
-    if config.has_cluster:
-        shape = (len(words), node.window.kernel_height, node.window.kernel_width, width)
-        cut = part_weights(words.reshape(shape), kernel_parts(node.window, config))
-        words = cut.reshape(len(words), -1, cut.shape[3])
     return words
-
-
-def words_of_tile(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> TileWords:
-    """The stored words of a tile for output channels [m0, m1), whole blocks of them.
-
-    Blocks that read the same channels have as many words, whichever of them an operation computes.
-    """
-    size, parts = block_rows(node, config), kernel_parts(node.window, config)
-    first, last = (0, node.channels) if node.groups == 1 else (m0, m1)
-    shape = EntryShape.of(config)
-
-    def made() -> TileWords:
-        placed = _placed_weights(node, config, first, last)
-        return tile_words(placed.reshape(-1, size, parts.down.size, parts.across.size, placed.shape[2]), shape)
-
-    assert node.weights is not None
-    words = known_words(node.weights, (node.groups, first, last, shape, parts), made)
-    return words.part((m0 - first) // size, -(-(m1 - first) // size))
-
-
-def _encoded(words: IntArray, node: ArrayNode, config: KernelConfig) -> IntArray:
-    """Weights (..., channels of a block, lanes) as the words that the rows of the array hold: (..., rows, lanes)."""
-    if node.weight_format not in config.weight_formats:
-        raise ProgramError(
-            f"layer {node.name}: its weights are {node.weight_format}; "
-            f"the array takes {' or '.join(config.weight_formats)}"
-        )
-    if node.weight_format == "linear":
-        return words
-    assert config.shift is not None
-    return shift_words.words(words, config.shift, SHIFT_MODES[node.weight_format])
 
 
 def pack_parameters(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> bytes:

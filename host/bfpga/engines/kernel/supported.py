@@ -16,7 +16,7 @@ def computes_weights(config: KernelConfig) -> bool:
 
     Nor are they words of shift units.
     """
-    return "linear" in config.weight_formats and not (config.skips_weights or config.has_cluster)
+    return "linear" in config.weight_formats and not (config.array.stores_entries or config.array.reads_maps)
 
 
 def supported(config: KernelConfig) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def half_clocks(config: KernelConfig) -> int:
 
 def segment_steps(config: KernelConfig) -> int:
     """Steps of a segment, which the end of a chunk cuts."""
-    return max(1, config.skip_queue // SEGMENTS)
+    return max(1, config.array.queue_words() // SEGMENTS)
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ class SparseOperation:
     @property
     def passes(self) -> int:
         """Passes over the pixels, each for all blocks."""
-        return -(-self.groups // self.config.skip_halves)
+        return -(-self.groups // self.config.array.halves)
 
     @property
     def runs(self) -> int:
         """Runs of passes: how often the weights come."""
-        return -(-self.passes // self.config.skip_passes)
+        return -(-self.passes // self.config.array.run_passes(self.config))
 
     def load(self, steps: int) -> int:
         """Cycles in which the weights of a unit come."""
@@ -103,14 +103,14 @@ class SparseOperation:
 
     def unit(self, groups: int, steps: int) -> float:
         """Cycles of a unit's passes over so many groups of pixels, once its weights are there."""
-        passes = -(-groups // self.config.skip_halves)
+        passes = -(-groups // self.config.array.halves)
         products = passes * steps * self.channels * self.share
         return max(self.feed(groups, steps), products, self.leave(groups))
 
     @property
     def clocks(self) -> int:
         """Cycles of all passes after the first weights; others come while the unit before theirs is multiplied."""
-        most = self.config.skip_passes * self.config.skip_halves
+        most = self.config.array.run_passes(self.config) * self.config.array.halves
         last = self.groups - (self.runs - 1) * most
         total = (self.runs - 1) * self._run(most) + self._run(last)
         chunks = self.chunks
@@ -139,16 +139,16 @@ def last_unit(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles at the end of an operation in which none of its weights come any more."""
     steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
     units = descriptor.blocks * -(-steps // max(1, descriptor.chunk_steps))
-    return -(-_last_groups(config, descriptor) // config.skip_halves) * descriptor.steps // units
+    return -(-_last_groups(config, descriptor) // config.array.halves) * descriptor.steps // units
 
 
 def last_sums(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles after the last product in which sums leave: those of the last pass, added and then read."""
-    halves = min(descriptor.groups, config.skip_halves)
+    halves = min(descriptor.groups, config.array.halves)
     return halves * half_clocks(config) + AROUND
 
 
 def _last_groups(config: KernelConfig, descriptor: Descriptor) -> int:
     """Groups of pixels of the last run."""
-    most = config.skip_passes * config.skip_halves
+    most = config.array.run_passes(config) * config.array.halves
     return (descriptor.groups - 1) % most + 1

@@ -21,4 +21,4 @@ def order_is_seen(node: ArrayNode, config: KernelConfig) -> bool:
     """
     policy = node.policy
     keeps = policy.policy == Policy.MAX and config.keeps and policy.flow in _KEEPING
-    return config.skips_activations and (keeps or policy.policy == Policy.STATISTICS)
+    return config.array.computes_runs and (keeps or policy.policy == Policy.STATISTICS)

@@ -76,7 +76,7 @@ class OperationEnd:
 
     @property
     def _passes(self) -> int:
-        return -(-self.descriptor.groups // self.config.skip_halves)
+        return -(-self.descriptor.groups // self.config.array.halves)
 
     @property
     def _steps(self) -> int:
@@ -94,7 +94,7 @@ class OperationEnd:
     @property
     def _single(self) -> bool:
         """Whether the last pass has one half."""
-        return self.descriptor.groups % self.config.skip_halves == 1
+        return self.descriptor.groups % self.config.array.halves == 1
 
     def _loaded(self, single: bool) -> int:
         """Cycles in which the window of a pass is written."""
@@ -107,9 +107,9 @@ class OperationEnd:
         """Cycles from the begin of the last chunk's products to its last sum: those of the last round of kernels
         come after the products, or all that wait."""
         kernels = max(1, -(-self._rows // self._blocks))
-        rounds = -(-kernels // self.config.skip_groups)
+        rounds = -(-kernels // self.config.array.skip_groups(self.config))
         products = self.descriptor.entry_words // self._chunks
-        last_round = kernels - (rounds - 1) * self.config.skip_groups
+        last_round = kernels - (rounds - 1) * self.config.array.skip_groups(self.config)
         return max(products + halves * last_round, products // rounds + halves * kernels)
 
     @property
@@ -130,10 +130,10 @@ class OperationEnd:
         its sums are added, and the rows of the pass leave after those of the pass before.
         """
         clocks, chunk = self.descriptor.steps, self.descriptor.steps // self._chunks
-        halves = 1 if self._single else self.config.skip_halves
+        halves = 1 if self._single else self.config.array.halves
         if self._passes == 1:
             return self._added(halves) - chunk + halves * self._rows + AROUND
-        before = self._added(self.config.skip_halves) - chunk - clocks
+        before = self._added(self.config.array.halves) - chunk - clocks
         turn = max(self._loaded(True), self.descriptor.entry_words) if self._single else clocks
         added = max(self._added(halves) - chunk - clocks + turn, before + halves * self._rows)
-        return max(added, before + self.config.skip_halves * self._rows) + halves * self._rows + AROUND
+        return max(added, before + self.config.array.halves * self._rows) + halves * self._rows + AROUND

@@ -82,7 +82,7 @@ def window_segments(
     padded = np.pad(used, ((0, 0), (0, 0), (0, 0), (0, -used.shape[3] % lanes))).reshape(*used.shape[:3], -1, lanes)
     pixels, of_word = window.output_height * window.output_width, 1.0
     passes = -(-pixels // shape.pixels)
-    halves = config.skip_halves if pixels > config.columns else 1
+    halves = config.array.halves if pixels > config.columns else 1
     if lanes_apart(config, pixels):
         counts = np.moveaxis(padded, 4, 1).reshape(-1, *padded.shape[1:4]).astype(np.int32)
         pixels, of_word = lanes, ONE_LANE
@@ -129,12 +129,12 @@ def _reached(outputs: int, stride: int, pad: int, dilation: int, taps: int, size
 def window_clocks(segments: list[Segment], config: KernelConfig) -> Clocks:
     """Cycles of all passes at all chunks of a window, run by run, for each sample."""
     passes, samples, groups = segments[0].clocks.shape
-    halves, leaves = config.skip_halves, float(half_clocks(config))
+    halves, leaves = config.array.halves, float(half_clocks(config))
     free: Clocks = np.zeros((samples, groups))
     left: Clocks = np.zeros((samples, halves))
     ended: list[Clocks] = [np.full(samples, -CREDIT, np.float64) for _ in range(SEGMENTS)]
     sent: Clocks = np.zeros(samples)
-    for number, segment in _in_turn(segments, passes, config.skip_passes):
+    for number, segment in _in_turn(segments, passes, config.array.run_passes(config)):
         begin = np.maximum(sent, ended[-SEGMENTS] + CREDIT)
         sent = begin + float(segment.steps * segment.halves)
         free = np.maximum(free, (begin + ARRIVAL)[:, None]) + segment.clocks[number]

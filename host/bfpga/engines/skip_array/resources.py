@@ -20,18 +20,19 @@ def skip_memories(config: KernelConfig) -> Resources:
 
     A wide word is a channel of all pixels of a pass or, where activations are skipped, the weights of a channel.
     """
-    lanes = config.rows if config.skips_activations else config.skip_halves * config.columns
-    passes = config.skip_passes if config.skips_activations else 1
-    window = memory_blocks(ROOM * config.skip_chunk, lanes * config.format.container_bits)
-    depth = SUM_BUFFERS * passes * config.skip_halves * (1 << (config.rows - 1).bit_length())
+    lanes = config.rows if config.array.computes_runs else config.array.halves * config.columns
+    passes = config.array.run_passes(config) if config.array.computes_runs else 1
+    window = memory_blocks(ROOM * config.array.chunk_words(config), lanes * config.format.container_bits)
+    depth = SUM_BUFFERS * passes * config.array.halves * (1 << (config.rows - 1).bit_length())
     sums = memory_blocks(depth, config.columns * config.accumulator_bits)
-    return Resources(dsp=config.skip_macs // 2, bram36=config.skip_groups * window + sums)
+    groups, products = config.array.skip_groups(config), config.array.skip_products(config)
+    return Resources(dsp=products // 2, bram36=groups * window + sums)
 
 
 def skip_logic(config: KernelConfig) -> Resources:
     """Groups, and the selection of the sums that leave among those of all groups."""
-    pairs, groups = config.skip_macs // 2, config.skip_groups
-    way_out = selection(groups * config.skip_halves, config.columns * config.accumulator_bits)
+    pairs, groups = config.array.skip_products(config) // 2, config.array.skip_groups(config)
+    way_out = selection(groups * config.array.halves, config.columns * config.accumulator_bits)
     return Resources(
         lut=round(pairs * PAIR_LUT + groups * GROUP_LUT + way_out), ff=pairs * PAIR_FF + groups * GROUP_FF
     )

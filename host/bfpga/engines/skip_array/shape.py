@@ -31,9 +31,10 @@ class SkipShape:
     @staticmethod
     def of(config: KernelConfig) -> SkipShape:
         """The shape of a configuration with a skip array."""
+        array = config.array
         return SkipShape(
-            config.skip_groups, config.skip_halves, config.columns, config.lanes, config.skip_chunk, config.skip_queue,
-            config.weight_bits, config.weight_stream_bits,
+            array.skip_groups(config), array.halves, config.columns, config.lanes, array.chunk_words(config),
+            array.queue_words(), config.weight_bits, config.weight_stream_bits,
         )  # fmt: skip
 
     @property

@@ -22,14 +22,14 @@ START = 40
 def group_pixels(tile: Tile, config: KernelConfig) -> int:
     """Pixels of a group: half a row of a strip, or all of it where the columns are enough; else as many as columns."""
     width = tile.x1 - tile.x0
-    if width == 0 or config.skips_activations:
+    if width == 0 or config.array.computes_runs:
         return config.columns
-    return width if width <= config.columns else width // config.skip_halves
+    return width if width <= config.columns else width // config.array.halves
 
 
 def pass_rows(width: int, config: KernelConfig) -> int:
     """Output rows of a pass down a strip of so many columns."""
-    return config.skip_halves if width <= config.columns else 1
+    return config.array.halves if width <= config.columns else 1
 
 
 def fresh_rows(node: ArrayNode, tile: Tile, config: KernelConfig) -> int:
@@ -58,7 +58,7 @@ def _cuts(width: int, config: KernelConfig) -> Iterator[list[int]]:
 
     All have an even number of columns but the last.
     """
-    most, unit = config.skip_halves * config.columns, config.skip_halves
+    most, unit = config.array.halves * config.columns, config.array.halves
     fewest = -(-width // most)
     for size in (most, *(-(-width // (count * unit)) * unit for count in (fewest, fewest + 1))):
         widths = [size] * (width // size) + [width % size] * (width % size > 0)

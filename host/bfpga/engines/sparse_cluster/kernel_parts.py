@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Window
 from bfpga.formats.arrays import IntArray
@@ -57,11 +58,11 @@ def kernel_parts(window: Window, config: KernelConfig) -> KernelParts:
 
 
 def _axis_parts(kernel: int, dilation: int, config: KernelConfig) -> AxisParts:
-    if not config.has_cluster:
+    if not config.array.reads_maps:
         return AxisParts(1, kernel, dilation)
     if kernel > 1 and dilation > 1:
         return AxisParts(kernel, 1, dilation)
-    count = -(-kernel // config.cluster_kernel)
+    count = -(-kernel // map_array(config.array).kernel)
     size = -(-kernel // count)
     return AxisParts(count, size, size)
 

@@ -12,13 +12,13 @@ from math import comb, gcd
 
 import numpy as np
 
+from bfpga.contract.arrays.sparse_cluster import cluster_array, map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts, part_weights
 from bfpga.engines.sparse_cluster.unit_maps import Joined, Kernel, equal_piece, grid_blocks, piece_blocks
 from bfpga.engines.sparse_cluster.window_walk import walked_steps
-from bfpga.engines.zero_skip_tile.tile_words import BlockWork
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 #: Cycles of a value of a channel without weights.
@@ -43,34 +43,28 @@ def steps_of_channels(weights: IntArray, config: KernelConfig) -> Int64Array:
     two of them. Rounds that wait because products collide are left out: one in a hundred, with 8 lanes up to ten. Units
     of variant A take several cycles for a kernel.
     """
-    if config.shifts_window:
+    if cluster_array(config.array).shifts_window:
         return walked_steps(_placed(weights != 0, config))[1]
-    used, least = _listed(weights, config), config.step_distance
+    used, least = _listed(weights, config), map_array(config.array).step_distance
     lists = np.maximum(least, used[least - 1 :].sum(axis=0) + least - 1)
-    fewest = EMPTY_STEPS + 1 if config.lists_taps else EMPTY_STEPS
+    fewest = EMPTY_STEPS + 1 if map_array(config.array).lists_taps else EMPTY_STEPS
     steps: Int64Array = np.where(used.any(axis=0), lists, 0).sum(axis=0)
     return np.maximum(fewest, steps)
-
-
-def row_groups(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Cycles of a weight on a tile: groups of rows of sums that the map has."""
-    rows = -(-(descriptor.input_height + config.cluster_kernel - 1) // config.cluster_kernel) * config.cluster_kernel
-    return -(-rows // config.tile_parallel)
 
 
 def _listed(weights: IntArray, config: KernelConfig) -> BoolArray:
     """Which kernels have a weight in a list of a channel (kernels, lists, channels)."""
     used: BoolArray = weights != 0
     kernels, rows, columns, channels = used.shape
-    if not config.lists_taps:
+    if not map_array(config.array).lists_taps:
         whole: BoolArray = used.any(axis=(1, 2))[:, None]
         return whole
     taps: BoolArray = _placed(used, config).reshape(kernels, -1, channels)
-    if not config.merges_products:
+    if not cluster_array(config.array).merges_products:
         return taps
     even = np.pad(taps, ((0, 0), (0, taps.shape[1] % 2), (0, 0)))
     pairs: BoolArray = even.reshape(kernels, -1, 2, channels).any(axis=2)
-    if rows == columns == config.cluster_kernel:
+    if rows == columns == map_array(config.array).kernel:
         pairs = np.stack([np.roll(each, -number, axis=0) for number, each in enumerate(pairs)])
     return pairs
 
@@ -78,7 +72,7 @@ def _listed(weights: IntArray, config: KernelConfig) -> BoolArray:
 def _placed(used: BoolArray, config: KernelConfig) -> BoolArray:
     """Kernels in the largest one, after taps without a weight: (kernels, rows, columns, channels)."""
     kernels, rows, columns, channels = used.shape
-    kernel = config.cluster_kernel
+    kernel = map_array(config.array).kernel
     placed = np.zeros((kernels, kernel, kernel, channels), np.bool_)
     placed[:, kernel - rows :, kernel - columns :] = used
     return placed
@@ -90,22 +84,22 @@ def piece_groups(area: float, share: float, config: KernelConfig) -> float:
     Units of variant E take each value by itself, others up to ``block_values`` of a micro-tile: values are assumed to
     be anywhere in it.
     """
-    if not config.indexes_products:
+    if not cluster_array(config.array).indexes_products:
         return area * share
-    cells, more, share = config.cluster_kernel * config.cluster_kernel, max(share, 1.0), min(share, 1.0)
+    cells, more, share = map_array(config.array).taps, max(share, 1.0), min(share, 1.0)
     chances = [comb(cells, count) * share**count * (1 - share) ** (cells - count) for count in range(cells + 1)]
-    groups = sum(chance * -(-count // config.block_values) for count, chance in enumerate(chances))
+    groups = sum(chance * -(-count // cluster_array(config.array).block_values) for count, chance in enumerate(chances))
     return more * area / cells * groups
 
 
 def gather_clocks(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles in which a unit of variants A to D gathers its micro-tiles, all words of channels of a block."""
-    if not config.indexes_products:
+    if not cluster_array(config.array).indexes_products:
         return 0
     rows, columns = descriptor.input_height, descriptor.input_width
     kernel = descriptor.kernel_height, descriptor.kernel_width
     tiles = piece_blocks(*equal_piece(rows, columns, kernel, config, joined_of(descriptor)), config)
-    groups = -(-config.cluster_kernel * config.cluster_kernel // config.block_values)
+    groups = -(-map_array(config.array).taps // cluster_array(config.array).block_values)
     return descriptor.channel_words * (tiles * config.lanes * groups + GATHER_PAUSE)
 
 
@@ -119,7 +113,7 @@ def block_steps(node: ArrayNode, m0: int, m1: int, config: KernelConfig) -> list
 
 def _made_steps(node: ArrayNode, m0: int, m1: int, config: KernelConfig) -> list[int]:
     """Steps that are listed for each block of output channels [m0, m1): a clock of a unit each, but of variant A."""
-    if not config.shifts_window:
+    if not cluster_array(config.array).shifts_window:
         return block_steps(node, m0, m1, config)
     return [
         sum(int(walked_steps(_placed(kernels != 0, config))[0].sum()) for kernels in groups)
@@ -148,7 +142,7 @@ def made_clocks(config: KernelConfig, descriptor: Descriptor, steps: int) -> int
     steps: of all channels of the block together.
     """
     taps = descriptor.kernel_height * descriptor.kernel_width
-    between = 3 if config.lists_taps else 1
+    between = 3 if map_array(config.array).lists_taps else 1
     return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + between * descriptor.channel_words)
 
 
@@ -157,7 +151,7 @@ def left_clocks(config: KernelConfig, descriptor: Descriptor) -> int:
 
     As many leave at a time as are in different columns of their blocks.
     """
-    parallel = config.cluster_kernel if gcd(descriptor.stride_x, config.cluster_kernel) == 1 else 1
+    parallel = map_array(config.array).kernel if gcd(descriptor.stride_x, map_array(config.array).kernel) == 1 else 1
     pixels = descriptor.output_pixels
     groups = np.arange(0, pixels, descriptor.group_columns)
     ends = np.union1d(groups, np.arange(0, pixels + 1, descriptor.output_width))
@@ -187,35 +181,23 @@ def count_pauses(rows: int) -> int:
     return rows * ROW_PAUSE + MOVE_CLOCKS
 
 
-def beats(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Beats of cells that are read: for every block, and once more where they are counted."""
-    rounds = descriptor.blocks + (descriptor.most_moves > 0)
-    return rounds * descriptor.channel_words * descriptor.map_groups * descriptor.read_slots
+def block_clocks(config: KernelConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> list[int]:
+    """Cycles in which the steps of each block are made and its slowest unit computes; m0: the first output channel."""
+    steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
+    made = _made_steps(node, m0, m0 + descriptor.output_rows, config)
+    units = _unit_clocks(config, descriptor, steps, node.input_share)
+    return [max(made_clocks(config, descriptor, step), unit) for step, unit in zip(made, units, strict=True)]
 
 
-def cluster_clocks(
-    config: KernelConfig, node: ArrayNode, m0: int, descriptor: Descriptor, work: Sequence[BlockWork] = ()
-) -> int:
-    """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel.
-
-    work: of a tile what the weights of each block take.
-    """
+def map_clocks(config: KernelConfig, descriptor: Descriptor, blocks: Sequence[int]) -> int:
+    """Cycles of an operation by itself, whose blocks of kernels are computed in so many each."""
     feed = feed_clocks(config, descriptor)
-    if config.has_tile:
-        met = _tile_clocks(config, descriptor, work)
-    else:
-        steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
-        made = _made_steps(node, m0, m0 + descriptor.output_rows, config)
-        units = _unit_clocks(config, descriptor, steps, node.input_share)
-        met = [max(made_clocks(config, descriptor, step), unit) for step, unit in zip(made, units, strict=True)]
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
-    computed = [max(feed, clocks) + BLOCK_LATENCY for clocks in met]
+    computed = [max(feed, clocks) + BLOCK_LATENCY for clocks in blocks]
     rows = descriptor.channel_words * descriptor.input_height
     counted = (feed + count_pauses(rows)) * (descriptor.most_moves > 0)
-    # A tile begins with a whole word of channels; those of later blocks come while the sums of the one before leave.
-    first_word = feed // descriptor.channel_words * config.has_tile
-    return counted + first_word + _leaving(computed, sums * config.rows, left, row_clocks(config, descriptor))
+    return counted + _leaving(computed, sums * config.rows, left, row_clocks(config, descriptor))
 
 
 def row_clocks(config: KernelConfig, descriptor: Descriptor) -> int:
@@ -248,16 +230,11 @@ def _unit_clocks(
     return [max(gathered, round(groups * step)) for step in steps]
 
 
-def _tile_clocks(config: KernelConfig, descriptor: Descriptor, work: Sequence[BlockWork]) -> list[int]:
-    """Clocks in which a tile meets the weights of each block: a group of rows a clock, other steps one."""
-    groups = row_groups(config, descriptor)
-    return [max(block.read, groups * block.weights + block.others) for block in work]
-
-
 def most_clocks(config: KernelConfig, descriptor: Descriptor) -> int:
-    """The most that ``cluster_clocks`` may be, whatever the data: one unit has all values, of all kernels."""
+    """The most that ``map_clocks`` may be, whatever the data: one unit has all values, of all kernels."""
+    array = map_array(config.array)
     cells = descriptor.map_cells * descriptor.channel_words * config.lanes
-    taps = config.cluster_kernel * config.cluster_kernel if config.lists_taps else 1
-    moves = descriptor.most_moves * (2 * config.cluster_units + 2) * config.cluster_lines
-    steps = max(config.rows, config.step_distance) * taps * config.step_clocks
+    taps = array.taps if array.lists_taps else 1
+    steps = max(config.rows, array.step_distance) * taps * array.step_clocks
+    moves = array.most_move_clocks(descriptor.most_moves)
     return descriptor.blocks * cells * steps + moves + 2 * descriptor.steps

@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfpga.contract.arrays.sparse_cluster import cluster_array, map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile, Window
 from bfpga.engines.sparse_cluster.kernel_parts import MOST_WORDS, AxisParts, KernelParts, kernel_parts
 from bfpga.formats.arrays import BoolArray
 
-#: Steps of a map that await credits.
-MAP_QUEUE = 16
 #: Bits of the numbers that count a map's work, with their sign (`work_bits` of processes/sparse_cluster/layer.hpp).
 WORK_BITS = 24
 #: Pieces of the grid, down and across, that are one.
@@ -117,19 +116,19 @@ def cells_of_map(part: MapPart, image: BoolArray, parts: KernelParts, config: Ke
 
 def grid_blocks(rows: int, columns: int, config: KernelConfig) -> int:
     """Blocks of the full grid of a map."""
-    kernel = config.cluster_kernel
+    kernel = map_array(config.array).kernel
     return ((rows + kernel - 2) // kernel + 1) * ((columns + kernel - 2) // kernel + 1)
 
 
 def piece_blocks(rows: int, columns: int, config: KernelConfig) -> int:
     """Blocks of a piece of rows x columns cells, wherever it begins in a block."""
-    kernel = config.cluster_kernel
+    kernel = map_array(config.array).kernel
     return ((rows + 2 * kernel - 3) // kernel + 1) * ((columns + 2 * kernel - 3) // kernel + 1)
 
 
 def joined_grid(joined: Joined, config: KernelConfig) -> tuple[int, int]:
     """Bands, and pieces of each, into which maps are cut."""
-    return config.cluster_rows // joined[0], config.cluster_columns // joined[1]
+    return cluster_array(config.array).rows // joined[0], cluster_array(config.array).columns // joined[1]
 
 
 def kernel_of(window: Window, config: KernelConfig) -> Kernel:
@@ -148,7 +147,7 @@ def equal_piece(
 
 def _largest_part(lines: int, parts: int, kernel: int, config: KernelConfig) -> int:
     """Most lines of a piece along one axis."""
-    if not config.has_halo:
+    if not cluster_array(config.array).has_halo:
         return -(-lines // parts)
     limits = [part * lines // parts for part in range(parts + 1)]
     return max(
@@ -160,14 +159,15 @@ def _largest_part(lines: int, parts: int, kernel: int, config: KernelConfig) -> 
 
 def pieces_fit(rows: int, columns: int, kernel: Kernel, config: KernelConfig, joined: Joined = APART) -> bool:
     """Whether a unit holds the sums of the largest piece of a map that is cut into equal ones."""
-    return piece_blocks(*equal_piece(rows, columns, kernel, config, joined), config) <= config.cluster_words
+    piece = equal_piece(rows, columns, kernel, config, joined)
+    return piece_blocks(*piece, config) <= cluster_array(config.array).words
 
 
 def possible_joins(config: KernelConfig) -> list[Joined]:
     """How many pieces of the grid may be one, none first. Units of A to D need all values of a micro-tile."""
-    if config.indexes_products:
+    if cluster_array(config.array).indexes_products:
         return [APART]
-    down, across = _divisors(config.cluster_rows), _divisors(config.cluster_columns)
+    down, across = _divisors(cluster_array(config.array).rows), _divisors(cluster_array(config.array).columns)
     return sorted(((rows, columns) for rows in down for columns in across), key=lambda join: join[0] * join[1])
 
 
@@ -181,46 +181,20 @@ def joined_pieces(rows: int, columns: int, node: ArrayNode, config: KernelConfig
     return node.joined_pieces if fits else APART
 
 
-def map_fits(rows: int, columns: int, kernel: Kernel, config: KernelConfig) -> bool:
+def cluster_fits(rows: int, columns: int, kernel: Kernel, config: KernelConfig) -> bool:
     """Whether a map has room: its lines, the sums of equal pieces in their units, those of its full grid."""
-    if config.has_tile:
-        halo = config.cluster_kernel - 1
-        return rows + halo <= config.tile_rows and columns + halo <= config.tile_columns
-    if max(rows, columns) > config.cluster_lines or grid_blocks(rows, columns, config) > config.cluster_blocks:
+    array = cluster_array(config.array)
+    if max(rows, columns) > array.map_lines or grid_blocks(rows, columns, config) > array.map_blocks:
         return False
     return pieces_fit(rows, columns, kernel, config)
 
 
-def run_passes(columns: int, lines: int, kernel: int) -> int:
-    """Passes of a run, a power of two, that hold a whole map of so many lines and all of its outputs."""
-    groups = -(-(lines + kernel - 1) ** 2 // columns)
-    return 1 << (-(-groups // 2) - 1).bit_length()
-
-
-def with_tile(config: KernelConfig, kernel: int, tile: tuple[int, int], parallel: int) -> KernelConfig:
-    """A kernel with a tile in the place of its array, which counts as a sparse cluster of one unit.
-
-    kernel: rows and columns of the largest one; tile: rows and columns of its sums; parallel: rows at once.
-    """
-    lines = 1 << (max(tile) - 1).bit_length()
-    blocks = max(1, tile[0] // kernel) * max(1, tile[1] // kernel)
-    return replace(
-        config,
-        skip_groups=1,
-        skip_source="activations",
-        skip_chunk=config.lanes,
-        skip_queue=MAP_QUEUE,
-        skip_passes=run_passes(config.columns, lines, kernel),
-        cluster_rows=1,
-        cluster_columns=1,
-        cluster_kernel=kernel,
-        cluster_lines=lines,
-        cluster_blocks=1 << (blocks - 1).bit_length(),
-        cluster_moves=0,
-        tile_rows=tile[0],
-        tile_columns=tile[1],
-        tile_parallel=parallel,
-    )
+def map_fits(rows: int, columns: int, kernel: Kernel, config: KernelConfig) -> bool:
+    """Whether a map has room in the array."""
+    array = map_array(config.array)
+    if array.cuts_maps:
+        return cluster_fits(rows, columns, kernel, config)
+    return array.holds_map(rows, columns)
 
 
 def allowed_moves(rows: int, columns: int, node: ArrayNode, config: KernelConfig) -> int:
@@ -230,7 +204,7 @@ def allowed_moves(rows: int, columns: int, node: ArrayNode, config: KernelConfig
         return 0
     bands, across = joined_grid(joined_pieces(rows, columns, node, config), config)
     moves = bands * across > 1 and rows >= bands and columns >= across and node.groups == 1
-    return config.cluster_moves * moves
+    return cluster_array(config.array).moves * moves
 
 
 def imbalance_tolerance(rows: int, columns: int, channels: int, config: KernelConfig, joined: Joined = APART) -> int:
@@ -240,7 +214,7 @@ def imbalance_tolerance(rows: int, columns: int, channels: int, config: KernelCo
     """
     words = -(-channels // config.lanes)
     bands, across = joined_grid(joined, config)
-    return rows * columns * words * config.lanes * config.cluster_threshold // (100 * bands * across)
+    return rows * columns * words * config.lanes * cluster_array(config.array).threshold // (100 * bands * across)
 
 
 def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: KernelConfig) -> list[Tile]:
@@ -248,8 +222,8 @@ def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: KernelC
     window = node.window
     if tile.rows == 1:
         tile = replace(tile, y1=tile.y0 + 1, step=1)
-    stride = tile.step * window.stride_y
-    if stride > config.cluster_kernel and tile.rows > 1 and _line_step(kernel_parts(window, config).down, stride) == 1:
+    stride, most = tile.step * window.stride_y, map_array(config.array).kernel
+    if stride > most and tile.rows > 1 and _line_step(kernel_parts(window, config).down, stride) == 1:
         rows = [replace(tile, y0=y, y1=y + 1, step=1) for y in range(tile.y0, tile.y1, tile.step)]
         return [part for row in rows for part in fitting_parts(node, spec, row, config)]
     x0, x1 = tile.columns(window.output_width)
@@ -278,7 +252,7 @@ def _part(tile: Tile, rows: tuple[int, int], columns: tuple[int, int], whole: tu
 def _fits(window: Window, tile: Tile, spec: TensorSpec, config: KernelConfig) -> bool:
     part = map_part(window, tile, spec.height, spec.width, config)
     words = -(-spec.channels // config.lanes) * kernel_parts(window, config).number
-    counted = config.has_tile or part.rows * part.columns * words * config.lanes < 1 << (WORK_BITS - 1)
+    counted = not config.array.cuts_maps or part.rows * part.columns * words * config.lanes < 1 << (WORK_BITS - 1)
     return counted and map_fits(part.rows, part.columns, kernel_of(window, config), config)
 
 
@@ -287,7 +261,7 @@ def refusal(window: Window, height: int, width: int, words: int, config: KernelC
 
     words: of channels that a block of output channels reads.
     """
-    most, parts = config.cluster_kernel, kernel_parts(window, config)
+    most, parts = map_array(config.array).kernel, kernel_parts(window, config)
     if words * parts.number > MOST_WORDS:
         many = f"{words} words of channels" + (f" in {parts}" if parts.number > 1 else "")
         return f"each of its results is of {many}, and a cluster counts {MOST_WORDS} words"

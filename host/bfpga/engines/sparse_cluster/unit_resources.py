@@ -6,20 +6,18 @@ Look-up tables and flip-flops are those of single processes with 3 x 3 kernels a
 
 from __future__ import annotations
 
-from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import (
+from bfpga.contract.arrays.sparse_cluster import (
     BROADCAST,
     COLLECTOR,
     DISTRIBUTOR,
     GRID_SUMS,
     PARTITION,
     STEP_MAKER,
-    STEP_READER,
-    TILE,
-    cluster_gathers,
-    cluster_merges,
-    cluster_units,
+    SparseCluster,
+    cluster_array,
+    map_array,
 )
+from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.interface.resource_units import Resources, half_blocks
 
 #: Tables, flip-flops of each cell of a kernel in a unit whose products share DSP blocks.
@@ -34,10 +32,6 @@ PACKED_UNIT, PACKED_LANE = (1019, 369), (78, 40)
 MERGE_UNIT, MERGE_LANE, PAIR_ADDERS = (420, 841), (250, 54), (310, 18)
 #: The makers of their steps; steps of a unit beyond which these are in block memory.
 TAP_STEPS_CELLS, PAIR_STEPS_CELLS, TABLE_WORDS = (3980, 2520), (3475, 1965), 1024
-#: Of each lane of a tile, and of each memory of its cells: of a bank of rows and a column.
-TILE_LANE, TILE_CELLS = (78, 30), (40, 10)
-#: Of the process that reads its steps, of each weight of a word.
-READER_CELL = 18, 20
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
 DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (733, 749)
 #: More of that where pieces own outputs; and of the process that cuts maps.
@@ -55,49 +49,38 @@ GRID_SETS = 2
 
 def cluster_resources(config: KernelConfig) -> dict[str, Resources]:
     """Resources of every process of a cluster but that of the cells, which is the array's."""
-    units, cells = config.cluster_units, config.cluster_kernel * config.cluster_kernel
-    bits = config.accumulator_bits
-    if config.has_tile:
-        return _tile_resources(config)
-    sums = cells * half_blocks(config.cluster_words * config.rows, bits)
-    grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, bits)
-    table = WORK_COPIES * half_blocks(config.cluster_lines * config.cluster_lines, WORK_BITS)
-    maker = TAP_STEPS_CELLS if config.lists_taps else STEP_MAKER_CELLS
-    maker = PAIR_STEPS_CELLS if config.merges_products else maker
-    each = SHIFT_CELL if config.shifts_window else UNIT_CELL
-    unit = _indexed_unit(config, sums) if config.lists_taps else _unit(cells, sums, each)
-    gather = _of_lanes(GATHER_UNIT, GATHER_LANE, config.block_values)
-    gather = _of_lanes((0, 0), WHOLE_TILE_CELL, cells) if config.shifts_window else gather
-    merge = _of_lanes(MERGE_UNIT, MERGE_LANE, config.cluster_products) + Resources(0, -(-sums // 2))
-    adders = Resources(0, 0, *PAIR_ADDERS) if config.cluster_variant == "D" else Resources()
-    cut = Resources(0, 0, *PARTITION_HALO) if config.has_halo else Resources()
-    owned = _shared(COLLECTOR_HALO, units) if config.has_halo else Resources()
+    array = cluster_array(config.array)
+    units, cells, bits = array.units, array.taps, config.accumulator_bits
+    sums = cells * half_blocks(array.words * config.rows, bits)
+    table = WORK_COPIES * half_blocks(array.map_lines * array.map_lines, WORK_BITS)
+    maker = TAP_STEPS_CELLS if array.lists_taps else STEP_MAKER_CELLS
+    maker = PAIR_STEPS_CELLS if array.merges_products else maker
+    each = SHIFT_CELL if array.shifts_window else UNIT_CELL
+    unit = _indexed_unit(config, array, sums) if array.lists_taps else _unit(cells, sums, each)
+    gather = _of_lanes(GATHER_UNIT, GATHER_LANE, array.block_values)
+    gather = _of_lanes((0, 0), WHOLE_TILE_CELL, cells) if array.shifts_window else gather
+    merge = _of_lanes(MERGE_UNIT, MERGE_LANE, array.lanes) + Resources(0, -(-sums // 2))
+    adders = Resources(0, 0, *PAIR_ADDERS) if array.variant == "D" else Resources()
+    cut = Resources(0, 0, *PARTITION_HALO) if array.has_halo else Resources()
+    owned = shared(COLLECTOR_HALO, units) if array.has_halo else Resources()
     return {
         PARTITION: Resources(PARTITION_DSP, -(-table // 2), *PARTITION_CELLS) + cut,
-        DISTRIBUTOR: _shared(DISTRIBUTOR_UNIT, units),
+        DISTRIBUTOR: shared(DISTRIBUTOR_UNIT, units),
         STEP_MAKER: Resources(lut=maker[0], ff=maker[1]),
-        BROADCAST: _shared(BROADCAST_UNIT, units),
-        COLLECTOR: _shared(COLLECTOR_UNIT, units) + owned,
-        GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
-        **dict.fromkeys(cluster_units(config), unit),
-        **dict.fromkeys(cluster_gathers(config), gather),
-        **dict.fromkeys(cluster_merges(config), merge + adders),
+        BROADCAST: shared(BROADCAST_UNIT, units),
+        COLLECTOR: shared(COLLECTOR_UNIT, units) + owned,
+        GRID_SUMS: grid_sums(config),
+        **dict.fromkeys(array.unit_names, unit),
+        **dict.fromkeys(array.gathers, gather),
+        **dict.fromkeys(array.merges, merge + adders),
     }
 
 
-def _tile_resources(config: KernelConfig) -> dict[str, Resources]:
-    """Of the processes of a tile."""
-    cells, lanes = config.cluster_kernel * config.cluster_kernel, config.unit_products
-    grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, config.accumulator_bits)
-    words = config.tile_rows // config.tile_parallel * config.rows
-    sums = half_blocks(words, lanes * config.accumulator_bits)
-    memories = config.tile_parallel * (config.tile_columns - config.cluster_kernel + 1)
-    lut, ff = (TILE_LANE[kind] * lanes + TILE_CELLS[kind] * memories for kind in range(2))
-    return {
-        STEP_READER: _shared(READER_CELL, config.rows * config.lanes),
-        TILE: Resources((lanes + 1) // 2, -(-sums // 2), lut, ff),
-        GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
-    }
+def grid_sums(config: KernelConfig) -> Resources:
+    """The process with the sums of whole maps."""
+    array = map_array(config.array)
+    grid = array.taps * half_blocks(GRID_SETS * array.blocks * config.rows, config.accumulator_bits)
+    return Resources(0, -(-grid // 2), *GRID_SUMS_CELLS)
 
 
 def _unit(cells: int, sums: int, each: tuple[int, int]) -> Resources:
@@ -105,18 +88,17 @@ def _unit(cells: int, sums: int, each: tuple[int, int]) -> Resources:
     return Resources((cells + 1) // 2, -(-sums // 2), each[0] * cells, each[1] * cells)
 
 
-def _indexed_unit(config: KernelConfig, sums: int) -> Resources:
+def _indexed_unit(config: KernelConfig, array: SparseCluster, sums: int) -> Resources:
     """A unit of variant B, C or D; its steps are in block memory where they are many. Sums of C and D are elsewhere."""
-    lanes = config.cluster_products
-    steps = 1 << (config.step_lists * max(config.rows, config.step_distance) - 1).bit_length()
+    steps = 1 << (array.step_lists * max(config.rows, array.step_distance) - 1).bit_length()
     words = 2 * config.lanes * steps
-    phase = (config.cluster_kernel - 1).bit_length() + 1
-    bits = config.step_weights * (config.weight_bits + 2 * phase) + (config.rows - 1).bit_length() + 2
+    phase = (array.kernel - 1).bit_length() + 1
+    bits = array.step_weights * (config.weight_bits + 2 * phase) + (config.rows - 1).bit_length() + 2
     table = half_blocks(words, bits) if words > TABLE_WORDS else 0
-    blocks = config.step_weights * ((config.block_values + 1) // 2)
-    if config.merges_products:
-        return _of_lanes(PACKED_UNIT, PACKED_LANE, lanes) + Resources(blocks, -(-table // 2))
-    return _of_lanes(INDEXED_UNIT, INDEXED_LANE, lanes) + Resources(blocks, -(-(sums + table) // 2))
+    blocks = array.step_weights * ((array.block_values + 1) // 2)
+    if array.merges_products:
+        return _of_lanes(PACKED_UNIT, PACKED_LANE, array.lanes) + Resources(blocks, -(-table // 2))
+    return _of_lanes(INDEXED_UNIT, INDEXED_LANE, array.lanes) + Resources(blocks, -(-(sums + table) // 2))
 
 
 def _of_lanes(unit: tuple[int, int], lane: tuple[int, int], lanes: int) -> Resources:
@@ -130,5 +112,5 @@ def cells_logic(config: KernelConfig) -> Resources:
     return Resources(FEEDER_DSP, 0, lut + config.columns * word, ff + 4 * config.columns * word)
 
 
-def _shared(unit: tuple[int, int], units: int) -> Resources:
+def shared(unit: tuple[int, int], units: int) -> Resources:
     return Resources(lut=unit[0] * units, ff=unit[1] * units)

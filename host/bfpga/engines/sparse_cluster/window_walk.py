@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bfpga.contract.configuration import WINDOW_CLOCKS
+from bfpga.contract.arrays.sparse_cluster import WINDOW_CLOCKS
 from bfpga.formats.arrays import BoolArray, Int64Array
 
 

@@ -9,13 +9,12 @@ so all adjacent pixels within the image are in the group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
-from bfpga.contract.program import ArrayNode, TensorSpec, Window
+from bfpga.contract.program import ArrayNode, TensorSpec
 from bfpga.formats.arrays import IntArray
 
 #: Of the taps of a kernel row, by how many lanes the one that multiplies it follows that of the middle tap.
@@ -42,13 +41,6 @@ def may_reuse(node: ArrayNode, spec: TensorSpec, config: KernelConfig) -> bool:
     rows = spec.width <= window.output_width <= config.columns
     kept = config.keeps and not node.policy.inherit and node.policy.policy != Policy.STATIC
     return alone and window_fits and rows and not kept
-
-
-def read_window(node: ArrayNode) -> Window:
-    """The window of the operands that a column reads itself."""
-    if not node.reuses_taps:
-        return node.window
-    return replace(node.window, kernel_width=1, pad_left=0)
 
 
 def tap_words(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> IntArray:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.contract.configuration import SUM_DISTANCE, KernelConfig
+from bfpga.contract.arrays.sparse_cluster import SUM_DISTANCE, map_array
+from bfpga.contract.configuration import KernelConfig
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 #: What the entry at the beginning of a block says: entries follow, or plain weights.
@@ -41,7 +42,7 @@ class EntryShape:
 
     @staticmethod
     def of(config: KernelConfig) -> EntryShape:
-        tap, plane = (config.cluster_kernel - 1).bit_length(), (config.rows - 1).bit_length()
+        tap, plane = (map_array(config.array).kernel - 1).bit_length(), (config.rows - 1).bit_length()
         together, cells = min(config.rows, TOGETHER), config.rows * config.lanes
         return EntryShape(config.weight_bits, max(1, tap), max(1, plane), together, cells)
 

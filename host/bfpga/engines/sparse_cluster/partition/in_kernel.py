@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bfpga.contract.arrays.sparse_cluster import cluster_array, map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, Partition, work_table
@@ -71,13 +72,14 @@ def kernel_partition(
 
 def unit_capacity(config: KernelConfig) -> Capacity:
     """What a unit accumulates, wherever a piece begins: blocks are counted from the map's origin (SC R155)."""
-    worst, banks = 2 * config.cluster_kernel - 1, config.cluster_kernel
-    return Capacity(config.cluster_words, (worst, worst), (banks, banks))
+    worst, banks = 2 * map_array(config.array).kernel - 1, map_array(config.array).kernel
+    return Capacity(cluster_array(config.array).words, (worst, worst), (banks, banks))
 
 
 def piece_geometry(rows: int, columns: int, kernel: Kernel, config: KernelConfig) -> CutGeometry:
     """Which cells of a map pieces have between their limits, of the form of a kernel (SC R29, R30, R31)."""
-    return shared_halo_geometry(rows, columns, kernel) if config.has_halo else overlap_add_geometry(rows, columns)
+    halo = cluster_array(config.array).has_halo
+    return shared_halo_geometry(rows, columns, kernel) if halo else overlap_add_geometry(rows, columns)
 
 
 def piece_cells(
@@ -99,7 +101,7 @@ def unit_values(
     """
     words = values_of_words(nonzero, config.lanes)
     pieces = piece_cells(partition, nonzero.shape, kernel, config)
-    sharers = config.cluster_units // len(pieces)
+    sharers = map_array(config.array).units // len(pieces)
     found = np.zeros((len(pieces), sharers), np.int64)
     for own, piece in zip(found, pieces, strict=True):
         inside = words[:, piece.row0 : piece.row1, piece.column0 : piece.column1]

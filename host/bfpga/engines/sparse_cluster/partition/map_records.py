@@ -9,11 +9,11 @@ import numpy as np
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, Tile
 from bfpga.engines.kernel.descriptors import blocks_of
+from bfpga.engines.kernel.records import MapRecords, packed_record
 from bfpga.engines.kernel.streams import input_window
 from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
 from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition
 from bfpga.engines.sparse_cluster.partition.in_kernel import layer_partition, unit_values
-from bfpga.engines.sparse_cluster.records import MapRecords, packed_record
 from bfpga.engines.sparse_cluster.unit_maps import MapPart, allowed_moves, cells_of_map, kernel_of, map_part
 from bfpga.formats.arrays import BoolArray, Int64Array
 

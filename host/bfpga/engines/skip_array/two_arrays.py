@@ -12,7 +12,7 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.kernel.cycles import pass_steps
-from bfpga.engines.kernel.descriptors import set_chunks
+from bfpga.engines.skip_array.activation_engine import set_chunks
 
 _SKIP_ARRAY = int(Flag.SKIP_ARRAY)
 _OF_SKIP_ARRAY = int(Flag.SKIP_ARRAY | Flag.LANES_APART)
@@ -23,7 +23,7 @@ _TIED = int(Flag.MEASURE | Flag.KEEP | Flag.KEPT | Flag.STREAM_WEIGHTS)
 
 def may_choose(config: KernelConfig, descriptor: Descriptor) -> bool:
     """Whether either array of a kernel may compute an operation."""
-    return config.dense_beside and descriptor.operation == Operation.GEMM and not descriptor.flags & _TIED
+    return config.array.has_both and descriptor.operation == Operation.GEMM and not descriptor.flags & _TIED
 
 
 def on_skip_array(config: KernelConfig, node: ArrayNode, descriptor: Descriptor) -> Descriptor:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.arrays.sparse_cluster import TOLD_WORDS, map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.predicates import predicate_of
-from bfpga.contract.processes import TOLD_WORDS
 from bfpga.contract.program import KernelOperation
 from bfpga.contract.streams import CUT_WORDS, MAP_RECORD, BeatField
 from bfpga.formats.arrays import BoolArray, Int64Array
@@ -78,7 +78,7 @@ class MapRecords:
 
 def record_words(config: KernelConfig) -> int:
     """Words of a record; 0 of a kernel that cuts no maps."""
-    return CUT_WORDS + config.cluster_units if config.cuts_maps else 0
+    return CUT_WORDS + map_array(config.array).units if config.array.cuts_maps else 0
 
 
 def packed_record(
