@@ -1,5 +1,5 @@
-// processes/sparse_cluster: what stands before and behind the units of a kernel's cluster, by itself. Weight words become
-// steps; blocks of the full grid become sums of output pixels.
+// processes/sparse_cluster: what stands before and behind the units of a kernel's cluster, by itself. Weight words
+// become steps; blocks of the full grid become sums of output pixels.
 #include <cstdint>
 #include <memory>
 
@@ -11,16 +11,14 @@
 
 namespace {
 
-// 2 x 2 units; one whose numbers all differ, with kernels of 2 x 2; 16 kernels in flight; two of them; two with units
-// of variant B, of C, and of A.
+// 2 x 2 units; one whose numbers all differ, with kernels of 2 x 2; two kernels in flight; two with units of variant B;
+// of C; of A.
 using All =
     List<ClusterKernel<4, 4, 4, 2, 2, 3, 64, 64, 32, 8, 8, 32>, ClusterKernel<3, 2, 8, 2, 3, 2, 128, 128, 16, 6, 5, 24>,
-         ClusterKernel<12, 4, 16, 4, 4, 3, 64, 64, 64, 8, 8, 32>, ClusterKernel<2, 1, 2, 1, 2, 3, 64, 32, 16, 8, 8, 24>,
+         ClusterKernel<2, 1, 2, 1, 2, 3, 64, 32, 16, 8, 8, 24>,
          ClusterKernel<4, 4, 16, 2, 2, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDsp, 4>,
          ClusterKernel<3, 2, 4, 2, 3, 2, 128, 128, 16, 6, 5, 24, bfpga::LaneDsp, 2>,
          ClusterKernel<4, 4, 16, 2, 2, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDsp, 4, 2>,
-         ClusterKernel<3, 2, 4, 2, 3, 2, 128, 128, 16, 6, 5, 24, bfpga::LaneDsp, 2, 2>,
-         ClusterKernel<4, 4, 16, 2, 2, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDsp, 0, 1, false, true>,
          ClusterKernel<3, 2, 4, 2, 3, 2, 128, 128, 16, 6, 5, 24, bfpga::LaneDsp, 0, 1, false, true>>;
 
 struct Work {

@@ -91,8 +91,7 @@ class BlockReceiver : public bfpga::StreamWaits {
     Layer& layer_;
 };
 
-// `Variant`: runs the processes of a unit.
-template <class Variant>
+// `Config::Processes`: runs those of a unit.
 struct Run {
     Layer* layer;
 
@@ -115,7 +114,7 @@ struct Run {
         for (int n = 0; n < layer->steps; ++n) {
             steps.words.push_back(bfpga::to_wire(step_of<Config>(layer->step + n * (cells + 3))));
         }
-        Variant::template run<Config>(pieces, steps, sums.from, reports);
+        Config::Processes::template run<Config>(pieces, steps, sums.from, reports);
         sums.take_all();
         layer->issued = static_cast<int32_t>(reports.read());
         layer->rounds = static_cast<int32_t>(reports.read());

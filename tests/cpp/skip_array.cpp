@@ -1,5 +1,5 @@
-// processes/skip_array/skip_array.hpp: skip arrays of a list, by their number, fed with operands and entries that come when they
-// like; a chunk of operands comes only when the array has room for it.
+// processes/skip_array/skip_array.hpp: skip arrays of a list, by their number, fed with operands and entries that come
+// when they like; a chunk of operands comes only when the array has room for it.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
-// processes/skip_array/slice_read.hpp: a start of the weights process of an array that skips zeros of activations, fed by a
-// stream that hesitates.
+// processes/skip_array/slice_read.hpp: a start of the weights process of an array that skips zeros of activations, fed
+// by a stream that hesitates.
 #include <cstdint>
 #include <cstdio>
 #include <exception>

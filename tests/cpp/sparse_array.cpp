@@ -1,5 +1,5 @@
-// processes/skip_array/sparse_array.hpp: arrays of a list, by their number, fed with operands and weights that come when they
-// like; a segment of operands comes only when the array has room for it.
+// processes/skip_array/sparse_array.hpp: arrays of a list, by their number, fed with operands and weights that come
+// when they like; a segment of operands comes only when the array has room for it.
 #include <cstdint>
 #include <cstring>
 #include <memory>

@@ -299,9 +299,9 @@ def test_an_error_of_a_process_ends_all_of_them() -> None:
 
 def test_a_unit_is_compiled_again_when_any_file_that_it_reads_changes(rendered: Path) -> None:
     """What the compiler reads is in the digest of a unit; headers of other units are not."""
-    files = unit_files("cluster_indexed", rendered_headers(cluster=True))
+    files = unit_files("cluster_units", rendered_headers(cluster=True))
     folders = [SOURCES, shim_directory(), library_directory(), rendered]
-    command = [compiler(), "-std=c++14", "-MM", *integer_flags("native"), str(SOURCES / "cluster_indexed.cpp")]
+    command = [compiler(), "-std=c++14", "-MM", *integer_flags("native"), str(SOURCES / "cluster_units.cpp")]
     for folder in folders:
         command += ["-I", str(folder)]
     rule = subprocess.run(command, capture_output=True, text=True, check=True).stdout.replace("\\\n", " ")

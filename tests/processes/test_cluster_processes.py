@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cluster_processes import (
-    DATA_STATIONARY,
-    INDEXED,
-    PACKED,
-    SHIFT_WINDOW,
     ClusterBuild,
     ClusterError,
     ClusterWork,
     builds,
     run_cluster,
 )
+from cluster_units import STEPS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_words import (
@@ -28,18 +25,13 @@ from map_words import (
 from reference_sparse_cluster import convolve, full_grid
 from unit_words import kernel_steps, outputs_of
 
-from bfpga.contract.arrays.sparse_cluster import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry
 from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
-#: Library of the units -> weights of a step, None: all of a kernel; steps from one of a kernel to its next one.
-VARIANTS = {
-    DATA_STATIONARY: (None, SUM_DISTANCE), INDEXED: (1, SUM_DISTANCE), PACKED: (2, MERGE_DISTANCE),
-    SHIFT_WINDOW: (None, WINDOW_DISTANCE),
-}  # fmt: skip
+VARIANTS = ("A", "B", "C", "E")
 #: Bands and pieces of a band of each build.
 GRIDS = ((2, 2), (2, 3), (4, 4))
 
@@ -59,7 +51,7 @@ def random_map(generator: np.random.Generator, build: ClusterBuild, density: flo
     return image
 
 
-@pytest.mark.parametrize("units", VARIANTS)
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
 @settings(max_examples=25, deadline=None)
 @given(
@@ -68,12 +60,12 @@ def random_map(generator: np.random.Generator, build: ClusterBuild, density: flo
     queue=st.integers(1, 12), ahead=st.integers(1, 9), order=st.integers(0, 1 << 30),
 )  # fmt: skip
 def test_pieces_without_a_common_cell_add_up_to_the_convolution(
-    integers: Integers, units: str, number: int, seed: int, density: float, start: str, tau: float, queue: int,
+    integers: Integers, variant: str, number: int, seed: int, density: float, start: str, tau: float, queue: int,
     ahead: int, order: int,
 ) -> None:  # fmt: skip
     """SC R21, SC R23, SC R30, SC R34, SC R39, SC R40, SC R60, SC R62, SC R81, SC R128, SC R129: several maps after each
     other, processes in any order, queues of any depth."""
-    build, generator = builds(units)[number], np.random.default_rng(seed)
+    build, generator = builds(variant)[number], np.random.default_rng(seed)
     numbers, work, expected, shapes, issued = build.numbers, ClusterWork(), [], [], 0
     kernel = tuple(int(generator.integers(1, side + 1)) for side in numbers.kernel)
     for _ in range(int(generator.integers(1, 3))):
@@ -92,7 +84,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
             weights = random_numbers(generator, (kernels, *kernel, channels), 0.7, build.weight_bits)
             work.maps.append(map_word(rows, columns, channels, kernels, numbers, keeps=group > 0))
             work.cells.append(map_cells(image, numbers))
-            work.steps += kernel_steps(weights, numbers, *VARIANTS[units])
+            work.steps += kernel_steps(weights, numbers, *STEPS[variant])
             sums = [
                 sum(np.array(full_grid(image[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(channels))
                 for z in range(kernels)
@@ -100,7 +92,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
             expected.append(wrap(np.array(sums), build.accumulator_bits))
             shapes.append((rows, columns, kernels))
             issued += np.count_nonzero(image)
-    sums, report = run_cluster(integers, number, work, queue, ahead, order, units)
+    sums, report = run_cluster(integers, number, work, queue, ahead, order, variant)
     assert report[:, 0].sum() == issued
     begin = 0
     for (rows, columns, kernels), grid in zip(shapes, expected, strict=True):
@@ -111,7 +103,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
     assert begin == len(sums)
 
 
-@pytest.mark.parametrize("units", VARIANTS)
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
 @settings(max_examples=25, deadline=None)
 @given(
@@ -119,10 +111,10 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
     stride=st.tuples(st.integers(1, 2), st.integers(1, 2)), order=st.integers(0, 1 << 30),
 )  # fmt: skip
 def test_pieces_with_a_halo_own_their_outputs(
-    integers: Integers, units: str, number: int, seed: int, density: float, stride: tuple[int, int], order: int
+    integers: Integers, variant: str, number: int, seed: int, density: float, stride: tuple[int, int], order: int
 ) -> None:
     """SC R29, SC R34, SC R35, SC R128: cells of two pieces go to both units, outputs are taken from their owner."""
-    build, generator = builds(units)[number], np.random.default_rng(seed)
+    build, generator = builds(variant)[number], np.random.default_rng(seed)
     numbers = build.numbers
     image = random_map(generator, build, density)
     rows, columns, channels = image.shape
@@ -139,9 +131,9 @@ def test_pieces_with_a_halo_own_their_outputs(
     limits = halo_limits(cut.rectangles(), geometry, kernel, numbers, build.units, padding, stride)
     work = ClusterWork(
         [map_word(rows, columns, channels, kernels, numbers)], [limits], [map_cells(image, numbers)],
-        kernel_steps(weights, numbers, *VARIANTS[units]),
+        kernel_steps(weights, numbers, *STEPS[variant]),
     )  # fmt: skip
-    sums, _ = run_cluster(integers, number, work, seed=order, units=units)
+    sums, _ = run_cluster(integers, number, work, seed=order, variant=variant)
     whole = whole_grid(sums, rows, columns, kernels, kernel, numbers)
     expected = [
         sum(

@@ -1,4 +1,4 @@
-"""Runs maps on a cluster of processes (tests/cpp/cluster_processes.hpp)."""
+"""Runs maps on a cluster of processes (tests/cpp/cluster_processes.cpp)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,6 @@ class ClusterWork:
     steps: list[np.ndarray] = field(default_factory=list)
 
 
-#: Library of clusters with units of variant E; of variant B; of C and D; of A.
-DATA_STATIONARY, INDEXED, PACKED = "cluster_processes", "cluster_indexed_processes", "cluster_packed_processes"
-SHIFT_WINDOW = "cluster_shift_window_processes"
-
-
 class ClusterError(AssertionError):
     """What stopped a cluster."""
 
@@ -54,11 +49,11 @@ class _Layer(ctypes.Structure):
 
 
 @functools.cache
-def builds(units: str = DATA_STATIONARY) -> list[ClusterBuild]:
-    """The builds of a library, the ZCU104's last."""
+def builds(variant: str = "E") -> list[ClusterBuild]:
+    """The builds of a variant, the ZCU104's last; those of C have one of D among them."""
     found: list[ClusterBuild] = []
     values = (ctypes.c_int32 * 10)()
-    while library(units, "native").cluster_numbers(len(found), values) == 0:
+    while library("cluster_processes", "native").cluster_numbers(ord(variant), len(found), values) == 0:
         lanes, rows, columns, value, weight, accumulator, planes, words, steps, pieces = values
         numbers = UnitNumbers(lanes, (rows, columns), planes, words, steps)
         found.append(ClusterBuild(numbers, value, weight, accumulator, pieces))
@@ -67,13 +62,13 @@ def builds(units: str = DATA_STATIONARY) -> list[ClusterBuild]:
 
 def run_cluster(
     integers: Integers, number: int, work: ClusterWork, queue: int = 8, ahead: int = 4, seed: int = 0,
-    units: str = DATA_STATIONARY,
+    variant: str = "E",
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Blocks (blocks, cells) as they left, and what each unit counted (units, 2): values and steps.
 
     ``ClusterError`` with what a check says, or with who waits for whom.
     """
-    build = builds(units)[number]
+    build = builds(variant)[number]
     capacity = 1 << 14
     sums = np.zeros((capacity, build.numbers.cells), np.int64)
     report = np.zeros((build.units, 2), np.int32)
@@ -85,7 +80,7 @@ def run_cluster(
         *sizes, queue, ahead, seed, capacity, sums.ctypes.data, 0, report.ctypes.data,
         ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
-    if library(units, integers).cluster_run(number, ctypes.byref(layer)):
+    if library("cluster_processes", integers).cluster_run(ord(variant), number, ctypes.byref(layer)):
         raise ClusterError(message.value.decode())
     assert layer.blocks <= capacity
     return sums[: layer.blocks], report

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from cpp_units import library
-from unit_words import UnitNumbers
+from unit_words import UnitNumbers, stop_word
 
+from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
 from bfpga.devices.csim import Integers
 
 
@@ -38,9 +40,11 @@ class UnitRun:
     stalls: int
 
 
-#: Library of the units of variant E; that of variant B; of C and D; of A.
-DATA_STATIONARY, INDEXED, PACKED = "cluster_units", "cluster_indexed", "cluster_packed"
-SHIFT_WINDOW = "cluster_shift_window"
+#: Of each variant: weights of a step, None: all of a kernel; steps from one of a kernel to its next one.
+STEPS: dict[str, tuple[int | None, int]] = {
+    "A": (None, WINDOW_DISTANCE), "B": (1, SUM_DISTANCE), "C": (2, MERGE_DISTANCE), "D": (2, MERGE_DISTANCE),
+    "E": (None, SUM_DISTANCE),
+}  # fmt: skip
 
 
 class UnitError(AssertionError):
@@ -57,31 +61,35 @@ class UnitLayer(ctypes.Structure):
 
 
 @functools.cache
-def builds(units: str = DATA_STATIONARY) -> list[UnitBuild]:
-    """The builds of a library, the ZCU104's first."""
+def builds(variant: str) -> list[UnitBuild]:
+    """The builds of a variant, the ZCU104's first."""
     found: list[UnitBuild] = []
     values = (ctypes.c_int32 * 9)()
-    while library(units, "native").cluster_unit_numbers(len(found), values) == 0:
+    while library("cluster_units", "native").cluster_unit_numbers(ord(variant), len(found), values) == 0:
         lanes, rows, columns, value, weight, accumulator, planes, words, steps = values
         found.append(UnitBuild(UnitNumbers(lanes, (rows, columns), planes, words, steps), value, weight, accumulator))
     return found
 
 
 def run_unit(
-    integers: Integers, number: int, pieces: np.ndarray, steps: np.ndarray, rarely: int = 2, room: int = 3,
-    units: str = DATA_STATIONARY,
+    integers: Integers, variant: str, number: int, words: Sequence[np.ndarray], steps: Sequence[np.ndarray],
+    rarely: int = 2, room: int = 3,
 ) -> UnitRun:  # fmt: skip
-    """pieces: (words, lanes + 7), the stop last; steps: (steps, cells + 3); ``UnitError`` with what a check says."""
-    numbers = builds(units)[number].numbers
+    """words: of pieces (words, lanes + 7), without the stop; steps: sets (steps, cells + 3).
+
+    ``UnitError`` with what a check says.
+    """
+    numbers = builds(variant)[number].numbers
     capacity = 4096
     sums = np.zeros((capacity, numbers.cells), np.int64)
     message = ctypes.create_string_buffer(256)
-    words, lists = np.ascontiguousarray(pieces, np.int32), np.ascontiguousarray(steps, np.int32)
+    pieces = np.ascontiguousarray(np.concatenate([*words, stop_word(numbers)]), np.int32)
+    lists = np.ascontiguousarray(np.concatenate(steps), np.int32)
     layer = UnitLayer(
-        words.ctypes.data, len(words), lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data,
+        pieces.ctypes.data, len(pieces), lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data,
         0, 0, 0, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
-    if library(units, integers).cluster_unit_run(number, ctypes.byref(layer)):
+    if library("cluster_units", integers).cluster_unit_run(ord(variant), number, ctypes.byref(layer)):
         raise UnitError(message.value.decode())
     assert layer.blocks <= capacity
     return UnitRun(sums[: layer.blocks], layer.issued, layer.rounds, layer.clocks, layer.held, layer.stalls)
