@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_pairs import QUICK, small
+from kernel_pairs import small
 from memory_walk import MemoryWalk, check_coverage
 from small_networks import Network, compiled, largest_error
 
@@ -112,7 +112,7 @@ def test_depth_first_gives_the_bits_of_the_emulator(fire: Program, integers: Any
 def check(program: Program, network: Network, integers: Any) -> None:
     samples = network.samples(3)
     expected = Emulator(program).run(samples)
-    found = StreamingDevice(program, CSimulation(program.config, integers, flags=QUICK), "csim").run(samples)
+    found = StreamingDevice(program, CSimulation(program.config, integers), "csim").run(samples)
     for name, value in expected.outputs.items():
         np.testing.assert_array_equal(found.outputs[name], value)
     assert found.cycles == expected.cycles

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from array_programs import Place, Program, empty, random_tensor
-from kernel_pairs import COUNTED, QUICK, SMALL, KernelPair, small
+from kernel_pairs import COUNTED, SMALL, KernelPair, small
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import KernelConfig
@@ -129,7 +129,7 @@ def test_activations_stay_between_starts() -> None:
 
 def test_a_pass_leaves_while_the_next_one_computes() -> None:
     """R66, R71: twice the pixels take their passes longer, as reads wait for no results, which take nearly as long."""
-    kernel, ends = CSimulation(COUNTED, flags=(*QUICK, *COUNTING_FLAGS)), []
+    kernel, ends = CSimulation(COUNTED, flags=COUNTING_FLAGS), []
     kernel.count_clocks()
     for width in (16, 32):
         program = Program(COUNTED)
@@ -192,7 +192,7 @@ def test_every_argument_of_the_top_functions_is_a_stream_or_a_register() -> None
 
 def test_registers_as_scalars_compute_the_same() -> None:
     """For compilers that ignore a partitioning (hls-rules R3); the top functions have them as arrays."""
-    pair, program = KernelPair(SMALL, flags=(*QUICK, "-DBFPGA_STORAGE=ScalarStorage")), Program(SMALL)
+    pair, program = KernelPair(SMALL, flags=("-DBFPGA_STORAGE=ScalarStorage",)), Program(SMALL)
     x, pooled, y = program.tensor(4, 6, 5), program.tensor(4, 6, 5), program.tensor(4, 6, 6)
     program.load("x", x)
     program.compute(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from array_programs import mixed_program
 from cpp_units import exact_compiler
-from kernel_pairs import PACKED, QUICK, SMALL, KernelPair
+from kernel_pairs import PACKED, SMALL, KernelPair
 
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import KernelConfig
@@ -47,7 +47,7 @@ def test_integers_of_every_kind_give_the_same_bits_and_sums_of_streams(integers:
 
 @pytest.fixture(scope="module")
 def kernel() -> CSimulation:
-    return CSimulation(SMALL, flags=QUICK)
+    return CSimulation(SMALL)
 
 
 def test_bytes_that_no_operation_reads_are_an_error(kernel: CSimulation) -> None:

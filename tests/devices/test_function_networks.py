@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_pairs import QUICK
 from small_networks import Network, compiled, float_outputs
 
 from bfpga.accelerator.loader import load_accelerator
@@ -95,7 +94,7 @@ def test_functions_of_a_block_stay_on_the_array_with_the_same_bits_on_a_kernel(n
     assert [kind for node in program.nodes if isinstance(node, HostNode) for kind in node.operators] == host
     inputs = network.samples(8)
     expected = Emulator(program).run(inputs)
-    kernel = KernelDevice(program, CSimulation(program.config, flags=QUICK), "csim").run(inputs)
+    kernel = KernelDevice(program, CSimulation(program.config), "csim").run(inputs)
     assert first_mismatch(program, expected, kernel) is None
     (exact,), (given,) = float_outputs(network, inputs), expected.outputs.values()
     assert np.abs(given - exact).max() < 0.1 * np.abs(exact).max()  # 8-bit mantissas

@@ -11,7 +11,7 @@ import pytest
 from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import QUICK, WIDE_MEMORY
+from kernel_pairs import WIDE_MEMORY
 from position_programs import computing, dynamic, emulated, one_convolution, operations, random_flows, samples
 
 from bfpga.contract.descriptor import Flag
@@ -40,7 +40,7 @@ def program_of(layer: str, flow: str, **fields: Any) -> Program:
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[CSimulation]:
-    opened = CSimulation(WIDE_MEMORY, "native", flags=QUICK)
+    opened = CSimulation(WIDE_MEMORY, "native")
     yield opened
     opened.close()
 
@@ -123,7 +123,7 @@ def test_integers_of_exact_widths_give_the_same_bits() -> None:
     """And no memory is used against its waivers."""
     exact_compiler()
     exact: Integers = "exact"
-    opened = CSimulation(WIDE_MEMORY, exact, flags=QUICK)
+    opened = CSimulation(WIDE_MEMORY, exact)
     program = program_of("memory", "keep_sampled")
     same(program, opened, samples(program))
     opened.close()

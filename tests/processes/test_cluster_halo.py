@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition, stream_bits
 from cluster_processes import ClusterWork, builds, run_cluster
-from effort import drawn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from map_words import (
@@ -37,13 +35,6 @@ from bfpga.engines.sparse_cluster.partition.exchange import (
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, shared_halo_geometry
 from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_values
 from bfpga.engines.sparse_cluster.unit_maps import imbalance_tolerance, pieces_fit, possible_joins
-from bfpga.verify.check import verify
-
-SLOW = pytest.mark.slow
-HALO: dict[str, Any] = {"array_form": "halo"}
-INDEXED: dict[str, Any] = {**HALO, "array_variant": "B", "array_lanes": 4}
-MERGING: dict[str, Any] = {**HALO, "array_variant": "C", "array_lanes": 6}
-ADDING: dict[str, Any] = {**HALO, "array_variant": "D", "array_lanes": 6}
 
 
 def spotted_map(generator: np.random.Generator, shape: tuple[int, ...], density: float) -> np.ndarray:
@@ -93,9 +84,9 @@ def test_limits_are_those_of_the_exchange(
 def halo_config(number: int, threshold: int) -> KernelConfig:
     """A kernel with the units of a build of the partition."""
     numbers, grid = BUILDS[number]
-    return changed(
-        CLUSTER, lanes=numbers.lanes, array_rows=grid[0], array_columns=grid[1], array_kernel=numbers.kernel[0],
-        array_words=numbers.words, array_threshold=threshold, array_form="halo",
+    return replace(
+        CLUSTER, lanes=numbers.lanes, cluster_rows=grid[0], cluster_columns=grid[1], cluster_kernel=numbers.kernel[0],
+        cluster_words=numbers.words, cluster_threshold=threshold, cluster_form="halo",
     )  # fmt: skip
 
 
@@ -150,33 +141,11 @@ def test_a_map_is_cut_and_computed_by_processes_alone(kernel: tuple[int, int]) -
     np.testing.assert_array_equal(whole_grid(sums, 16, 18, 8, kernel, build.numbers), expected)
 
 
-@pytest.mark.parametrize(
-    ("target", "changes", "cases"),
-    [
-        ("csim", HALO, 30),
-        ("csim:exact", {**HALO, "array_moves": 0, "columns": 3}, 10),
-        pytest.param("csim:ap_int", {**HALO, "array_rows": 1, "array_columns": 3}, 6, marks=SLOW),
-        ("virtual", HALO, 6),
-        ("csim", INDEXED, 15),
-        pytest.param("csim:exact", {**INDEXED, "array_lanes": 3, "array_kernel": 2, "lanes": 2}, 8, marks=SLOW),
-        ("csim", MERGING, 15),
-        pytest.param("csim:exact", {**ADDING, "array_lanes": 8, "rows": 8, "columns": 3}, 8, marks=SLOW),
-        ("csim", ADDING, 15),
-        ("virtual", ADDING, 4),
-    ],
-)  # fmt: skip
-def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
-    """SC R29, SC R34, SC R128, SC R152: the bits of the emulator, with units of every variant that is built."""
-    report = verify([changed(CLUSTER, **changes)], [target], drawn(cases))
-    assert report.mismatch is None, report.mismatch
-    assert report.cases == drawn(cases)
-
-
 @pytest.mark.parametrize("number", range(len(BUILDS)))
 def test_words_on_the_wires_have_the_stated_bits(number: int) -> None:
     grid = BUILDS[number][1]
     form = "halo" if number >= FIRST_HALO else "overlap_add"
-    config = changed(CLUSTER, array_rows=grid[0], array_columns=grid[1], array_form=form)
+    config = replace(CLUSTER, cluster_rows=grid[0], cluster_columns=grid[1], cluster_form=form)
     streams = {stream.name: stream.bits for stream in process_streams(config)}
     assert (streams["partitions"], streams["limits"]) == stream_bits(number)
     assert streams["grid_limits"] == streams["limits"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from changed_kernels import changed
-from cluster_configs import CLUSTER
+from cluster_configs import CLUSTER, VARIANTS
 from small_networks import Network, compiled
 
+from bfpga.contract.configuration import ClusterVariant
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import KernelOperation, LaunchStep, Program
 from bfpga.devices.base import DeviceResult
@@ -21,7 +21,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.parts import joined
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.kernel.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
+from bfpga.engines.sparse_cluster.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
 from bfpga.errors import DeviceError
 from bfpga.program.packets import SamplePackets
 from bfpga.report.unit_shares import KERNEL, MODEL, unit_shares
@@ -33,15 +33,14 @@ Samples = dict[str, np.ndarray]
 BLOCKS = 2
 
 
-def network(folder: Path, variant: str = "B") -> tuple[Program, Samples]:
+def network(folder: Path, variant: ClusterVariant = "B") -> tuple[Program, Samples]:
     """Two layers, the values of the first one's input above; units of variant B have a piece each, so limits move."""
     made = Network(4, 14, 14)
     made.conv(8, 4, 3, pads=[1, 1, 1, 1])
     made.add("Relu")
     made.conv(8, 8, 3, pads=[1, 1, 1, 1])
     made.used_rows = 5  # of the first layer's
-    config = changed(CLUSTER, array_words=32, array_variant=variant, array_lanes=4)
-    return replace(compiled(made, folder, config), accelerator="small", digest="0" * 64), made.samples(3)
+    return replace(compiled(made, folder, VARIANTS[variant]), accelerator="small", digest="0" * 64), made.samples(3)
 
 
 def operations(program: Program) -> list[KernelOperation]:
@@ -60,7 +59,7 @@ def cycles(result: DeviceResult) -> list[int]:
 
 @pytest.mark.parametrize("variant", ["B", "E"])
 @pytest.mark.parametrize("target", ["csim", "csim:ap_int", "csim:exact", "virtual"])
-def test_a_kernel_tells_what_its_model_says(target: str, variant: str, tmp_path: Path) -> None:
+def test_a_kernel_tells_what_its_model_says(target: str, variant: ClusterVariant, tmp_path: Path) -> None:
     """SC R25, SC R33, SC R36, SC R56, SC R134, SC R153: each map with its moves, threshold, work and the
     values of every unit."""
     program, samples = network(tmp_path, variant)

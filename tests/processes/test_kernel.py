@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from array_programs import Program, empty, mixed_program, random_tensor
 from cpp_units import exact_compiler
-from kernel_pairs import QUICK, SMALL, WIDE_MEMORY, small
+from kernel_pairs import SMALL, WIDE_MEMORY, small
 from stream_depths import DepthTrial, sufficient_depths
 
 from bfpga.board.virtual.compiled_kernel import CompiledKernel
@@ -83,8 +83,7 @@ def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str)
     def opener(target: str) -> Callable[[contract.Program], Device]:
         def open_program(program: contract.Program) -> Device:
             nonlocal opened
-            flags = () if kind == "plain" else QUICK  # other tests have this kernel
-            kernel = CSimulation(program.config, "native", flags=flags)
+            kernel = CSimulation(program.config)
             kernel.disturb(opened if opened % 2 else 0)
             opened += 1
             return StreamingDevice(program, kernel, target)
@@ -129,7 +128,7 @@ def test_integers_of_every_kind_give_the_same_bits(kernel: CSimulation, integers
     """And no memory is used against its waivers: the exact ones check that."""
     if integers == "exact":
         exact_compiler()
-    other = CSimulation(SMALL, integers, flags=QUICK)
+    other = CSimulation(SMALL, integers)
     assert run(other)[0] == run(kernel)[0]
     assert run_waiting(other) == run_waiting(kernel)
 
@@ -171,7 +170,7 @@ def test_processes_that_wait_in_a_circle_are_named_and_the_next_start_runs(kerne
 
 def test_weights_never_wait_behind_parameters_of_sums_on_their_way_through_many_blocks() -> None:
     """Passes as short as the way through a block of one row: room for the parameters of a single pass would do."""
-    kernel = CSimulation(KINDS["packed"], flags=QUICK)
+    kernel = CSimulation(KINDS["packed"])
     rng, program = np.random.default_rng(3), Program(kernel.config)
     x, y = program.tensor(4, 5, 1), program.tensor(4, 5, 40)
     program.load("x", x)

@@ -9,7 +9,7 @@ import pytest
 from array_programs import Program, empty, mixed_program, random_tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import QUICK, SMALL
+from kernel_pairs import SMALL
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
@@ -110,7 +110,7 @@ def test_samples_that_begin_ahead_are_packed_in_the_order_of_the_stream(samples:
 def test_samples_in_one_start_compute_what_single_starts_compute() -> None:
     program, tensors = mixed_program(SMALL)
     program.operations[-2].descriptor.flags &= ~int(Flag.END_PACKET)
-    kernel, count = CSimulation(SMALL, flags=QUICK), 5
+    kernel, count = CSimulation(SMALL), 5
     many = {name: samples_of(name, tensor, count, 3) for name, tensor in tensors.items()}
     expected = {name: BlockTensor(t.mantissa.copy(), t.exponent.copy()) for name, t in many.items()}
     for sample in range(count):

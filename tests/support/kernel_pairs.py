@@ -18,8 +18,6 @@ from bfpga.devices.csim import CSimulation, Integers
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.formats.block_format import BlockFormat
 
-#: Optimisation does not pay for kernels that run for milliseconds.
-QUICK = ("-O0",)
 _LEAST = KernelConfig(columns=3, rows=4, lanes=2, activation_words=256, weight_words=256, parameter_rows=64)
 
 
@@ -59,7 +57,7 @@ TALL = small(columns=2, rows=16)
 class KernelPair:
     """Runs programs on both and compares tensors, exponents, clocks, counters and status bits."""
 
-    def __init__(self, config: KernelConfig, integers: Integers = "native", flags: Sequence[str] = QUICK) -> None:
+    def __init__(self, config: KernelConfig, integers: Integers = "native", flags: Sequence[str] = ()) -> None:
         self.reference = ReferenceKernel(config)
         self.kernel = CSimulation(config, integers, flags=flags)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from array_layers import PlainKernel, gemm, image
-from kernel_pairs import QUICK
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
@@ -96,7 +95,7 @@ def compiled_kernel(config: KernelConfig, integers: Integers = "native") -> CSim
     if config.wide_words:
         least["wide_words"] = 1024
     sizes = {name: max(words, getattr(config, name)) for name, words in least.items()}
-    return CSimulation(replace(config, **sizes), integers, flags=QUICK)
+    return CSimulation(replace(config, **sizes), integers)
 
 
 def compiled(

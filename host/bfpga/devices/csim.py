@@ -52,13 +52,16 @@ COUNTING_FLAGS = ("-DBFPGA_WAIVER_CHECKS", "-Wno-maybe-uninitialized")
 MOST_STAGES, MOST_DRAWN_STAGES = 1000, 40
 
 
+_COMMENT_LINE = re.compile(r"^[ \t]*//.*$", re.MULTILINE)
+
+
 def build(config: KernelConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
     """The shared library of an accelerator's kernel, compiled unless the cache has it.
 
     $BFPGA_CXXFLAGS follows the flags of this module, ``flags`` follows both. The cache key covers rendered
-    sources, the headers they include, flags and compiler, so a stale file is never used, and a header of what this
-    kernel lacks changes nothing; a damaged file is built again. ToolError if a tool is missing or fails, or the cache
-    cannot be written.
+    sources, the headers they include, flags and compiler, so a stale file is never used, and neither a header of what
+    this kernel lacks nor a line of comment, such as the accelerator's name, changes anything; a damaged file is built
+    again. ToolError if a tool is missing or fails, or the cache cannot be written.
     """
     try:
         from bfpga.vendor.render import kernel_sources, render_kernel, shim_headers
@@ -81,7 +84,7 @@ def _content_digest(sources: Mapping[str, str], compiler: Sequence[str], argumen
     content = hashlib.sha256()
     parts = [toolchain.compiler_version(*compiler), *arguments]
     for path, text in sorted(sources.items()):
-        parts += [path, text]
+        parts += [path, _COMMENT_LINE.sub("", text)]
     for part in parts:
         content.update(len(part).to_bytes(8, "little") + part.encode())
     return content.hexdigest()[:32]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from array_programs import Program, empty, random_tensor
-from kernel_pairs import QUICK, SMALL, KernelPair, random_weights, run_convolution, small
+from kernel_pairs import SMALL, KernelPair, random_weights, run_convolution, small
 from reference_weights import weight_container, word_values
 
 from bfpga.contract.configuration import KernelConfig
@@ -33,8 +33,6 @@ def mixed_array(mantissa_bits: int = 8, changes: dict[str, object] | None = None
 
 ROOM = {"weight_words": 2048, "activation_words": 1024, "parameter_rows": 128}
 SHIFT, MIXED = shift_array(changes=ROOM), mixed_array(changes=ROOM)
-#: Their loops are counted.
-COUNTED = (*QUICK, *COUNTING_FLAGS)
 GEOMETRIES = [
     {},
     {"stride": (2, 1), "pad": (0, 2), "size": (7, 5)},
@@ -47,12 +45,12 @@ GEOMETRIES = [
 
 @pytest.fixture(scope="module")
 def shift_pair() -> KernelPair:
-    return KernelPair(SHIFT, flags=COUNTED)
+    return KernelPair(SHIFT, flags=COUNTING_FLAGS)
 
 
 @pytest.fixture(scope="module")
 def mixed_pair() -> KernelPair:
-    return KernelPair(MIXED, flags=COUNTED)
+    return KernelPair(MIXED, flags=COUNTING_FLAGS)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)

@@ -10,7 +10,6 @@ import pytest
 from array_layers import PlainKernel, static
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_pairs import QUICK
 from reference import reference_mantissa
 from reference_weights import word_bits, word_values
 from shift_strategies import shift_formats
@@ -132,7 +131,7 @@ MIXED = replace(SHIFT, multiplier="dsp_packed", columns=4, shift_columns=2)
 @pytest.mark.parametrize("inner", [1, 7, 64])
 def test_matrix_vector_products_on_the_compiled_kernel_are_those_of_numpy(config: KernelConfig, inner: int) -> None:
     """SM R32, SM R34: one activation for all units of a column; every format of weights, one pixel and several."""
-    rng, kernel = np.random.default_rng(inner), CSimulation(config, flags=QUICK)
+    rng, kernel = np.random.default_rng(inner), CSimulation(config)
     for weight_format in config.weight_formats:
         for pixels in (1, 6):
             x = rng.integers(-127, 128, (pixels, inner))
@@ -187,7 +186,7 @@ def test_two_layers_of_one_network_have_formats_of_their_own() -> None:
     expected = KernelDevice(program, PlainKernel(SHIFT), "plain").run(inputs, trace=True)
     for found in (
         Emulator(program).run(inputs, trace=True),
-        KernelDevice(program, CSimulation(SHIFT, flags=QUICK), "csim").run(inputs, trace=True),
+        KernelDevice(program, CSimulation(SHIFT), "csim").run(inputs, trace=True),
     ):
         for name, tensor in expected.tensors.items():
             np.testing.assert_array_equal(found.tensors[name].mantissa, tensor.mantissa)
