@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
-from cluster_configs import CLUSTER, VARIANTS
-from cluster_partitions import BUILDS, run_in_kernel, run_partition
+from cluster_configs import VARIANTS
 from effort import drawn
-from map_words import overlap_add_limits
 
 from bfpga.contract.configuration import ClusterVariant
-from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
-from bfpga.engines.sparse_cluster.unit_maps import imbalance_tolerance, possible_joins
 from bfpga.verify.check import verify
 
 SLOW = pytest.mark.slow
@@ -66,46 +60,3 @@ def test_random_networks(target: str, variant: ClusterVariant, changes: dict[str
     report = verify([replace(VARIANTS[variant], **changes)], [target], drawn(cases))
     assert report.mismatch is None, report.mismatch
     assert report.cases == drawn(cases)
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("number", [0, 2, 5, 6])
-def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: int) -> None:
-    """SC R23, SC R24, SC R25, SC R33: what `bfpga run` tells of pieces and moves, the process of the kernel finds."""
-    numbers, grid = BUILDS[number]
-    rng = np.random.default_rng(seed)
-    shape = tuple(int(rng.integers(pieces, 20)) for pieces in grid)
-    image = np.where(rng.random((*shape, 3)) < np.linspace(0.05, 0.9, shape[1])[:, None], 1, 0)
-    config = replace(
-        CLUSTER, lanes=numbers.lanes, cluster_rows=grid[0], cluster_columns=grid[1], cluster_kernel=numbers.kernel[0],
-        cluster_words=numbers.words, cluster_threshold=int(rng.choice([0, 3, 30])),
-    )  # fmt: skip
-    expected = kernel_partition(image != 0, numbers.kernel, config, config.cluster_moves)
-    threshold = imbalance_tolerance(shape[0], shape[1], 3, config)
-    run = run_partition("native", number, image, expected.start, threshold, config.cluster_moves)
-    assert (run.moves, run.reached) == (expected.moves, expected.reached)
-    assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
-    pieces = overlap_add_limits(expected.partition.rectangles(), numbers, len(run.limits))
-    assert run.limits.tolist() == pieces.tolist()
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("number", [0, 2, 4, 5, 6])
-def test_joined_pieces_are_those_of_the_partition_process(number: int, seed: int) -> None:
-    """SC R21, SC R23, SC R155: fewer pieces of the same moves, of each as many units, whatever is joined."""
-    numbers, grid = BUILDS[number]
-    rng = np.random.default_rng(seed)
-    config = replace(
-        CLUSTER, lanes=numbers.lanes, cluster_rows=grid[0], cluster_columns=grid[1], cluster_kernel=numbers.kernel[0],
-        cluster_words=numbers.words, cluster_threshold=int(rng.choice([0, 3, 30])),
-    )  # fmt: skip
-    for joined in possible_joins(config):
-        lines = [parts // each for parts, each in zip(grid, joined, strict=True)]
-        shape = tuple(int(rng.integers(each, 19)) for each in lines)
-        image = np.where(rng.random((*shape, 3)) < np.linspace(0.05, 0.9, shape[1])[:, None], 1, 0)
-        moves = int(rng.choice([0, 2, 256]))
-        expected = kernel_partition(image != 0, numbers.kernel, config, moves, joined)
-        threshold = imbalance_tolerance(shape[0], shape[1], 3, config, joined)
-        found = run_in_kernel("native", number, image, threshold, moves, joined)
-        pieces = overlap_add_limits(expected.partition.rectangles(), numbers, len(found), math.prod(joined))
-        assert found.tolist() == pieces.tolist()

@@ -1,10 +1,17 @@
-"""processes/sparse_cluster/partition.hpp: limits, moves and report are those of the exchange in numpy."""
+"""processes/sparse_cluster/partition.hpp: limits, moves and report are those of the exchange in numpy.
+
+Of both forms: pieces that share no cell, or pieces that own outputs and have the cells that these need.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from cluster_partitions import BUILDS, run_in_kernel, run_partition
+from cluster_configs import CLUSTER
+from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition, stream_bits
 from cluster_processes import ClusterWork, builds, run_cluster
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -12,6 +19,7 @@ from map_words import (
     map_cells,
     map_word,
     overlap_add_limits,
+    shared_halo_limits,
     unit_capacity,
     whole_grid,
 )
@@ -19,6 +27,8 @@ from reference_sparse_cluster import full_grid
 from sparse_vectors import load_vector, mask_of
 from unit_words import kernel_steps
 
+from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.processes import process_streams
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import (
     Partition,
@@ -27,9 +37,18 @@ from bfpga.engines.sparse_cluster.partition.exchange import (
     balance,
     work_map,
 )
-from bfpga.engines.sparse_cluster.partition.geometry import overlap_add_geometry
+from bfpga.engines.sparse_cluster.partition.geometry import (
+    CutGeometry,
+    Rectangle,
+    overlap_add_geometry,
+    shared_halo_geometry,
+)
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition, unit_values
+from bfpga.engines.sparse_cluster.unit_maps import imbalance_tolerance, pieces_fit, possible_joins
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
+#: A build of each form with 4 x 4 units, which clusters of ``cluster_processes`` have too.
+ZCU104 = (2, FIRST_HALO + 2)
 
 
 def clustered_map(generator: np.random.Generator, shape: tuple[int, int, int], density: float) -> np.ndarray:
@@ -41,30 +60,63 @@ def clustered_map(generator: np.random.Generator, shape: tuple[int, int, int], d
     return image
 
 
+def kernel_of_build(generator: np.random.Generator, number: int) -> tuple[int, int]:
+    """A kernel that the units of a build compute."""
+    rows, columns = BUILDS[number][0].kernel
+    return int(generator.integers(1, rows + 1)), int(generator.integers(1, columns + 1))
+
+
+def geometry_of(number: int, shape: tuple[int, int], kernel: tuple[int, int]) -> CutGeometry:
+    return shared_halo_geometry(*shape, kernel) if number >= FIRST_HALO else overlap_add_geometry(*shape)
+
+
+def limits_of(
+    number: int, pieces: list[Rectangle], shape: tuple[int, int], kernel: tuple[int, int], sharers: int = 1
+) -> list[list[int]]:
+    """Limits of all units of a build."""
+    numbers, grid = BUILDS[number]
+    if number >= FIRST_HALO:
+        return shared_halo_limits(pieces, shape, kernel, numbers, math.prod(grid), sharers).tolist()
+    return overlap_add_limits(pieces, numbers, math.prod(grid), sharers).tolist()
+
+
+def settings_of(number: int, start: str = "equal", tau: float = 0, moves: int = 0) -> PartitionSettings:
+    form = "halo" if number >= FIRST_HALO else "overlap_add"
+    grid = BUILDS[number][1]
+    return PartitionSettings(grid, form, start=start, metric="nnz", tau=tau, max_moves=moves)  # type: ignore[arg-type]
+
+
+def equal_pieces(number: int, shape: tuple[int, int], kernel: tuple[int, int] = (1, 1)) -> Partition:
+    return balance(np.ones(shape, np.int64), geometry_of(number, shape, kernel), settings_of(number)).partition
+
+
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
-    number=st.integers(0, 6), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
-    tau=st.sampled_from([0, 1, 5, 40]), moves=st.sampled_from([0, 1, 3, 200]),
-    start=st.sampled_from(["equal", "quantile"]),
+    number=st.integers(0, len(BUILDS) - 1), seed=st.integers(0, 1 << 30),
+    density=st.sampled_from([0.0, 0.05, 0.3, 1.0]), tau=st.sampled_from([0, 1, 5, 40]),
+    moves=st.sampled_from([0, 1, 3, 200]), start=st.sampled_from(["equal", "quantile"]),
 )  # fmt: skip
 def test_limits_are_those_of_the_exchange(
     integers: Integers, number: int, seed: int, density: float, tau: int, moves: int, start: str
 ) -> None:
-    """SC R21-R25, SC R28, SC R33, SC R36, SC R155: the same moves in the same order, whatever the start."""
+    """SC R21-R25, SC R28, SC R33, SC R36, SC R155: the same moves in the same order, whatever the start.
+
+    SC R29, SC R31: work counts the halo, and so do the sums that a unit holds.
+    """
     numbers, grid = BUILDS[number]
     generator = np.random.default_rng(seed)
-    largest = 15 if number == 3 else 22
-    shape = tuple(int(generator.integers(pieces, largest)) for pieces in grid)
+    largest = 15 if numbers.kernel == (1, 1) else 22
+    shape = int(generator.integers(grid[0], largest)), int(generator.integers(grid[1], largest))
+    kernel = kernel_of_build(generator, number)
     image = clustered_map(generator, (*shape, int(generator.integers(1, 7))), density)
-    chosen = PartitionSettings(grid, "overlap_add", start=start, metric="nnz", tau=tau, max_moves=moves)  # type: ignore[arg-type]
-    work = work_map(image.transpose(2, 0, 1), "nnz")
+    work, chosen = work_map(image.transpose(2, 0, 1), "nnz"), settings_of(number, start, tau, moves)
     try:
-        expected = balance(work, overlap_add_geometry(*shape), chosen, unit_capacity(numbers))
+        expected = balance(work, geometry_of(number, shape, kernel), chosen, unit_capacity(numbers))
     except PieceTooLargeError:
         assume(False)
-    run = run_partition(integers, number, image, expected.start, tau, moves)
-    assert run.limits.tolist() == overlap_add_limits(expected.partition.rectangles(), numbers, len(run.limits)).tolist()
+    run = run_partition(integers, number, image, expected.start, tau, moves, kernel)
+    assert run.limits.tolist() == limits_of(number, expected.partition.rectangles(), shape, kernel)
     assert (run.moves, run.reached) == (expected.moves, expected.reached)
     assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
 
@@ -79,8 +131,7 @@ def test_the_vectors_of_the_exchange(name: str, number: int) -> None:
     mask, config, expected = mask_of(vector), vector["config"], vector["expected"]
     grid, shape = tuple(config["grid"]), mask.shape
     assert grid == BUILDS[number][1]
-    chosen = PartitionSettings(grid, "overlap_add", start="equal", metric="nnz", max_moves=0)
-    equal = balance(mask.astype(np.int64), overlap_add_geometry(*shape), chosen).partition
+    equal = equal_pieces(number, shape)
     threshold = int(config["tau_pp"] * shape[0] * shape[1] / (grid[0] * grid[1]) / 100)
     run = run_partition("native", number, mask[:, :, None].astype(np.int64), equal, threshold, 4 * sum(shape))
     assert (run.moves, run.reached) == (expected["moves"], expected["reached"])
@@ -91,30 +142,35 @@ def test_the_vectors_of_the_exchange(name: str, number: int) -> None:
         assert bands == expected["col_limits"]
 
 
-def test_a_map_is_cut_and_computed_by_processes_alone() -> None:
-    """SC R149: cells are counted, limits found, pieces computed and put together; no limit comes from the host."""
-    number, build = 2, builds()[2]
-    generator = np.random.default_rng(11)
+@pytest.mark.parametrize(
+    ("number", "kernel"),
+    [(ZCU104[0], (3, 3)), (ZCU104[1], (3, 3)), (ZCU104[1], (2, 3)), (ZCU104[1], (1, 1))],
+)
+def test_a_map_is_cut_and_computed_by_processes_alone(number: int, kernel: tuple[int, int]) -> None:
+    """SC R149: cells are counted, limits found, pieces computed and put together; no limit comes from the host.
+
+    SC R29, SC R31, SC R34, SC R128: cells of a halo go to several units, a sum comes from one.
+    """
+    build, generator = builds()[2], np.random.default_rng(11)
     image = clustered_map(generator, (16, 18, 6), 0.6)
-    weights = generator.integers(-128, 128, (8, 3, 3, 6))
-    geometry = overlap_add_geometry(16, 18)
-    chosen = PartitionSettings((4, 4), start="equal", max_moves=0)
-    equal = balance(np.ones((16, 18), np.int64), geometry, chosen).partition
-    run = run_partition("native", number, image, equal, 20, 100)
-    before = run_partition("native", number, image, equal, 20, 0)
+    weights = generator.integers(-128, 128, (8, *kernel, 6))
+    equal = equal_pieces(number, (16, 18), kernel)
+    run = run_partition("native", number, image, equal, 20, 100, kernel)
     assert run.moves > 0
-    assert run.largest < before.largest
+    assert run.largest < run_partition("native", number, image, equal, 20, 0, kernel).largest
     work = ClusterWork(
         [map_word(16, 18, 6, 8, build.numbers)], [run.limits], [map_cells(image, build.numbers)],
         kernel_steps(weights, build.numbers),
     )  # fmt: skip
-    sums, report = run_cluster("native", number, work)
+    sums, report = run_cluster("native", 2, work)
     assert (report[:, 0].max(), report[:, 0].min()) == (run.largest, run.smallest)
+    shared = number >= FIRST_HALO and kernel != (1, 1)
+    assert (report[:, 0].sum() > np.count_nonzero(image)) == shared
     expected = [
         sum(np.array(full_grid(image[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(6))
         for z in range(8)
     ]
-    np.testing.assert_array_equal(whole_grid(sums, 16, 18, 8, (3, 3), build.numbers), expected)
+    np.testing.assert_array_equal(whole_grid(sums, 16, 18, 8, kernel, build.numbers), expected)
 
 
 def test_pieces_of_an_equal_start_may_be_given() -> None:
@@ -133,9 +189,7 @@ def test_a_layer_of_a_network_on_sixteen_units() -> None:
     image = clustered_map(generator, (32, 32, 16), 0.5)
     weights = generator.integers(-128, 128, (16, 3, 3, 16))
     weights[generator.random(weights.shape) < 0.5] = 0
-    chosen = PartitionSettings((4, 4), start="equal", max_moves=0)
-    equal = balance(np.ones((32, 32), np.int64), overlap_add_geometry(32, 32), chosen).partition
-    run = run_partition("native", number, image, equal, 0, 50)
+    run = run_partition("native", number, image, equal_pieces(number, (32, 32)), 0, 50)
     groups = [weights[:8], weights[8:]]
     work = ClusterWork(
         [map_word(32, 32, 16, 8, build.numbers, keeps=keeps) for keeps in (False, True)], [run.limits],
@@ -169,3 +223,57 @@ def test_words_that_come_one_by_one_are_counted_together(integers: Integers, num
         start = Partition(tuple(rows), (tuple(columns),) * grid[0])
         expected = run_partition(integers, number, image, start, 5, moves)
         np.testing.assert_array_equal(run_in_kernel(integers, number, image, 5, moves), expected.limits)
+
+
+def config_of_build(number: int, threshold: int) -> KernelConfig:
+    """A kernel with the units of a build of the partition."""
+    numbers, grid = BUILDS[number]
+    return replace(
+        CLUSTER, lanes=numbers.lanes, cluster_rows=grid[0], cluster_columns=grid[1], cluster_kernel=numbers.kernel[0],
+        cluster_words=numbers.words, cluster_threshold=threshold,
+        cluster_form="halo" if number >= FIRST_HALO else "overlap_add",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("number", [0, 2, 4, 5, 6, FIRST_HALO, FIRST_HALO + 2, FIRST_HALO + 4])
+def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: int) -> None:
+    """SC R21, SC R23, SC R24, SC R25, SC R29, SC R33, SC R155: what `bfpga run` shows of pieces and moves, the process
+    of the kernel finds, of joined pieces too."""
+    grid, rng = BUILDS[number][1], np.random.default_rng(seed)
+    config = config_of_build(number, int(rng.choice([0, 3, 30])))
+    for joined in possible_joins(config):
+        kernel = kernel_of_build(rng, number)
+        shape = int(rng.integers(grid[0] // joined[0], 19)), int(rng.integers(grid[1] // joined[1], 19))
+        if not pieces_fit(*shape, kernel, config, joined):
+            continue
+        image = np.where(rng.random((*shape, 3)) < np.linspace(0.05, 0.9, shape[1])[:, None], 1, 0)
+        moves, sharers = int(rng.choice([0, 2, 256])), math.prod(joined)
+        expected = kernel_partition(image != 0, kernel, config, moves, joined)
+        threshold = imbalance_tolerance(shape[0], shape[1], 3, config, joined)
+        pieces = limits_of(number, expected.partition.rectangles(), shape, kernel, sharers)
+        assert run_in_kernel("native", number, image, threshold, moves, joined, kernel).tolist() == pieces
+        loads = unit_values(expected.partition, image != 0, [range(-(-image.shape[2] // config.lanes))], kernel, config)
+        assert loads.reshape(-1, sharers).sum(axis=1).tolist() == list(expected.loads)
+        if sharers == 1:
+            run = run_partition("native", number, image, expected.start, threshold, moves, kernel)
+            assert (run.limits.tolist(), run.moves, run.reached) == (pieces, expected.moves, expected.reached)
+            assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
+
+
+@pytest.mark.parametrize("number", range(len(BUILDS)))
+def test_words_on_the_wires_have_the_stated_bits(number: int) -> None:
+    grid = BUILDS[number][1]
+    form = "halo" if number >= FIRST_HALO else "overlap_add"
+    config = replace(CLUSTER, cluster_rows=grid[0], cluster_columns=grid[1], cluster_form=form)
+    streams = {stream.name: stream.bits for stream in process_streams(config)}
+    assert (streams["partitions"], streams["limits"]) == stream_bits(number)
+    assert streams["grid_limits"] == streams["limits"]
+
+
+def test_limits_of_kernels_without_a_halo_are_those_of_overlap_add() -> None:
+    """SC R31: a 1 x 1 kernel shares no cell."""
+    numbers = BUILDS[FIRST_HALO][0]
+    pieces = [Rectangle(0, 0, 4, 5), Rectangle(0, 5, 4, 9), Rectangle(4, 0, 9, 3), Rectangle(4, 3, 9, 9)]
+    halo, apart = shared_halo_limits(pieces, (9, 9), (1, 1), numbers, 4), overlap_add_limits(pieces, numbers, 4)
+    np.testing.assert_array_equal(halo[:, :8], apart[:, :8])
