@@ -62,7 +62,8 @@ struct List {};
 using All = List<Array<bfpga::DspPacked, 8, 24, 12, 8, 4, 4, 17>, Array<bfpga::DspPacked, 8, 32, 5, 4, 2, 2, 17>,
                  Array<bfpga::DspPacked, 6, 32, 3, 8, 8, 1, 18>, Array<bfpga::Dsp, 16, 48, 4, 4, 2, 4, 17>,
                  Array<bfpga::Dsp, 8, 24, 7, 3, 3, 3, 17>, Array<bfpga::ShiftUnits, 8, 40, 3, 2, 2, 2, 17, 0, 4>,
-                 Array<bfpga::DspPacked, 8, 32, 5, 4, 2, 3, 17, 2>, Array<bfpga::Dsp, 8, 32, 3, 4, 4, 1, 17, 1>>;
+                 Array<bfpga::DspPacked, 8, 32, 5, 4, 2, 3, 17, 2>, Array<bfpga::Dsp, 8, 32, 3, 4, 4, 1, 17, 1>,
+                 Array<bfpga::ShiftUnits, 8, 40, 3, 1, 1, 2, 17, 0, 2>>;
 
 // Calls `action` for the array of a number; counts the number down along the list.
 template <class Action, class... Arrays>

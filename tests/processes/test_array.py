@@ -17,7 +17,7 @@ from bfpga.devices.csim import Integers
 from bfpga.formats.shift_format import ShiftFormat
 
 #: The arrays of tests/cpp/array_process.cpp whose words are mantissas, and those that shift in all or in some columns.
-MULTIPLYING, SHIFTING, MIXED = (0, 1, 2, 3, 4), (5,), (6, 7)
+MULTIPLYING, SHIFTING, MIXED = (0, 1, 2, 3, 4), (5, 8), (6, 7)
 #: Those with a row pair for each channel of a word.
 REUSING = (0,)
 #: Value of every two-hot word of the shift units, and of its two fields as powers of two.
@@ -242,9 +242,10 @@ def test_mixed_arrays_multiply_mantissas_in_their_first_columns(integers: Intege
 @pytest.mark.parametrize("integers", BUILDS)
 @pytest.mark.parametrize("number", SHIFTING)
 def test_powers_of_two_give_two_rows_for_each_weight_row(integers: Integers, number: int) -> None:
-    """Rows of field 2, then rows of field 1; a start in one mode follows a start in the other."""
+    """Rows of field 2, then rows of field 1; passes as short as a step, of one row of weights too."""
     array = Array.of(number, integers)
     rng = np.random.default_rng(number)
-    beats, parts = passes(array, rng, [1, 5, 2], 2, lambda shape: rng.integers(0, 256, shape))
-    both = [(x, np.concatenate([POWERS[w, field] for field in (0, 1)], axis=1)) for x, w in parts]
-    assert np.array_equal(array.run(beats, power_of_two=True, rarely=1), expected(both))
+    for slots, rarely in ((2, 1), (1, 0)):
+        beats, parts = passes(array, rng, [1, 1, 5, 2], slots, lambda shape: rng.integers(0, 256, shape))
+        both = [(x, np.concatenate([POWERS[w, field] for field in (0, 1)], axis=1)) for x, w in parts]
+        assert np.array_equal(array.run(beats, power_of_two=True, rarely=rarely), expected(both))
