@@ -101,7 +101,7 @@ def test_keeping_gives_the_bits_of_computing_twice(rule: LeadRule) -> None:
 
 
 def test_all_flows_are_equal_when_everything_is_sampled() -> None:
-    """FP R26: over several layers; 60 random networks."""
+    """FP R26: over several layers; 60 random networks, of the first ones by the compiled kernel."""
     for seed in range(60):
         rng = np.random.default_rng(seed)
         shape, rule = tuple(int(n) for n in rng.integers(1, 9, 2)), str(rng.choice(["max", "rate", "lsb", "window"]))
@@ -114,7 +114,8 @@ def test_all_flows_are_equal_when_everything_is_sampled() -> None:
                 for source, output, sizes in (("t0", "a", channels[:2]), ("a", "y", channels[1:]))
             ]
             program = scheduled(POSITIONS, tensors, nodes)
-            found.append(emulated(program, samples(program, 1, seed)))
+            runs = compiled if seed < 3 else emulated
+            found.append(runs(program, samples(program, 1, seed)))
         assert all(same_bits(found[0], other) for other in found[1:])
 
 
