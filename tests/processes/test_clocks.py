@@ -8,20 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from changed_kernels import changed
 from cluster_configs import CLUSTER, TILE
-from kernel_pairs import COUNTED
+from kernel_pairs import COUNTED, QUICK
 from onnx import numpy_helper
 from small_networks import Network, compiled
 
 from bfpga.compiler.dispatch import input_zeros
-from bfpga.contract.arrays.skip_array import SkipArray, SparseArray
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.kernel import streams
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.sparse_cluster.unit_maps import run_passes
 from bfpga.errors import DeviceError
 from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule
@@ -34,29 +33,34 @@ STAGES = 36
 SHARE, SHARE_OF_MEANS, SHARE_OF_COUNTS = 0.01, 0.04, 0.02
 
 #: Sixteen kernels in flight, and maps of 16 x 16 cells have room in two units.
-CLUSTERED = changed(
+CLUSTERED = replace(
     CLUSTER, columns=8, rows=16, activation_words=4096, weight_words=4096, parameter_rows=512, accumulator_bits=24,
-    array_words=64, array_map_lines=32, array_map_blocks=128,
+    skip_queue=64, skip_passes=run_passes(8, 32, 3), cluster_words=64, cluster_lines=32, cluster_blocks=128,
 )  # fmt: skip
 #: As if it took no time to count maps, so that all are which can be.
 COUNTING_MAPS = "cluster that counts maps"
-SKIPPING = replace(COUNTED, array=SkipArray(8, chunk=64))
+#: Units of variant A, whose pieces have whole micro-tiles; a schedule knows of no others.
+WHOLE_TILES = "cluster of variant A"
+SKIPPING = replace(COUNTED, skip_groups=8, skip_chunk=64)
 ARRAYS = {
     "dense": COUNTED,
     "weights": SKIPPING,
     "weights that come meanwhile": replace(SKIPPING, weight_words=700),
-    "activations": replace(COUNTED, array=SparseArray(chunk=64, queue=64, passes=4)),
+    "activations": replace(
+        COUNTED, skip_groups=16, skip_source="activations", skip_chunk=64, skip_queue=64, skip_passes=4
+    ),
     "cluster": CLUSTERED,
     COUNTING_MAPS: CLUSTERED,
+    WHOLE_TILES: replace(CLUSTERED, cluster_variant="A"),
 }
 
 
-def network() -> Network:
+def network(size: int = 16) -> Network:
     """Layers whose windows, products or sums decide, a residual sum, depthwise taps, and a connected layer.
 
-    Without ReLU, since zeros of activations are no matter of a schedule without samples.
+    Without ReLU, since zeros of activations are no matter of a schedule without samples. size: of the input's maps.
     """
-    result = Network(3, 16, 16)
+    result = Network(3, size, size)
     value = result.conv(16, 3, 3, pads=[1, 1, 1, 1])
     inner = result.conv(24, 16, 3, pads=[1, 1, 1, 1])
     inner = result.conv(16, 24, 1, source=inner)
@@ -66,7 +70,7 @@ def network() -> Network:
     result.conv(16, 40, 1)
     result.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
     result.add("Flatten", axis=1)
-    result.add("Gemm", result.last, result.weights(10, 256), result.weights(10), transB=1)
+    result.add("Gemm", result.last, result.weights(10, size * size), result.weights(10), transB=1)
     return result
 
 
@@ -75,7 +79,7 @@ class Counted:
 
     def __init__(self, program: Program) -> None:
         self.program, self.config = program, program.config
-        self.kernel = CSimulation(self.config, flags=COUNTING_FLAGS)
+        self.kernel = CSimulation(self.config, flags=(*QUICK, *COUNTING_FLAGS))
         self.kernel.count_clocks()
         rng = np.random.default_rng(1)
         self.tensors = {
@@ -104,7 +108,7 @@ def test_a_schedule_takes_the_clocks_of_the_processes(
     """And the stages of pipelines before every operation that waits for the results of another one."""
     if name == COUNTING_MAPS:
         monkeypatch.setattr(input_zeros, "count_pauses", lambda rows: -1e6)
-    program = compiled(network(), tmp_path, ARRAYS[name])
+    program = compiled(network(12 if name == WHOLE_TILES else 16), tmp_path, ARRAYS[name])
     counted = Counted(program)
     if program.setup.operations:
         clocks, _ = counted.run(program.setup.operations)
@@ -159,14 +163,14 @@ def test_stages_of_pipelines_take_clocks_and_change_nothing_else(tmp_path: Path)
 
 def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> None:
     """One is placed a clock, however few products and sums a pass has."""
-    wide = changed(SKIPPING, columns=32, array_groups=16)
+    wide = replace(SKIPPING, columns=32, skip_groups=16)
     program = compiled(network(), tmp_path, wide)
     operations = [item.descriptor for step in program.steps if isinstance(step, LaunchStep) for item in step.operations]
     passes = [d for d in operations if d.entry_words and d.groups > 1 and d.operation == Operation.GEMM]
     assert passes
-    assert all(d.steps >= wide.array.halves * d.group_columns for d in passes)
+    assert all(d.steps >= wide.skip_halves * d.group_columns for d in passes)
 
 
 def test_a_build_without_checks_of_waivers_counts_no_clocks() -> None:
     with pytest.raises(DeviceError, match="only a kernel whose loops are counted"):
-        CSimulation(ARRAYS["dense"]).count_clocks()
+        CSimulation(ARRAYS["dense"], flags=QUICK).count_clocks()
