@@ -7,6 +7,7 @@
 #include <random>
 
 #include "bfpga/kernel/status.hpp"
+#include "bfpga/processes/scratchpad/order.hpp"
 #include "bfpga/processes/skip_array/slice_read.hpp"
 
 namespace {
@@ -137,4 +138,18 @@ extern "C" int unit_slice_weights(Start* start) {
         std::snprintf(start->message, 256, "%s", problem.what());
         return 1;
     }
+}
+
+// Whether so many operations are reached when `count` have ended, as the weights process (bit 0) and the scratchpad
+// (bit 1) say it.
+extern "C" int unit_reached(int count, int needed) {
+    using Scratchpad = bfpga::FinishedOperations;
+    bfpga::Finished finished;
+    Scratchpad::count_t ended = 0;
+    for (int n = 0; n < count; ++n) {
+        finished.one_more();
+        Scratchpad::add(ended, true);
+    }
+    const bool reached = finished.reached(static_cast<bfpga::uint_t<16>>(needed & 65535));
+    return (reached ? 1 : 0) | (Scratchpad::reached(ended, static_cast<Scratchpad::count_t>(needed & 65535)) ? 2 : 0);
 }

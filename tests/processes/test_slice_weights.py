@@ -170,3 +170,12 @@ def test_streamed_words_come_once_a_run_and_kept_sums_need_none(rarely: int) -> 
 def test_a_window_without_chunks_is_refused() -> None:
     with pytest.raises(AssertionError, match="has no steps of a chunk"):
         run([gemm(1, 1, (1, 1, 1), 0)], np.zeros(0, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("count", "needed"), [(0, 0), (0, 1), (7, 7), (7, 8), (65_536, 65_535), (65_540, 65_541), (70_000, 65_530)]
+)
+def test_operations_are_counted_beyond_the_bits_of_their_counters(count: int, needed: int) -> None:
+    """Modulo 2**16: a start of many operations goes on when the counters of those that have ended begin anew."""
+    unit = library("slice_weights", "native", GROUPS, "activations")
+    assert unit.unit_reached(count, needed) == (3 if count >= needed else 0)
