@@ -87,13 +87,13 @@ def test_a_ready_overlay_is_written_when_it_is_asked_for(name: str, tmp_path: Pa
     assert (tmp_path / "again.yaml").read_bytes() == (tmp_path / name / "overlay.yaml").read_bytes()
 
 
-@pytest.mark.parametrize("path", sorted(COMMITTED.glob("*/overlay.yaml")), ids=lambda path: path.parent.name)
-def test_a_committed_overlay_is_of_its_accelerator(path: Path, tmp_path: Path) -> None:
-    """Those of builds; one that `bfpga overlay` has written here is of the present toolkit too."""
-    found = load_overlay(path).manifest
-    manifest = write_overlay(load_accelerator(path.parent.name), tmp_path)
-    plain = {"files": {}, "tools": None, "utilization": None, "timing": None, "clock": found.clock}
-    assert replace(found, **plain) == replace(manifest, **plain), f"{path.parent} is of another accelerator"
+def test_committed_overlays_are_of_their_accelerators(tmp_path: Path) -> None:
+    """Those of builds, if there are any; one that `bfpga overlay` has written here is of the present toolkit too."""
+    for path in sorted(COMMITTED.glob("*/overlay.yaml")):
+        found = load_overlay(path).manifest
+        manifest = write_overlay(load_accelerator(path.parent.name), tmp_path / path.parent.name)
+        plain = {"files": {}, "tools": None, "utilization": None, "timing": None, "clock": found.clock}
+        assert replace(found, **plain) == replace(manifest, **plain), f"{path.parent} is of another accelerator"
 
 
 def test_a_ready_overlay_has_its_slower_clock(cache: Path) -> None:

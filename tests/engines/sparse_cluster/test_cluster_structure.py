@@ -13,8 +13,8 @@ from bfpga.contract.arrays.sparse_cluster import BROADCAST, DISTRIBUTOR, cluster
 from bfpga.contract.processes import process_streams
 from bfpga.vendor.render import library_directory
 
-ROOM = library_directory() / "bfpga"
-HEADERS = sorted(path for part in ("sparse_cluster", "sparse_cluster") for path in (ROOM / part).rglob("*.hpp"))
+ROOM = library_directory() / "bfpga" / "processes" / "sparse_cluster"
+HEADERS = sorted(ROOM.rglob("*.hpp"))
 STORAGE = re.compile(r"#pragma HLS BIND_STORAGE (.*)")
 DEPENDENCE = re.compile(r"#pragma HLS DEPENDENCE (.*)")
 
