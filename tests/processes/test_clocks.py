@@ -8,19 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER, TILE
 from kernel_pairs import COUNTED, QUICK
 from onnx import numpy_helper
 from small_networks import Network, compiled
 
 from bfpga.compiler.dispatch import input_zeros
+from bfpga.contract.arrays.skip_array import SkipArray, SparseArray
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.kernel import streams
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
-from bfpga.engines.sparse_cluster.unit_maps import run_passes
 from bfpga.errors import DeviceError
 from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule
@@ -33,25 +34,23 @@ STAGES = 36
 SHARE, SHARE_OF_MEANS, SHARE_OF_COUNTS = 0.01, 0.04, 0.02
 
 #: Sixteen kernels in flight, and maps of 16 x 16 cells have room in two units.
-CLUSTERED = replace(
+CLUSTERED = changed(
     CLUSTER, columns=8, rows=16, activation_words=4096, weight_words=4096, parameter_rows=512, accumulator_bits=24,
-    skip_queue=64, skip_passes=run_passes(8, 32, 3), cluster_words=64, cluster_lines=32, cluster_blocks=128,
+    array_words=64, array_map_lines=32, array_map_blocks=128,
 )  # fmt: skip
 #: As if it took no time to count maps, so that all are which can be.
 COUNTING_MAPS = "cluster that counts maps"
 #: Units of variant A, whose pieces have whole micro-tiles; a schedule knows of no others.
 WHOLE_TILES = "cluster of variant A"
-SKIPPING = replace(COUNTED, skip_groups=8, skip_chunk=64)
+SKIPPING = replace(COUNTED, array=SkipArray(8, chunk=64))
 ARRAYS = {
     "dense": COUNTED,
     "weights": SKIPPING,
     "weights that come meanwhile": replace(SKIPPING, weight_words=700),
-    "activations": replace(
-        COUNTED, skip_groups=16, skip_source="activations", skip_chunk=64, skip_queue=64, skip_passes=4
-    ),
+    "activations": replace(COUNTED, array=SparseArray(chunk=64, queue=64, passes=4)),
     "cluster": CLUSTERED,
     COUNTING_MAPS: CLUSTERED,
-    WHOLE_TILES: replace(CLUSTERED, cluster_variant="A"),
+    WHOLE_TILES: changed(CLUSTERED, array_variant="A"),
 }
 
 
@@ -163,12 +162,12 @@ def test_stages_of_pipelines_take_clocks_and_change_nothing_else(tmp_path: Path)
 
 def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> None:
     """One is placed a clock, however few products and sums a pass has."""
-    wide = replace(SKIPPING, columns=32, skip_groups=16)
+    wide = changed(SKIPPING, columns=32, array_groups=16)
     program = compiled(network(), tmp_path, wide)
     operations = [item.descriptor for step in program.steps if isinstance(step, LaunchStep) for item in step.operations]
     passes = [d for d in operations if d.entry_words and d.groups > 1 and d.operation == Operation.GEMM]
     assert passes
-    assert all(d.steps >= wide.skip_halves * d.group_columns for d in passes)
+    assert all(d.steps >= wide.array.halves * d.group_columns for d in passes)
 
 
 def test_a_build_without_checks_of_waivers_counts_no_clocks() -> None:

@@ -6,10 +6,10 @@ Of both forms: pieces that share no cell, or pieces that own outputs and have th
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition, stream_bits
 from cluster_processes import ClusterWork, builds, run_cluster
@@ -228,10 +228,10 @@ def test_words_that_come_one_by_one_are_counted_together(integers: Integers, num
 def config_of_build(number: int, threshold: int) -> KernelConfig:
     """A kernel with the units of a build of the partition."""
     numbers, grid = BUILDS[number]
-    return replace(
-        CLUSTER, lanes=numbers.lanes, cluster_rows=grid[0], cluster_columns=grid[1], cluster_kernel=numbers.kernel[0],
-        cluster_words=numbers.words, cluster_threshold=threshold,
-        cluster_form="halo" if number >= FIRST_HALO else "overlap_add",
+    return changed(
+        CLUSTER, lanes=numbers.lanes, array_rows=grid[0], array_columns=grid[1], array_kernel=numbers.kernel[0],
+        array_words=numbers.words, array_threshold=threshold,
+        array_form="halo" if number >= FIRST_HALO else "overlap_add",
     )  # fmt: skip
 
 
@@ -265,7 +265,7 @@ def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: i
 def test_words_on_the_wires_have_the_stated_bits(number: int) -> None:
     grid = BUILDS[number][1]
     form = "halo" if number >= FIRST_HALO else "overlap_add"
-    config = replace(CLUSTER, cluster_rows=grid[0], cluster_columns=grid[1], cluster_form=form)
+    config = changed(CLUSTER, array_rows=grid[0], array_columns=grid[1], array_form=form)
     streams = {stream.name: stream.bits for stream in process_streams(config)}
     assert (streams["partitions"], streams["limits"]) == stream_bits(number)
     assert streams["grid_limits"] == streams["limits"]

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER, TILE, VARIANTS
 from effort import drawn
 from small_networks import Network, compiled
 
+from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, Program, TensorSpec, Tile, Window
@@ -62,9 +64,9 @@ def large_layer(seed: int, config: KernelConfig) -> Program:
     ("target", "config", "seeds"),
     [
         ("csim", CLUSTER, range(12)),
-        ("csim", replace(CLUSTER, columns=3, cluster_kernel=4, cluster_words=64), range(5)),
+        ("csim", changed(CLUSTER, columns=3, array_kernel=4, array_words=64), range(5)),
         ("csim", VARIANTS["B"], range(6)),
-        pytest.param("csim:exact", replace(VARIANTS["D"], cluster_products=8), range(4), marks=pytest.mark.slow),
+        pytest.param("csim:exact", changed(VARIANTS["D"], array_lanes=8), range(4), marks=pytest.mark.slow),
         ("csim", TILE, range(8)),
     ],
 )  # fmt: skip
@@ -82,7 +84,7 @@ def test_sums_of_the_parts_are_those_of_the_kernel(target: str, config: KernelCo
             d = operation.descriptor
             if d.operation == Operation.GEMM:
                 assert (d.parts_down, d.parts_across) == (parts.down.number, parts.across.number)
-                assert max(d.kernel_height, d.kernel_width) <= config.cluster_kernel
+                assert max(d.kernel_height, d.kernel_width) <= map_array(config.array).kernel
                 assert operation_cycles(config, d) > 0
 
 
@@ -90,7 +92,7 @@ def test_sums_of_the_parts_are_those_of_the_kernel(target: str, config: KernelCo
 def test_parts_are_channels_of_a_smaller_kernel(seed: int) -> None:
     """SC R7: the map in parts and the weights in parts have the sums of the layer, map for map."""
     rng = np.random.default_rng(seed)
-    window, config = large_window(rng, 14, 13), replace(CLUSTER, cluster_lines=32, cluster_blocks=256)
+    window, config = large_window(rng, 14, 13), changed(CLUSTER, array_map_lines=32, array_map_blocks=256)
     if seed % 3 == 0:
         window = replace(
             window, kernel_height=3, kernel_width=2, dilation_y=3, dilation_x=2, pad_top=1, pad_left=0,
@@ -157,7 +159,7 @@ def test_the_work_of_a_map_is_counted_whatever_its_channels() -> None:
     """SC R25: maps of so many channels and parts that counters would overflow are cut."""
     text = (library_directory() / "bfpga/processes/sparse_cluster/layer.hpp").read_text()
     assert f"work_bits = {WORK_BITS};" in text
-    config = replace(CLUSTER, cluster_lines=64, cluster_blocks=1024, cluster_words=1024)
+    config = changed(CLUSTER, array_map_lines=64, array_map_blocks=1024, array_words=1024)
     window = Window(kernel_height=5, kernel_width=5, output_height=60, output_width=60)
     node = ArrayNode("layer", "gemm", ("x",), "y", 1, window, weights=np.ones((1, 5, 5, 1000), np.int32))
     spec = TensorSpec("x", 64, 64, 1000)

@@ -11,6 +11,7 @@ from cluster_configs import VARIANTS
 from effort import drawn
 from stream_depths import DepthTrial, sufficient_depths
 
+from bfpga.contract.arrays.sparse_cluster import cluster_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.processes import POST, SCRATCHPAD, SEQUENCER, STORE, process_streams
 from bfpga.devices.csim import CSimulation
@@ -46,8 +47,8 @@ def test_a_cluster_needs_no_room_but_for_its_operands(kernel: CSimulation, words
     of a block do not wait behind its parameters, though these fill their stream."""
     own = own_streams(kernel.config)
     assert {"cells", "steps_0", "sums_3", "blocks", "limits"} <= set(own)
-    assert ("tiles_2" in own) == (kernel.config.cluster_variant != "E")
-    assert ("rounds_2" in own) == (kernel.config.cluster_variant == "C")
+    assert ("tiles_2" in own) == (cluster_array(kernel.config.array).variant != "E")
+    assert ("rounds_2" in own) == (cluster_array(kernel.config.array).variant == "C")
     rng = np.random.default_rng(words)
     depths = dict.fromkeys([*own, "parameters", "sums"], words)
     for _ in range(drawn(3)):

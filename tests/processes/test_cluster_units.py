@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cluster_units import DATA_STATIONARY, INDEXED, PACKED, SHIFT_WINDOW, UnitError, builds, run_unit
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from random_pieces import RandomPieces, piece_blocks, random_numbers
 from sparse_vectors import FOLDER, check_outputs, load_vector
 from unit_words import FEWEST_STEPS, blocks_of, grid_of, kernel_steps, piece_words, stop_word
 
-from bfpga.contract.configuration import SUM_DISTANCE, ClusterVariant
+from bfpga.contract.arrays.sparse_cluster import SUM_DISTANCE, ClusterVariant
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
 from bfpga.engines.sparse_cluster.unit_clocks import piece_groups, steps_of_channels
@@ -146,7 +145,7 @@ def test_a_unit_takes_the_clocks_of_its_schedule(variant: ClusterVariant, share:
     """SC E6: of each channel its groups times its steps, on a piece of whole micro-tiles, beside the clocks in which
     sums leave. Steps of lists are those that the unit is fed with (test_cluster_ends.py)."""
     units, number = VARIANTS[variant]
-    config = replace(CLUSTER, cluster_variant=variant, cluster_products=4)
+    config = changed(CLUSTER, array_variant=variant, array_lanes=4)
     numbers, generator = builds(units)[number].numbers, np.random.default_rng(6)
     image = random_numbers(generator, (12, 12, 8), share, 8)
     weights = random_numbers(generator, (8, 3, 3, 8), 0.7, 8)

@@ -7,33 +7,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_kernels import changed
 from scratchpad_runs import Layers, Outcome, ScheduleError, check, run, strict_order
 
-from bfpga.contract.configuration import KernelConfig, SkipSource
+from bfpga.contract.arrays.skip_array import SkipArray, SkipSource, SparseArray
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.devices.csim import Integers
 
 _WEIGHTS = KernelConfig(
-    columns=3, rows=16, lanes=2, activation_words=1024, stream_bits=64, skip_groups=2, skip_chunk=32
+    columns=3, rows=16, lanes=2, activation_words=1024, stream_bits=64, array=SkipArray(2, chunk=32)
 )
-_ACTIVATIONS = replace(
-    _WEIGHTS, rows=8, skip_groups=6, skip_source="activations", skip_passes=2, skip_queue=16
-)
+_ACTIVATIONS = replace(_WEIGHTS, rows=8, array=SparseArray(chunk=32, queue=16, passes=2))
 #: The pads of tests/cpp/skip_scratchpad.cpp and sparse_scratchpad.cpp: the same numbers.
 PADS: dict[SkipSource, tuple[KernelConfig, ...]] = {
     "weights": (
         _WEIGHTS,
-        replace(_WEIGHTS, columns=6, rows=32, lanes=4, skip_chunk=64),
-        replace(_WEIGHTS, columns=1, rows=8, lanes=1, stream_bits=32, skip_chunk=16),
+        changed(_WEIGHTS, columns=6, rows=32, lanes=4, array_chunk=64),
+        changed(_WEIGHTS, columns=1, rows=8, lanes=1, stream_bits=32, array_chunk=16),
     ),
     "activations": (
         _ACTIVATIONS,
-        replace(_ACTIVATIONS, columns=6, rows=16, lanes=4, skip_chunk=64, skip_groups=12, skip_passes=4, skip_queue=32),
-        replace(
-            _ACTIVATIONS, columns=1, rows=4, lanes=1, stream_bits=32, skip_chunk=16, skip_groups=2, skip_passes=1,
-            skip_queue=4,
+        changed(_ACTIVATIONS, columns=6, rows=16, lanes=4, array_chunk=64, array_passes=4, array_queue=32),
+        changed(
+            _ACTIVATIONS, columns=1, rows=4, lanes=1, stream_bits=32, array_chunk=16, array_passes=1,
+            array_queue=4,
         ),
-        replace(_ACTIVATIONS, columns=2, rows=6, skip_groups=4, skip_passes=16, skip_queue=8),
+        changed(_ACTIVATIONS, columns=2, rows=6, array_passes=16, array_queue=8),
     ),
 }  # fmt: skip
 #: Segments that have room.
@@ -47,7 +47,7 @@ def check_credits(outcome: Outcome, layers: Layers) -> None:
     An operation ends with all of them.
     """
     config = layers.model.config
-    told = [0, 2, 3, 4] if config.skips_activations else [0, 2, 4]
+    told = [0, 2, 3, 4] if config.array.computes_runs else [0, 2, 4]
     expected = np.array(layers.model.chunks).reshape(outcome.chunks.shape)
     np.testing.assert_array_equal(outcome.chunks[:, told], expected[:, told])
     ends = outcome.operands[:, 2] == 1
@@ -57,9 +57,9 @@ def check_credits(outcome: Outcome, layers: Layers) -> None:
         d = operation.descriptor
         if d.operation != Operation.GEMM or d.flags & Flag.KEPT:
             continue
-        before = 0 if config.skips_activations else len(begins)
-        room = SEGMENTS if config.skips_activations else d.chunk_buffers
-        for beats in segment_beats(d, config) if config.skips_activations else chunk_beats(d):
+        before = 0 if config.array.computes_runs else len(begins)
+        room = SEGMENTS if config.array.computes_runs else d.chunk_buffers
+        for beats in segment_beats(d, config) if config.array.computes_runs else chunk_beats(d):
             begins.append((beat, max(before, len(begins) + 1 - room)))
             beat += beats
     assert beat == len(outcome.operands)
@@ -80,8 +80,8 @@ def segment_beats(d: Descriptor, config: KernelConfig) -> list[int]:
     """Operands of each segment of an operation."""
     window = d.kernel_height * d.kernel_width * d.channel_words
     chunks = [min(d.chunk_steps, window - first) for first in range(0, window, d.chunk_steps)]
-    most = config.skip_queue // SEGMENTS
-    run = 2 * config.skip_passes
+    most = config.array.queue_words() // SEGMENTS
+    run = 2 * config.array.run_passes(config)
     beats = []
     for first, _, steps in itertools.product(range(0, d.groups, run), range(d.blocks), chunks):
         groups = range(first, min(first + run, d.groups))

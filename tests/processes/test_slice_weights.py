@@ -177,5 +177,5 @@ def test_a_window_without_chunks_is_refused() -> None:
 )
 def test_operations_are_counted_beyond_the_bits_of_their_counters(count: int, needed: int) -> None:
     """Modulo 2**16: a start of many operations goes on when the counters of those that have ended begin anew."""
-    unit = library("slice_weights", "native", GROUPS, "activations")
+    unit = library("slice_weights", "native", SparseArray())
     assert unit.unit_reached(count, needed) == (3 if count >= needed else 0)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bfpga.contract.configuration import ClusterVariant, KernelConfig
+from changed_kernels import changed
+
+from bfpga.contract.arrays.sparse_cluster import ClusterVariant, SparseCluster
+from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
+from bfpga.contract.configuration import KernelConfig
 
 #: Two by two units, four kernels in flight; maps of 16 lines have room.
 CLUSTER = KernelConfig(
     columns=4, rows=4, lanes=4, multiplier="dsp_packed", activation_words=1024, weight_words=1024,
-    parameter_rows=256, functions=("none", "relu", "clip"), skip_groups=4, skip_source="activations", skip_chunk=4,
-    skip_queue=16, skip_passes=64, cluster_rows=2, cluster_columns=2, cluster_words=16, cluster_lines=16,
-    cluster_blocks=64,
+    parameter_rows=256, functions=("none", "relu", "clip"),
+    array=SparseCluster(rows=2, columns=2, words=16, map_lines=16, map_blocks=64),
 )  # fmt: skip
 #: With units of each variant: a kernel takes as long to compile as hundreds of networks take to run, so files share it.
 VARIANTS: dict[ClusterVariant, KernelConfig] = {
-    variant: replace(CLUSTER, cluster_variant=variant, cluster_products=products, cluster_words=words)
+    variant: changed(CLUSTER, array_variant=variant, array_lanes=products, array_words=words)
     for variant, products, words in (("A", 4, 32), ("B", 4, 32), ("C", 6, 32), ("D", 6, 32), ("E", 4, 16))
 }
 #: A tile of 12 x 15 cells, three rows at a time.
-TILE = replace(
-    CLUSTER, skip_groups=1, cluster_rows=1, cluster_columns=1, cluster_moves=0, cluster_lines=16, cluster_blocks=32,
-    tile_rows=12, tile_columns=15, tile_parallel=3,
-)  # fmt: skip
+TILE = replace(CLUSTER, array=ZeroSkipTile(rows=12, columns=15, parallel=3))
 #: An accelerator file with two by two units, and room for few weights: every start brings some.
 CLUSTER_FILE = """\
 name: small_cluster

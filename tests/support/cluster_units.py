@@ -11,7 +11,7 @@ import numpy as np
 from cpp_units import library
 from unit_words import UnitNumbers, stop_word
 
-from bfpga.contract.configuration import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
+from bfpga.contract.arrays.sparse_cluster import MERGE_DISTANCE, SUM_DISTANCE, WINDOW_DISTANCE
 from bfpga.devices.csim import Integers
 
 
