@@ -51,20 +51,25 @@ TRACED_MACS = 4_000_000_000
 
 
 def compile(
-    model: str | Path | Network,
+    model: Any,
     accelerator: str | Path | Accelerator,
     calibration: Given | None = None,
     options: CompileOptions | str | Path | None = None,
+    *,
+    example_inputs: Any = None,
 ) -> Program:
-    """Compile a network (an ONNX file, or one that was read) for an accelerator (its name, its YAML file, or loaded).
+    """Compile a network for an accelerator (its name, its YAML file, or loaded).
 
-    calibration: samples whose ranges choose the exponents; without, every layer measures itself. options: as such, or
-    a recipe by name or file. ToolError on a machine without the compiler's packages, such as a board; ModelError,
-    DataError or ConfigurationError for what does not fit.
+    model: an ONNX file, a network that was read, a ``torch.nn.Module`` or a Keras model. calibration: samples whose
+    ranges choose the exponents; without, every layer measures itself. options: as such, or a recipe by name or file.
+    example_inputs: of a module of PyTorch without calibration samples, one array (samples, ...) or several.
+    ToolError on a machine without the compiler's packages, such as a board; ModelError, DataError or
+    ConfigurationError for what does not fit.
     """
     try:
         from bfpga.accelerator.loader import load_accelerator
         from bfpga.compiler.compiler import compile_network
+        from bfpga.compiler.read.frameworks import framework_network, framework_of, trained_options
         from bfpga.compiler.read.network import read_network
         from bfpga.compiler.recipes import load_recipe
     except ModuleNotFoundError as error:
@@ -76,7 +81,14 @@ def compile(
         accelerator = load_accelerator(accelerator)
     if isinstance(options, (str, Path)):
         options = load_recipe(options)
-    network = read_network(model)
+    if framework_of(model):
+        options = trained_options(model, options)
+        if isinstance(calibration, (str, Path)):
+            calibration = load_samples(calibration)
+        shown = calibration.x if isinstance(calibration, Samples) else calibration
+        network = framework_network(model, shown if example_inputs is None else example_inputs)
+    else:
+        network = read_network(model)
     if isinstance(calibration, (str, Path, Samples, InputSamples)):
         calibration = given_samples(calibration, network.inputs).inputs
     arrays: Any = calibration if calibration is None or isinstance(calibration, Mapping) else np.asarray(calibration)

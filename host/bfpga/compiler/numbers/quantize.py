@@ -135,6 +135,36 @@ def quantize_bias(bias: FloatArray, config: KernelConfig) -> tuple[IntArray, int
     return np.rint(bias * 2.0**-exponent).astype(np.int32), exponent
 
 
+def quantize_product(
+    weights: FloatArray,
+    bias: FloatArray | None,
+    config: KernelConfig,
+    input_exponent: int | None,
+    method: str = "mse",
+    weight_format: WeightFormat = "linear",
+    moments: Moments | None = None,
+    parts: IntArray | None = None,
+) -> tuple[QuantizedRows, tuple[IntArray, int] | None]:
+    """Weights (rows, terms) and biases (rows,) of a layer as integers: rows, and the biases with their exponent.
+
+    input_exponent: as for ``quantize_layer``.
+    """
+    if bias is None:
+        rows = quantize_rows(
+            weights, config, None, method, weight_format, moments, np.zeros(len(weights)), parts
+        )
+        return rows, None
+    expected = input_exponent if input_exponent is not None else SMALLEST - (config.format.mantissa_bits - 1)
+    lead = np.frexp(np.where(bias == 0, 2.0**-200, np.abs(bias)))[1] - 1
+    lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - expected
+    mantissas, exponent = quantize_bias(bias, config)
+    biases = None
+    if input_exponent is not None:
+        biases = np.ldexp(np.abs(mantissas.astype(np.float64)), exponent - input_exponent)
+    rows = quantize_rows(weights, config, lowest, method, weight_format, moments, biases, parts)
+    return rows, (mantissas, exponent)
+
+
 def quantize_layer(
     layer: Layer,
     config: KernelConfig,
@@ -159,18 +189,13 @@ def quantize_layer(
         node.function_argument, node.function_exponent = argument.encoded(layer.argument)
     if layer.weights is None:
         return node, ""
-    bias = layer.bias
-    lowest = None
-    if bias is not None:
-        expected = input_exponent if input_exponent is not None else SMALLEST - (config.format.mantissa_bits - 1)
-        lead = np.frexp(np.where(bias == 0, 2.0**-200, np.abs(bias)))[1] - 1
-        lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - expected
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
     _check_weights(layer.name, weights, config)
+    rows, bias = quantize_product(
+        weights, layer.bias, config, input_exponent, method, weight_format, moments, terms_of_parts(layer)
+    )
     if bias is not None:
-        node.bias, node.bias_exponent = quantize_bias(bias, config)
-    biases = _biases(node, input_exponent)
-    rows = quantize_rows(weights, config, lowest, method, weight_format, moments, biases, terms_of_parts(layer))
+        node.bias, node.bias_exponent = bias
     node.weight_format = weight_format
     node.weights = rows.mantissas.reshape(layer.weights.shape)
     node.weight_exponents = rows.exponents
@@ -196,12 +221,3 @@ def scaled_node(layer: Layer, config: KernelConfig, policy: PolicySpec) -> Array
         node, kind="gemm", inputs=layer.on_array, factors=layer.inputs[1], groups=layer.channels, weights=zeros,
         weight_exponents=np.zeros(layer.channels, np.int32),
     )  # fmt: skip
-
-
-def _biases(node: ArrayNode, input_exponent: int | None) -> FloatArray | None:
-    """Magnitudes of a node's biases in units of its input; None if those are known at run time alone."""
-    if node.bias is None:
-        return np.zeros(node.channels)
-    if input_exponent is None:
-        return None
-    return np.ldexp(np.abs(node.bias.astype(np.float64)), node.bias_exponent - input_exponent)
