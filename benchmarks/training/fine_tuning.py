@@ -92,8 +92,9 @@ def moved(x: Tensor, mirrored: bool) -> Tensor:
 
 
 def learn(module: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], steps: int, rate: float, loss: Loss) -> None:
-    """Adam with a rate that falls to zero."""
-    optimizer = torch.optim.Adam(module.parameters(), rate)
+    """Adam with a rate that falls to zero; rate: a step as part of the parameter's deviation."""
+    deviations = [(item, float(item.detach().std().clamp(min=1e-3))) for item in module.parameters()]
+    optimizer = torch.optim.Adam([{"params": [item], "lr": rate * deviation} for item, deviation in deviations])
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     module.train()
     for _ in range(steps):
@@ -155,7 +156,7 @@ def resnet(folder: Path, steps: int) -> None:
             yield chosen, wanted
 
     def tune(prepared: Prepared) -> None:
-        learn(prepared, batches(), steps, 3e-4, functional.cross_entropy)
+        learn(prepared, batches(), steps, 5e-3, functional.cross_entropy)
 
     for formats in ("two_hot", "power_of_two"):
         torch.manual_seed(0)
@@ -176,16 +177,16 @@ def mobilenet(folder: Path, steps: int) -> None:
             yield moved(images[chosen], False), labels[chosen]
 
     module = MobileNet()
-    learn(module, batches(), 4 * steps, 4e-3, functional.cross_entropy)
+    learn(module, batches(), 4 * steps, 2e-2, functional.cross_entropy)
 
     def tune(prepared: Prepared) -> None:
-        learn(prepared, batches(), steps, 5e-4, functional.cross_entropy)
+        learn(prepared, batches(), steps, 4e-3, functional.cross_entropy)
 
     arguments = x[:CALIBRATION], x[3000:], y[3000:]
     compared("MobileNet with SiLU, MNIST", module, "zcu104_dense", "linear", *arguments, tune)
 
 
-PARTS = {"resnet": (resnet, 100), "mobilenet": (mobilenet, 200)}
+PARTS = {"resnet": (resnet, 60), "mobilenet": (mobilenet, 200)}
 
 
 def main(given: Sequence[str] | None = None) -> int:

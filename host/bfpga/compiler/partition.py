@@ -12,6 +12,7 @@ from bfpga.compiler.lower.recurrent import unroll
 from bfpga.compiler.lower.recurrent_time import time_of_steps, time_of_whole
 from bfpga.compiler.numbers.averages import unfit_averages
 from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.contract.configuration import KernelConfig
@@ -53,9 +54,12 @@ def lower_expanded(
         kept |= split
 
 
-def _shared(lowered: Lowered) -> dict[str, str]:
-    """Operators that several layers compute together, each with the reason why they need calibration samples."""
-    parts = Counter(layer.output for layer in lowered.layers)
+def _shared(lowered: Lowered, grids: Grids) -> dict[str, str]:
+    """Operators that several layers compute together, each with the reason why they need calibration samples.
+
+    grids: of quantizers, which give exponents too.
+    """
+    parts = Counter(layer.output for layer in lowered.layers if layer.output not in grids)
     return {layer.operators[0].name: UNCALIBRATED for layer in lowered.layers if parts[layer.output] > 1}
 
 
@@ -75,7 +79,7 @@ def lower_fitting(graph: Graph, config: KernelConfig, calibrated: bool, options:
         lowered = lower(graph, config, frozenset(blocked))
         unfit = {**oversized_layers(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
         if not calibrated:
-            unfit.update(_shared(lowered))
+            unfit.update(_shared(lowered, graph.grids))
         found = {name: reason for name, reason in unfit.items() if name not in blocked}
         if not found:
             break

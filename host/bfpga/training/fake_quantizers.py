@@ -201,7 +201,8 @@ class Product(nn.Module):
         numbers, weight = self.numbers, self.layer.weight
         values = weight.detach().double().cpu().numpy().reshape(len(weight), -1)
         bias = None if self.layer.bias is None else self.layer.bias.detach().double().cpu().numpy()
-        known = None if numbers.dynamic else int(self._source[0].exponent)
+        source = self._source[0]
+        known = None if source.dynamic else int(source.exponent)
         for _ in range(1 if self.training else 2):  # the compiler reads rounded weights, whose rows may be finer
             rows, integers = quantize_product(
                 values, bias, numbers.config, known, numbers.method, numbers.weight_format

@@ -156,10 +156,13 @@ def _evaluating(module: Any) -> Iterator[None]:
 
 
 def _export_keras(model: Any, path: Path) -> None:
-    if not getattr(model, "built", True) or not getattr(model, "inputs", True):
-        raise ModelError(f"the Keras model {model.name} has no input shape yet: call it on a sample or give an Input")
+    inputs = getattr(model, "inputs", None)
+    if not inputs:
+        raise ModelError(f"the Keras model {model.name} has no input shape yet: call it, or give it an Input")
     try:
         with _quiet():
+            zeros = [np.zeros([size or 1 for size in item.shape], item.dtype) for item in inputs]
+            model(zeros if len(zeros) > 1 else zeros[0])  # models that never ran are not exported
             model.export(str(path), format="onnx", verbose=False)
     except ModuleNotFoundError as error:
         raise ToolError(_keras_needs(error.name)) from None
