@@ -15,7 +15,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.frameworks import export_network, framework_of
 from bfpga.errors import ModelError, ToolError
 
-EXPORTED = Path(__file__).parents[1] / "data" / "exported"
+DATA = Path(__file__).parents[1] / "data"
 
 
 class StandIn:
@@ -34,7 +34,7 @@ class StandIn:
         assert self.called
         if self.error:
             raise self.error
-        Path(path).write_bytes((EXPORTED / "keras_normalization.onnx").read_bytes())
+        Path(path).write_bytes((DATA / "exported" / "keras_normalization.onnx").read_bytes())
 
 
 def test_a_keras_model_is_exported_by_its_own_exporter() -> None:
@@ -78,8 +78,8 @@ def test_a_fine_tuned_file_gives_the_bits_that_it_was_trained_with() -> None:
         formats="power_of_two", bias_correction=False, compensation=False, equalize=False, fill_mantissas=False,
         remainders="never",
     )  # fmt: skip
-    data = np.load(EXPORTED / "fine_tuned.npz")
-    program = bfpga.compile(EXPORTED / "fine_tuned.onnx", "pynq_z2_shift", None, options)
+    data = np.load(DATA / "fine_tuning" / "tutorial.npz")
+    program = bfpga.compile(DATA / "fine_tuning" / "tutorial.onnx", "pynq_z2_shift", None, options)
     found = next(iter(bfpga.run(program, data["x"]).outputs.values()))
     assert len(np.unique(data["y"])) > 20
     assert np.array_equal(found, data["y"])

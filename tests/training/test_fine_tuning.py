@@ -117,7 +117,7 @@ def test_gradients_pass_through_rounding_and_stop_where_mantissas_saturate() -> 
 
 def test_training_changes_the_weights_and_lowers_the_loss() -> None:
     prepared = prepare(network(), "pynq_z2_shift", torch.tensor(X), CompileOptions(formats="power_of_two"))
-    wanted = torch.arange(len(X)) % 5
+    wanted = torch.tensor(X[:, 0].mean((1, 2)) > 0).long()
     optimizer = torch.optim.Adam(prepared.train().parameters(), 0.01)
     losses = []
     for _ in range(15):
@@ -125,8 +125,8 @@ def test_training_changes_the_weights_and_lowers_the_loss() -> None:
         loss = functional.nll_loss(prepared(torch.tensor(X)).log(), wanted)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
-    assert losses[-1] < losses[0] - 0.1
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.1, losses
 
 
 def test_the_plain_module_has_the_weights_of_the_array_and_no_quantizer(tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_a_module_compiles_in_one_call_and_keeps_its_modes() -> None:
 def test_exporters_that_fail_are_one_error() -> None:
     class Odd(nn.Module):
         def forward(self, x: Any) -> Any:
-            return torch.from_numpy(np.linalg.svd(x.numpy())[1])
+            raise ValueError("only for training")
 
-    with pytest.raises(ModelError, match=r"Odd cannot be exported to ONNX. torch.onnx.export\(dynamo"):
+    with pytest.raises(ModelError, match=r"Odd cannot be exported to ONNX. torch.onnx.export\(dynamo.* only for training"):
         bfpga.compile(Odd(), "tiny", X)
     with pytest.raises(ModelError, match="give calibration samples, or example_inputs"):
         bfpga.compile(nn.Linear(3, 2), "tiny")
@@ -206,7 +206,7 @@ def test_exporters_that_fail_are_one_error() -> None:
 def test_the_tutorial_trains_fine_tunes_compiles_and_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it exports is tests/data/exported/fine_tuned.onnx, with the scores of the module."""
+    """What it exports is tests/data/fine_tuning/tutorial.onnx, with the scores of the module."""
     monkeypatch.chdir(ROOT)
     text = (ROOT / "docs" / "tutorials" / "fine-tune.md").read_text()
     names: dict[str, Any] = {}

@@ -57,7 +57,8 @@ class _Replaced(torch.autograd.Function):
 
 def replaced(x: Tensor, values: Tensor, passes: Tensor | None = None) -> Tensor:
     """``values``, with the gradient of x (where ``passes`` is set)."""
-    return _Replaced.apply(x, values, passes)  # type: ignore[no-any-return, no-untyped-call]
+    result: Tensor = _Replaced.apply(x, values, passes)
+    return result
 
 
 def rounded(x: Tensor, rounding: Rounding) -> Tensor:
@@ -162,7 +163,8 @@ class Marker(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (samples, ...)."""
-        return _Marked.apply(x, *self.numbers)  # type: ignore[no-any-return, no-untyped-call]
+        marked: Tensor = _Marked.apply(x, *self.numbers)
+        return marked
 
 
 class Product(nn.Module):
@@ -178,7 +180,7 @@ class Product(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x: what the source gave."""
         layer = self.layer
-        weights, exponents, bias = self._integers()
+        weights, exponents, bias = self._integers(1 if self.training else 2)
         y = self._products(x, replaced(layer.weight, weights))
         if bias is None:
             return y
@@ -196,14 +198,17 @@ class Product(nn.Module):
         result: Tensor = convolve(x, weights, None, layer.stride, layer.padding, layer.dilation, layer.groups)
         return result
 
-    def _integers(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The values of the weights, the exponents of their rows, the values of the biases."""
+    def _integers(self, times: int = 2) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The values of the weights, the exponents of their rows, the values of the biases.
+
+        times: that weights are rounded; the compiler reads rounded ones, whose rows may be finer.
+        """
         numbers, weight = self.numbers, self.layer.weight
         values = weight.detach().double().cpu().numpy().reshape(len(weight), -1)
         bias = None if self.layer.bias is None else self.layer.bias.detach().double().cpu().numpy()
         source = self._source[0]
         known = None if source.dynamic else int(source.exponent)
-        for _ in range(1 if self.training else 2):  # the compiler reads rounded weights, whose rows may be finer
+        for _ in range(times):
             rows, integers = quantize_product(
                 values, bias, numbers.config, known, numbers.method, numbers.weight_format
             )
@@ -217,11 +222,8 @@ class Product(nn.Module):
     def plain(self) -> nn.Module:
         """The layer with the weights that the array has."""
         layer: nn.Module = deepcopy(self.layer)
-        training = self.training
-        self.training = False
         with torch.no_grad():
             layer.weight.copy_(self._integers()[0])
-        self.training = training
         return layer
 
 

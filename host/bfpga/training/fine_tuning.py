@@ -68,7 +68,8 @@ def prepare(
     prepared.eval()
     with torch.no_grad():
         prepared(*tensors)
-    return prepared.train(module.training)
+    prepared.train(module.training)
+    return prepared
 
 
 def unprepare(prepared: Prepared) -> nn.Module:

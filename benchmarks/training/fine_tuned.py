@@ -1,0 +1,180 @@
+"""The networks that benchmarks.training.fine_tuning trains, fine-tunes and judges; needs PyTorch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import bfpga
+from benchmarks.common.networks import scaled
+from bfpga.compiler.options import CompileOptions
+from bfpga.training.fine_tuning import Prepared, prepare
+
+#: Images a step, and samples that choose exponents.
+BATCH, CALIBRATION = 50, 256
+#: Steps after which the exponents follow the weights.
+RENEWED = 20
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class ResNet8(nn.Module):
+    """ResNet-8 of MLPerf Tiny, batch normalization folded; layers in the order of the ONNX file."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        graph = onnx.load(file).graph
+        numbers = {item.name: torch.tensor(onnx.numpy_helper.to_array(item)) for item in graph.initializer}
+        self.convolutions = nn.ModuleList()
+        for node in graph.node:
+            if node.op_type == "Conv":
+                stride = next(item.ints[0] for item in node.attribute if item.name == "strides")
+                pads = next((list(item.ints) for item in node.attribute if item.name == "pads"), [0, 0, 0, 0])
+                self.convolutions.append(_convolution(numbers[node.input[1]], numbers[node.input[2]], stride, pads))
+        dense = [node.input[1] for node in graph.node if node.op_type in ("MatMul", "Add")][-2:]
+        weights, bias = (numbers[name] for name in dense)
+        self.scores = nn.Linear(*weights.shape)
+        self.scores.weight.data, self.scores.bias.data = weights.T.contiguous(), bias
+        self.average = nn.AvgPool2d(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (samples, 3, 32, 32)."""
+        layers = self.convolutions
+        x = torch.relu(layers[0](x))
+        x = torch.relu(x + layers[2](torch.relu(layers[1](x))))
+        for first in (3, 6):
+            x = torch.relu(layers[first](x) + layers[first + 2](torch.relu(layers[first + 1](x))))
+        return self.scores(torch.flatten(self.average(x), 1))
+
+
+def _convolution(weights: Tensor, bias: Tensor, stride: int, pads: Sequence[int]) -> nn.Module:
+    layer = nn.Conv2d(weights.shape[1], weights.shape[0], tuple(weights.shape[2:]), stride)
+    layer.weight.data, layer.bias.data = weights, bias
+    return nn.Sequential(nn.ZeroPad2d((pads[1], pads[3], pads[0], pads[2])), layer) if any(pads) else layer
+
+
+class MobileNet(nn.Sequential):
+    """Depthwise and pointwise convolutions with SiLU, for images of 28 x 28."""
+
+    def __init__(self, widths: Sequence[int] = (8, 16, 24, 32)) -> None:
+        parts: list[nn.Module] = [nn.Conv2d(1, widths[0], 3, 2, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.SiLU()]
+        for number, (inner, outer) in enumerate(itertools.pairwise(widths)):
+            parts += [
+                nn.Conv2d(inner, inner, 3, 2 - number % 2, 1, groups=inner, bias=False), nn.BatchNorm2d(inner),
+                nn.SiLU(), nn.Conv2d(inner, outer, 1, bias=False), nn.BatchNorm2d(outer), nn.SiLU(),
+            ]  # fmt: skip
+        super().__init__(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
+
+
+def moved(x: Tensor, mirrored: bool) -> Tensor:
+    """Images moved by up to 3 pixels, each by its own, half of them mirrored."""
+    images = functional.pad(x, (3, 3, 3, 3))
+    places = torch.randint(0, 7, (len(x), 2)).tolist()
+    height, width = x.shape[2:]
+    x = torch.stack([image[:, i : i + height, j : j + width] for image, (i, j) in zip(images, places, strict=True)])
+    return torch.where(torch.rand(len(x), 1, 1, 1) < 0.5, x.flip(3), x) if mirrored else x
+
+
+def learn(module: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], steps: int, rate: float, loss: Loss) -> None:
+    """Adam with a rate that falls to zero; rate: a step as part of the parameter's deviation."""
+    deviations = [(item, float(item.detach().std().clamp(min=1e-3))) for item in module.parameters()]
+    optimizer = torch.optim.Adam([{"params": [item], "lr": rate * deviation} for item, deviation in deviations])
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    module.train()
+    for step in range(steps):
+        x, wanted = next(batches)
+        optimizer.zero_grad()
+        loss(module(x), wanted).backward()
+        optimizer.step()
+        schedule.step()
+        if isinstance(module, Prepared) and step % RENEWED == 0:
+            module.calibrate(x)
+    module.eval()
+
+
+def on_emulator(program: Any, x: np.ndarray, y: np.ndarray) -> float:
+    """Accuracy in percent."""
+    scores = next(iter(bfpga.run(program, x).outputs.values()))
+    return 100 * float((scores.argmax(axis=1) == y).mean())
+
+
+def in_float(module: nn.Module, x: np.ndarray, y: np.ndarray) -> float:
+    """Accuracy in percent."""
+    with torch.no_grad():
+        return 100 * float((module.eval()(torch.tensor(x)).argmax(dim=1).numpy() == y).mean())
+
+
+def compared(
+    title: str,
+    module: nn.Module,
+    accelerator: str,
+    formats: Any,
+    calibration: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    tune: Callable[[Prepared], None],
+) -> None:
+    """A row of the table."""
+    options = CompileOptions(formats=formats)
+    usual = on_emulator(bfpga.compile(module, accelerator, calibration, options), x, y)
+    prepared = prepare(module, accelerator, torch.tensor(calibration), options)
+    before = on_emulator(bfpga.compile(prepared, accelerator, example_inputs=calibration), x, y)
+    begun = perf_counter()
+    tune(prepared)
+    prepared.calibrate(torch.tensor(calibration))
+    seconds = perf_counter() - begun
+    after = on_emulator(bfpga.compile(prepared, accelerator, example_inputs=calibration), x, y)
+    found = f"{in_float(module, x, y):.2f} | {before:.2f} | {usual:.2f} | {after:.2f}"
+    print(f"| {title} | {accelerator} | {formats} | {found} | {seconds:.0f} |", flush=True)
+
+
+def resnet(folder: Path, steps: int) -> None:
+    """ResNet-8 with both formats of shift units."""
+    module = ResNet8(folder / "models" / "resnet8_cifar10.onnx").eval()
+    train, test = (np.load(folder / "data" / f"cifar10_{name}.npz") for name in ("train_calib", "test_shared"))
+    images = scaled(train)
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        while True:
+            chosen = moved(torch.tensor(images)[torch.randint(len(images), (BATCH,))], True)
+            with torch.no_grad():
+                wanted = module(chosen).softmax(1)
+            yield chosen, wanted
+
+    def tune(prepared: Prepared) -> None:
+        learn(prepared, batches(), steps, 8e-3, functional.cross_entropy)
+
+    for formats in ("two_hot", "power_of_two"):
+        torch.manual_seed(0)
+        arguments = images[:CALIBRATION], scaled(test), test["y"]
+        compared("ResNet-8, CIFAR-10", module, "pynq_z2_shift", formats, *arguments, tune)
+
+
+def mobilenet(folder: Path, steps: int) -> None:
+    """The MobileNet with linear weights of 8 bits."""
+    torch.manual_seed(0)
+    file = np.load(folder / "data" / "mnist_test_even.npz")
+    x, y = scaled(file), file["y"].astype(np.int64)
+    images, labels = torch.tensor(x[:3000]), torch.tensor(y[:3000])
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        while True:
+            chosen = torch.randint(len(images), (BATCH,))
+            yield moved(images[chosen], False), labels[chosen]
+
+    module = MobileNet()
+    learn(module, batches(), 4 * steps, 2e-2, functional.cross_entropy)
+
+    def tune(prepared: Prepared) -> None:
+        learn(prepared, batches(), steps, 4e-3, functional.cross_entropy)
+
+    arguments = x[:CALIBRATION], x[3000:], y[3000:]
+    compared("MobileNet with SiLU, MNIST", module, "zcu104_dense", "linear", *arguments, tune)
