@@ -197,7 +197,7 @@ def test_exporters_that_fail_are_one_error() -> None:
         def forward(self, x: Any) -> Any:
             raise ValueError("only for training")
 
-    with pytest.raises(ModelError, match=r"Odd cannot be exported to ONNX. torch.onnx.export\(dynamo.* only for training"):
+    with pytest.raises(ModelError, match=r"Odd cannot be exported .* torch.onnx.export\(dynamo.* only for training"):
         bfpga.compile(Odd(), "tiny", X)
     with pytest.raises(ModelError, match="give calibration samples, or example_inputs"):
         bfpga.compile(nn.Linear(3, 2), "tiny")
