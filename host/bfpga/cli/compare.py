@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bfpga.report.comparison import Comparison, Entry
 
 SUFFIXES = (".html", ".svg")
+#: Columns that fall away on a narrow terminal, in this order.
+OPTIONAL = ("FF", "BRAM36", "DSP", "as float", "work", "95 % interval", "energy", "schedule")
 
 
 @grouped
@@ -75,7 +77,8 @@ def compare(
     network = work.read(model, input_shape, outputs)
     judged = None if data is None else load_inputs(data, network.inputs, samples)
     found = compared(network, accelerators, recipe, engines, judged, calibration)
-    output.table(f"{found.model}, {found.samples} samples" if judged else found.model, HEADINGS, rows(found))
+    title = f"{found.model}, {found.samples} samples" if judged else found.model
+    output.table(title, HEADINGS, rows(found), dropped=OPTIONAL)
     _say(found)
     if picture is not None:
         _write(picture, found)

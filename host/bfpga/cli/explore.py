@@ -165,14 +165,14 @@ def _synthesized(search: Search) -> Exploration:
 def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | None) -> None:
     """Print the front and the ready accelerators. samples: file that calibrated."""
     from bfpga.explore.results import PAGE
-    from bfpga.explore.tables import HEADINGS, table_row
+    from bfpga.explore.tables import HEADINGS, OPTIONAL, table_row
 
     network, board = found.task.network.name, found.task.board.title
     ready = [table_row(found, point, point.name) for point in sorted(found.ready, key=found.task.goal.first)]
     if ready:
-        output.table(f"{network} on {board}: ready accelerators", HEADINGS, ready)
+        output.table(f"{network} on {board}: ready accelerators", HEADINGS, ready, OPTIONAL)
     title = f"front of {found.trials} trials ({found.refused} refused before they were compiled), the best first"
-    output.table(title, HEADINGS, [table_row(found, row.point, row.name) for row in written])
+    output.table(title, HEADINGS, [table_row(found, row.point, row.name) for row in written], OPTIONAL)
     if not written:
         output.say(f"nothing fits {board} and loses at most {found.task.goal.drop:g} points")
         return

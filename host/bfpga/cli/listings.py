@@ -30,7 +30,7 @@ def boards(json: Json = None) -> None:
         for b in known
     ]  # fmt: skip
     headers = ["board", "title", "part", "DSP", "BRAM36", "URAM", "LUT", "MHz", "GB/s*", "PYNQ"]
-    output.table("Boards", headers, rows)
+    output.table("Boards", headers, rows, dropped=["part", "PYNQ", "URAM", "GB/s*", "title", "MHz"])
     output.say("* assumed memory rate, not measured; see the board's file. A new board is one YAML file.")
     output.write_json(json, {"boards": [asdict(board) for board in known]})
 
@@ -54,7 +54,7 @@ def accelerators(json: Json = None) -> None:
         for a in ready
     ]  # fmt: skip
     headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "purpose"]
-    output.table("Ready accelerators", headers, rows)
+    output.table("Ready accelerators", headers, rows, dropped=["multiplier", "purpose", "board", "bits"])
     arrays = "columns x rows x lanes, of a skip array groups x pixels"
     output.say(f"* {arrays}; MAC/cycle is that of the systolic array where there are two arrays.")
     slower = ", ".join(f"{a.name} {a.first_light_mhz:g} MHz" for a in ready if a.first_light_mhz)

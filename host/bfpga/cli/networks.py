@@ -148,7 +148,7 @@ def compile_command(
     found = finding.for_file(precision, described, network, calibration, options)
     program = found.program if found else work.compile_for_file(described, network, calibration, options)
     save_program(program, target)
-    output.say(listing(program).rstrip())
+    output.say(listing(program, output.line_width()).rstrip())
     content = reports.program_content(described, program) | finding.report(found, precision)
     output.say(f"program in {target}")
     output.write_json(json, content)

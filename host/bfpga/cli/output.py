@@ -7,30 +7,28 @@ from __future__ import annotations
 
 import json
 import math
-import re
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bfpga.formats.files import check_target as check_target
 from bfpga.formats.files import printable, replace_file
+from bfpga.formats.tables import table_lines
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-#: Columns of a table when the output is no terminal (a file or a pipe has no width).
+#: Characters of a line when the output is no terminal (a file or a pipe has no width); no column falls away there.
 PIPE_WIDTH = 140
-#: Cells that are aligned to the right: numbers, shares, and the mark for none.
-NUMERIC = re.compile(r"-?|-?[\d.,]+(e[-+]?\d+)?( %| dB)?")
 
 
-def console() -> Console:
-    """Console on the current standard output; plain text and a fixed width in a pipe."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, soft_wrap=False)
+def line_width() -> int | None:
+    """Characters of a line of the terminal, or those that $COLUMNS says; None in a pipe."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def say(text: str = "") -> None:
@@ -43,34 +41,17 @@ def note(text: str) -> None:
     print(printable(text, keep="\n"), file=sys.stderr)
 
 
-def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; columns of numbers are aligned to the right."""
-    from rich import box
-    from rich.table import Table
-
-    result = Table(title=printable(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for index, header in enumerate(headers):
-        numeric = all(NUMERIC.fullmatch(cell(row[index])) for row in rows)
-        result.add_column(header, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        result.add_row(*map(cell, row))
-    target = console()
-    with target.capture() as capture:
-        target.print(result)
-    for line in capture.get().rstrip().split("\n"):
-        print(line.rstrip())
+def table(
+    title: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    dropped: Sequence[str] | None = None,
+) -> None:
+    """Print a table. dropped: headings of columns that fall away on a narrow terminal, as for ``table_lines``."""
+    width = line_width()
+    for line in table_lines(title, headings, rows, width or PIPE_WIDTH, dropped, keep_all=width is None):
+        print(line)
     print()
-
-
-def cell(value: object) -> str:
-    """A table cell: thousands separated, floats with four digits that count."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}" if math.isfinite(value) else str(value)
-    return printable(str(value))
 
 
 def percent(part: float, whole: float) -> str:

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
 #: Samples of a start for which schedules are shown: loads of one overlap with the operations of another.
 OVERLAPPED_SAMPLES = 16
+#: Columns of tables of layers that fall away on a narrow terminal, in this order; names, cycles and what decides stay.
+OPTIONAL = (
+    "engine", "MACs", "saturated samples / values", "worst sample", "input zeros", "transfer cycles", "utilization",
+)  # fmt: skip
 
 
 def array_text(config: KernelConfig) -> str:
@@ -146,7 +150,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         for layer in estimate.layers
     ]  # fmt: skip
     headers = ["layer", "engine", "MACs", "cycles", "utilization", "transfer cycles", "limit"]
-    table(f"{program.name} on {accelerator.name}, one sample", headers, rows)
+    table(f"{program.name} on {accelerator.name}, one sample", headers, rows, dropped=OPTIONAL)
     print_formats(program)
     limits: dict[str, int] = {}
     for layer in estimate.layers:
@@ -267,7 +271,7 @@ def print_boards(result: DeviceResult) -> None:
         for board in result.boards
     ]  # fmt: skip
     headers = ["board", "samples", "samples/s", "taken out", "returned", "now", "last failure"]
-    table("Boards", headers, rows)
+    table("Boards", headers, rows, dropped=["taken out", "returned", "samples", "last failure"])
 
 
 def print_measured(measured: MeasuredClocks) -> None:
@@ -324,7 +328,8 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
         for row in rows
     ]
     samples = f"{content['samples']} samples"
-    table(f"{content['model']} on {content['accelerator']}, {content['device']}, {samples}", headers, cells)
+    title = f"{content['model']} on {content['accelerator']}, {content['device']}, {samples}"
+    table(title, headers, cells, dropped=OPTIONAL)
     clock = f"{job.accelerator.clock_mhz:g} MHz"
     count = job.program.side_by_side
     what = "one sample" if count == 1 else f"{count} samples side by side"

@@ -128,7 +128,7 @@ def show(figures: HardwareFigures, board: Board, loop: str) -> None:
     headers = ["loop", "at", "II stated", "II", "depth", "slack ns", "carried ns", "LUT", "FF", "DSP"]
     rows = [_row(one) for one in figures.loops]
     title = f"{figures.accelerator} on {figures.part} at {figures.period:.2f} ns, {figures.usable:.2f} ns usable"
-    output.table(title, headers, rows)
+    output.table(title, headers, rows, dropped=["FF", "DSP", "LUT", "at", "carried ns", "II stated"])
     for one in figures.loops:
         if loop or one.is_slow:
             _show_limits(one)

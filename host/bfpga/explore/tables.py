@@ -14,6 +14,8 @@ HEADINGS = (
     "accelerator", "us", "us alone", "mJ", "accuracy %", "lost", "LUT %", "DSP %", "BRAM %", "array", "bits", "MHz",
     "clock",
 )  # fmt: skip
+#: Columns that fall away on a narrow terminal, in this order.
+OPTIONAL = ("clock", "BRAM %", "DSP %", "bits", "MHz", "us alone", "lost", "array", "mJ")
 
 
 def table_row(found: Exploration, point: Point, name: str) -> tuple[str, ...]:

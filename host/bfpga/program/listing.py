@@ -24,6 +24,7 @@ from bfpga.engines.kernel.map_streams import sent_compressed
 from bfpga.engines.skip_array.pieces import plain_bytes
 from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
 from bfpga.formats import notebook
+from bfpga.formats.tables import table_lines
 from bfpga.program.cycles import CycleCount, always, program_cycles
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
@@ -35,18 +36,21 @@ HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponen
 FORMATS_TITLE = "Formats of weights: signal to noise of the weights / of the sums on samples, cycles of the passes"
 
 
-def listing(program: Program) -> str:
-    """A table of layers, then totals, the host's share of the work and the compiler's notes."""
+def listing(program: Program, width: int | None = None) -> str:
+    """A table of layers, then totals, the host's share of the work and the compiler's notes.
+
+    width: characters of a line, for which columns fall away; None: as many as there are.
+    """
     cycles = program_cycles(program)
     memory = _memory(program)
-    rows = [HEADINGS] + [_row(program, node, cycles.layers, memory) for node in program.nodes]
+    rows = [_row(program, node, cycles.layers, memory) for node in program.nodes]
     lines = [_title(program), ""]
-    lines += _aligned(rows, {"MAC", "cycles"})
+    lines += table_lines("", HEADINGS, rows, width, ["MAC", "memory", "weights", "engine", "exponent", "output"])
     choices = format_rows(program)
     if choices:
-        lines += ["", FORMATS_TITLE, "", *_aligned([format_headings(program), *choices], set())]
+        lines += ["", FORMATS_TITLE, "", *table_lines("", format_headings(program), choices, width, ["because"])]
     if has_choices(program):
-        lines += ["", FLOWS_TITLE, "", *_aligned([FLOW_HEADINGS, *flow_rows(program)], {"cycles"})]
+        lines += ["", FLOWS_TITLE, "", *table_lines("", FLOW_HEADINGS, flow_rows(program), width)]
     return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
 
 
@@ -72,19 +76,6 @@ def _title(program: Program) -> str:
 
 def _shape_text(config: KernelConfig) -> str:
     return config.array.shape_text(config)
-
-
-def _aligned(rows: list[tuple[str, ...]], right: set[str]) -> list[str]:
-    """Rows as lines of equal columns; the first row has the headings."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if heading in right else cell.ljust(width)
-            for cell, width, heading in zip(row, widths, rows[0], strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def format_headings(program: Program) -> tuple[str, ...]:
