@@ -51,7 +51,12 @@ InputShapes = Annotated[
 ]
 OutputNames = Annotated[
     list[str] | None,
-    typer.Option("--outputs", help="Take this output only; repeatable. Default: all that are numbers.", metavar="NAME"),
+    typer.Option(
+        "--outputs",
+        help="Take this output only; repeatable. class: scores without a final Softmax, LogSoftmax or Sigmoid, which "
+        "leaves the largest where it is. Default: all that are numbers.",
+        metavar="NAME",
+    ),
 ]
 Scheduler = Annotated[
     str | None,

@@ -1,8 +1,11 @@
-"""Outputs that are no numbers, and labels that a classifier gives with its scores; outputs that the user chooses."""
+"""Outputs that are no numbers, and labels that a classifier gives with its scores; outputs that the user chooses.
+
+Who wants the class alone needs no Softmax: the largest score is the same before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from onnx import ModelProto, NodeProto, TensorProto, helper
@@ -15,17 +18,28 @@ from bfpga.errors import ModelError
 LEARNED = "ai.onnx.ml"
 LOOKUPS = frozenset({"ArrayFeatureExtractor", "LabelEncoder"})
 MOVES = frozenset({"Cast", "Identity", "Reshape", "Squeeze"})
+#: In the place of outputs: scores whose largest is the class.
+CLASS = "class"
+#: What leaves the order of scores as it is; and what only shapes them, in their order.
+MONOTONE = frozenset({"LogSoftmax", "Sigmoid", "Softmax"})
+SHAPES = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Path) -> tuple[ModelProto, list[str]]:
     """The model with the outputs ``names`` only, and notes; None: all but text and labels that accompany scores.
 
-    A ZipMap becomes the scores that it pairs with labels. ModelError for an output that there is not, and for text.
+    A ZipMap becomes the scores that it pairs with labels. `class` among the names, unless an output is called so: no
+    final Softmax, LogSoftmax or Sigmoid, whose largest result is that of its input. ModelError for an output that there
+    is not, and for text.
     """
+    if names and CLASS in names and all(value.name != CLASS for value in model.graph.output):
+        rest, notes = with_outputs(model, [name for name in names if name != CLASS] or None, path)
+        scores, more = _with_scores(rest)
+        return scores, notes + more
     given = [value.name for value in model.graph.output]
     wrong = next((name for name in names or () if name not in given), None)
     if wrong is not None:
-        raise ModelError(f"{path}: there is no output {wrong!r} to choose; outputs are {', '.join(given)}")
+        raise ModelError(f"{path}: there is no output {wrong!r} to choose; outputs are {', '.join(given)}; or {CLASS}")
     zipped = [node for node in model.graph.node if _is_learned(node, ("ZipMap",)) and node.output[0] in given]
     labels = {} if names else _labels(model)
     if not zipped and not labels and not names:
@@ -61,6 +75,42 @@ def _labels(model: ModelProto) -> dict[str, str]:
         elif node is not None and _is_learned(node, LOOKUPS):
             found[value.name] = f"it is the label of the largest score; --outputs {value.name} takes it"
     return found if len(found) < len(model.graph.output) else {}
+
+
+def _with_scores(model: ModelProto) -> tuple[ModelProto, list[str]]:
+    """The model without operators at its outputs that leave the largest value where it is, and notes."""
+    producers = {name: node for node in model.graph.node for name in node.output}
+    kept, notes = {}, []
+    for value in model.graph.output:
+        name, last = _scores(value.name, producers)
+        if last is None:
+            kept[value.name] = value
+            notes.append(f"output {value.name} stays as it is: it ends with no {', '.join(sorted(MONOTONE))}")
+            continue
+        kept[name] = helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, None)
+        limit = "; 0.5 after it is 0 before it" if last.op_type == "Sigmoid" else ""
+        notes.append(
+            f"output {value.name} is {name}, the scores before {last.op_type} {last.name}".rstrip()
+            + f": the largest is the same class{limit}"
+        )
+    result = copied(model)
+    replace_outputs(result, kept.values())
+    return without_unused(result), notes
+
+
+def _scores(name: str, producers: Mapping[str, NodeProto]) -> tuple[str, NodeProto | None]:
+    """What the operators at the end of ``name`` read that only shape it or keep its order, and the first of the latter.
+
+    None where there is no such operator, or nothing is computed before it.
+    """
+    found, last = name, None
+    while (node := producers.get(name)) is not None and not node.domain and node.output[0] == name:
+        if node.op_type not in MONOTONE | SHAPES:
+            break
+        name = node.input[0]
+        if node.op_type in MONOTONE and name in producers:
+            found, last = name, node
+    return found, last
 
 
 def _without_map(model: ModelProto, node: NodeProto) -> None:
