@@ -52,7 +52,7 @@ def summary(job: Job, device: str, samples: int, note: Say = silent) -> dict[str
         "cycles_total": estimate.cycles.dma_inclusive,
         "cycles_compute": estimate.cycles.compute_bound,
         "cycles_schedule": estimate.cycles.schedule,
-        **host_content(job.accelerator, job.program, estimate.seconds, note),
+        **host_content(job.accelerator, job.program, estimate, note),
         "weight_formats": weight_formats(job.program),
     }
 
@@ -116,18 +116,20 @@ def resources_of(accelerator: Accelerator) -> BoardUse:
 
 
 def host_content(
-    accelerator: Accelerator, program: Program, array_seconds: float, note: Say = silent
+    accelerator: Accelerator, program: Program, estimate: ProgramEstimate, note: Say = silent
 ) -> dict[str, Any]:
     """Work and time of the host and the latency of one sample (or of those side by side), for every report.
 
-    array_seconds: of the array alone. Array and host work one after the other. The host's part of ``latency_s`` is the
+    estimate: of the array alone. Array and host work one after the other. The host's part of ``latency_s`` is the
     estimate for a core of the board; ``host_seconds`` is measured on this machine; ``note``: gets why it is not.
+    ``stream_images_per_second``: of samples that share a start, ``images_per_second``: of each by itself.
     """
     nodes, cores = host_nodes(program), accelerator.board.arm_cores
     measured = _measured(program, note) if nodes else None
     arm = [arm_seconds(node, cores) for node in nodes] if cores else []
     board_seconds = host_seconds(program, cores)
-    latency = array_seconds + (board_seconds or 0.0)
+    latency = estimate.seconds + (board_seconds or 0.0)
+    stream, known = estimate.stream_seconds + (board_seconds or 0.0), board_seconds is not None
     return {
         "host_share": host_share(program),
         "host_operations": sum(node.flops for node in nodes),
@@ -147,9 +149,10 @@ def host_content(
             for index, node in enumerate(nodes)
         ],
         "latency_s": latency,
-        "latency_array_s": array_seconds,
-        "latency_includes_host": board_seconds is not None,
-        "images_per_second": program.side_by_side / latency if latency and board_seconds is not None else None,
+        "latency_array_s": estimate.seconds,
+        "latency_includes_host": known,
+        "images_per_second": program.side_by_side / latency if latency and known else None,
+        "stream_images_per_second": program.side_by_side / stream if stream and known else None,
     }
 
 

@@ -16,7 +16,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.errors import BfpgaError, ConfigurationError
-from bfpga.estimate.sample import STREAM
+from bfpga.estimate.program import STREAM
 from bfpga.explore.figures import Figures, program_figures
 from bfpga.explore.task import zero_weights
 

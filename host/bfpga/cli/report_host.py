@@ -7,11 +7,18 @@ from typing import Any
 from bfpga.accelerator.loader import Accelerator
 from bfpga.cli.output import say
 
+#: No figure for it: no board has been measured (docs/status.md), and a virtual board's time is that of a PC.
+NO_DRIVER = "not in these times: what the driver takes for each start, which no board has measured"
+
 
 def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:
-    """The host's part of ``host_content`` and the latency with it; nothing where the array computes everything."""
-    if not content["host_nodes"]:
-        return
+    """The host's part of ``host_content``, throughput and latency with it, and what no time here holds."""
+    if content["host_nodes"]:
+        _print_work(accelerator, content)
+    say(NO_DRIVER)
+
+
+def _print_work(accelerator: Accelerator, content: dict[str, Any]) -> None:
     share = f"host: {100 * content['host_share']:.2f} % of the operations ({content['host_operations']:,})"
     if content["host_seconds"] is not None:
         where = f"{content['host_cpu']} with {content['host_library']}"
@@ -21,9 +28,10 @@ def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:
     if not content["latency_includes_host"]:
         say(f"array and host on {board}: not known, the board's file has no `arm_cores`")
         return
-    whole = f"about {milliseconds(content['latency_s'])}, {rate(content['images_per_second'])} images/s"
-    arm = f"{milliseconds(content['host_board_seconds'])} of it on one {content['host_board_cpu']}"
-    say(f"array and host on {board}: {whole}; {arm} (estimated)")
+    whole = f"{rate(content['stream_images_per_second'])} images/s in a stream"
+    whole += f", {milliseconds(content['latency_s'])} alone"
+    arm = f"{milliseconds(content['host_board_seconds'])} of each on one {content['host_board_cpu']}"
+    say(f"array and host on {board}: about {whole}; {arm} (estimated)")
 
 
 def milliseconds(seconds: float) -> str:

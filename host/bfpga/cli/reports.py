@@ -27,8 +27,9 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.supported import supported
+from bfpga.estimate.advice import advice
 from bfpga.estimate.hardware import kinds_of
-from bfpga.estimate.program import ProgramEstimate, estimate_program
+from bfpga.estimate.program import STREAM, ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.cache import cache_directory
 from bfpga.program.cycles import tile_clocks
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
     from bfpga.verify.check import VerifyReport
 
-#: Samples of a start for which schedules are shown: loads of one overlap with the operations of another.
-OVERLAPPED_SAMPLES = 16
 #: Columns of tables of layers that fall away on a narrow terminal, in this order; names, cycles and what decides stay.
 OPTIONAL = (
     "engine", "MACs", "saturated samples / values", "worst sample", "input zeros", "transfer cycles", "utilization",
@@ -162,11 +161,13 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     for what, count, seconds in cycle_figures(estimate):
         images = rate(1 / seconds if seconds else None)
         say(f"{what}: {count:,} cycles, {milliseconds(seconds)}, {images} images/s{array_alone(program)}")
-    host = host_content(accelerator, program, estimate.seconds, note)
+    host = host_content(accelerator, program, estimate, note)
     print_host(accelerator, host)
+    found = print_advice(accelerator, program, estimate)
     return {
         "model": program.name,
         "macs": cycles.macs,
+        "advice": found,
         "cycles_compute": cycles.compute_bound,
         "cycles_total": cycles.dma_inclusive,
         "cycles_schedule": cycles.schedule,
@@ -180,15 +181,23 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     }
 
 
+def print_advice(accelerator: Accelerator, program: Program, estimate: ProgramEstimate) -> list[dict[str, Any]]:
+    """Print what costs most and what to change; the same as data. Nothing where all is worth its time."""
+    found = advice(accelerator, program, estimate)
+    for one in found:
+        say(one.text)
+    return [asdict(one) for one in found]
+
+
 def cycle_figures(estimate: ProgramEstimate) -> list[tuple[str, int, float]]:
     """What cycles are those of, their number, seconds: of one sample alone and of one among many."""
     cycles = estimate.cycles
-    each = -(-cycles.scheduled(OVERLAPPED_SAMPLES) // OVERLAPPED_SAMPLES)
+    each = -(-cycles.scheduled(STREAM) // STREAM)
     return [
         ("work, computing alone", cycles.compute_bound, estimate.compute_seconds),
         ("work, with transfers", cycles.dma_inclusive, cycles.latency_s(cycles.dma_inclusive)),
         ("schedule of one sample", cycles.schedule, estimate.seconds),
-        (f"schedule of {OVERLAPPED_SAMPLES} samples, each", each, cycles.latency_s(each)),
+        (f"schedule of {STREAM} samples, each", each, cycles.latency_s(each)),
     ]
 
 
@@ -219,7 +228,7 @@ def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
 def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any]:
     """A compiled program for machines: its layers, where they run and their cycles; prints what the host takes."""
     estimate = estimate_program(accelerator, program)
-    cycles, host = estimate.cycles, host_content(accelerator, program, estimate.seconds, note)
+    cycles, host = estimate.cycles, host_content(accelerator, program, estimate, note)
     print_host(accelerator, host)
     return {
         "model": program.name,
@@ -250,6 +259,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     content["boards"] = [board.to_dict() for board in result.boards]
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
+    content["advice"] = print_advice(job.accelerator, job.program, estimate_program(job.accelerator, job.program))
     content["units"] = unit_report(job, result, device)
     print_boards(result)
     if result.measured is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import ARRAY, KernelConfig
@@ -31,6 +32,9 @@ from bfpga.engines.sparse_cluster.unit_clocks import feed_clocks
 from bfpga.engines.sparse_cluster.unit_maps import grid_blocks
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
 from bfpga.program.places import place_of
+
+#: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
+STREAM = 16
 
 
 @dataclass
@@ -62,12 +66,18 @@ class ProgramEstimate:
     """A program on an accelerator: one sample, resident weights already loaded.
 
     ``cycles`` holds the kernel's own counts. ``seconds`` is the time of its schedule, in which operations overlap,
-    longer where the memory's assumed rate does not keep up. Work of the host is not included.
+    longer where the memory's assumed rate (``bytes_per_clock``) does not keep up. Work of the host is not included.
     """
 
     layers: list[LayerEstimate]
     cycles: ProgramCycles
     seconds: float
+    bytes_per_clock: float
+
+    @cached_property
+    def stream_seconds(self) -> float:
+        """The same of one start among ``STREAM`` that follow each other."""
+        return self.cycles.latency_s(self.cycles.scheduled(STREAM, self.bytes_per_clock)) / STREAM
 
     @property
     def compute_seconds(self) -> float:
@@ -89,8 +99,8 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
         layers[name].transfer_cycles = count.total - count.compute
         layers[name].tile_clocks = cycles.tile_clocks.get(name, 0)
         split_idle_tiles(layers[name], program.config.macs_per_clock)
-    seconds = cycles.scheduled(1, memory_rate(accelerator)) / clock_hz(accelerator)
-    return ProgramEstimate(list(layers.values()), cycles, seconds)
+    rate = memory_rate(accelerator)
+    return ProgramEstimate(list(layers.values()), cycles, cycles.latency_s(cycles.scheduled(1, rate)), rate)
 
 
 def memory_rate(accelerator: Accelerator) -> float:

@@ -9,10 +9,7 @@ from bfpga.contract.program import Program
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.estimate.energy import board_watts, sample_joules
 from bfpga.estimate.host import host_seconds
-from bfpga.estimate.program import ProgramEstimate, clock_hz, estimate_program, memory_rate
-
-#: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
-STREAM = 16
+from bfpga.estimate.program import ProgramEstimate, estimate_program
 
 
 @dataclass(frozen=True)
@@ -53,17 +50,16 @@ def estimate_sample(accelerator: Accelerator, program: Program, used: Resources)
 
     Memory gives the board's assumed rate.
     """
-    hertz, together = clock_hz(accelerator), program.side_by_side
+    together = program.side_by_side
     estimate = estimate_program(accelerator, program)
     host = host_seconds(program, accelerator.board.arm_cores)
-    kernel = estimate.cycles.scheduled(STREAM, memory_rate(accelerator)) / STREAM / hertz
     return SampleEstimate(
         accelerator=accelerator,
         program=estimate,
         used=used,
         latency=estimate.seconds + (host or 0.0),
-        stream=kernel / together,
-        seconds=(kernel + (host or 0.0)) / together,
+        stream=estimate.stream_seconds / together,
+        seconds=(estimate.stream_seconds + (host or 0.0)) / together,
         includes_host=host is not None,
         moved=sum(layer.bytes for layer in estimate.layers) / together,
         together=together,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from bfpga.contract.program import HostNode, Program
+from bfpga.contract.program import HostNode, Program, values_read
+
+#: ONNX operators that leave the order of scores as it is; and those that only shape them, in their order.
+MONOTONE = frozenset({"LogSoftmax", "Sigmoid", "Softmax"})
+SHAPES = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def host_nodes(program: Program) -> list[HostNode]:
@@ -20,3 +24,15 @@ def host_share(program: Program) -> float:
 def array_alone(program: Program) -> str:
     """What follows times and rates that leave the host out; nothing where they are the whole network's."""
     return ", the array alone" if host_nodes(program) else ""
+
+
+def final_host_nodes(program: Program) -> list[HostNode]:
+    """Nodes at the outputs that leave the largest value where it is: who wants a class does not need them."""
+    read = {name for node in program.nodes for name in values_read(node)}
+    return [
+        node
+        for node in host_nodes(program)
+        if set(node.operators) & MONOTONE
+        and set(node.operators) <= MONOTONE | SHAPES
+        and not read & set(node.outputs)
+    ]

@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from bfpga.compiler.read.graphs import copied, replace_outputs
 from bfpga.compiler.read.simplify import without_unused
 from bfpga.errors import ModelError
+from bfpga.program.host import MONOTONE, SHAPES
 
 #: The domain of scikit-learn's operators, those of it that look up a label, and what may follow these.
 LEARNED = "ai.onnx.ml"
@@ -20,9 +21,6 @@ LOOKUPS = frozenset({"ArrayFeatureExtractor", "LabelEncoder"})
 MOVES = frozenset({"Cast", "Identity", "Reshape", "Squeeze"})
 #: In the place of outputs: scores whose largest is the class.
 CLASS = "class"
-#: What leaves the order of scores as it is; and what only shapes them, in their order.
-MONOTONE = frozenset({"LogSoftmax", "Sigmoid", "Softmax"})
-SHAPES = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Path) -> tuple[ModelProto, list[str]]:
