@@ -60,6 +60,7 @@ def test_files_that_the_architecture_page_names_exist() -> None:
 
 
 LENET = "examples/models/lenet_mnist.onnx"
+PRUNED = "examples/models/lenet_mnist_pruned90.onnx"
 ON_MNIST = f"{LENET} -a pynq_z2_dense -d examples/models/mnist_test.npz -c examples/models/mnist_calibration.npz"
 
 
@@ -69,6 +70,7 @@ ON_MNIST = f"{LENET} -a pynq_z2_dense -d examples/models/mnist_test.npz -c examp
         ("README.md", f"run {ON_MNIST}"),
         ("docs/tutorials/own-network.md", f"evaluate {ON_MNIST}"),
         ("docs/how-to/choose-accelerator.md", f"estimate pynq_z2_dense {LENET}"),
+        ("docs/sparse.md", f"advise {PRUNED} --board pynq_z2 -d examples/models/mnist_test.npz"),
     ],
 )
 def test_a_page_shows_what_a_command_prints(page: str, command: str) -> None:

@@ -76,8 +76,8 @@ ELSEWHERE = {
         "cli/test_prune.py::test_prune_judges_on_a_file_of_its_own",
     "prune resnet8_cifar10.onnx --sparsity 0.8 -d cifar10_train_calib.npz --held-out cifar10_test.npz --epochs 40 "
     "--structure pynq_z2_zero_skip_wide": "cli/test_prune.py::test_prune_balances_the_groups_of_a_skip_array",
-    "estimate --board pynq_z2 examples/models/lenet_mnist_pruned90.onnx -d examples/models/mnist_test.npz":
-        "cli/test_prune.py::test_board_compares_all_its_ready_accelerators_at_their_clocks",
+    "advise examples/models/lenet_mnist_pruned90.onnx --board pynq_z2 -d examples/models/mnist_test.npz":
+        "test_documents.py::test_a_page_shows_what_a_command_prints",
     "synthesize tiny --loop Array": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tiny --no-count": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tiny --prove": "synthesis/test_prove.py::test_a_graph_does_what_its_code_does",

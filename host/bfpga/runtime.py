@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.program import HostNode, Program
-from bfpga.data import Given, InputSamples, Samples, class_labels, given_samples
+from bfpga.data import Given, InputSamples, Samples, class_labels, given_samples, load_samples
 from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator

@@ -1,17 +1,15 @@
-"""`bfpga prune` and `bfpga estimate --board` (issue 16, item 4): what they print, write and refuse."""
+"""`bfpga prune`: what it prints, writes and refuses."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.api.pruned import group_of
 from bfpga.cli import main
 from bfpga.compiler.read.network import read_network
@@ -130,76 +128,3 @@ def test_prune_does_not_write_over_its_input_by_its_own_name(
     assert main(["prune", "m.onnx", *PRUNE[2:]]) == 2
     assert "m_pruned50.onnx: is an input of this command" in capsys.readouterr().err
     assert Path("m.onnx").read_bytes() == Path(MODEL).read_bytes()
-
-
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    target = tmp_path_factory.mktemp("board") / "found.json"
-    assert main(["estimate", "--board", "pynq_z2", MODEL, "-d", DATA, "--json", str(target)]) == 0
-    found: dict[str, Any] = json.loads(target.read_text())
-    return found
-
-
-def test_board_compares_all_its_ready_accelerators_at_their_clocks(compared: dict[str, Any]) -> None:
-    ready = {name: one for name in accelerator_names() if (one := load_accelerator(name)).board.name == "pynq_z2"}
-    rows = {row["accelerator"]: row for row in compared["accelerators"]}
-    assert rows.keys() == ready.keys()
-    assert {name: row["clock_mhz"] for name, row in rows.items()} == {
-        name: one.clock_mhz for name, one in ready.items()
-    }
-
-
-def test_the_fastest_accelerator_is_recommended(compared: dict[str, Any]) -> None:
-    speeds = [row["images_per_second"] for row in compared["accelerators"]]
-    assert speeds == sorted(speeds, reverse=True)
-    assert compared["recommended"] == compared["accelerators"][0]["accelerator"]
-
-
-def test_cycles_of_the_board_s_table_are_those_of_the_schedule(compared: dict[str, Any], tmp_path: Path) -> None:
-    """The same figure as `estimate ACCELERATOR MODEL` has for samples that follow each other."""
-    from bfpga.cli import work
-    from bfpga.compiler.options import CompileOptions
-    from bfpga.program.cycles import program_cycles
-
-    row = next(row for row in compared["accelerators"] if row["accelerator"] == "pynq_z2_dense")
-    described, network = load_accelerator("pynq_z2_dense"), work.read(Path(MODEL), None)
-    samples = work.estimate_samples(network, None, Path(DATA))
-    cycles = program_cycles(work.compile_for_estimate(described, network, samples, CompileOptions()))
-    rate = described.board.assumed_gb_s * 1e9 / (described.clock_mhz * 1e6)
-    assert row["cycles"] == pytest.approx(cycles.scheduled(16, rate) / 16)
-
-
-def test_board_tells_what_zeros_do_and_what_cannot_run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A skip array of stored weights is faster for a pruned network; a refusal is told with its reason."""
-    from bfpga.cli import board_choice
-
-    names = ["pynq_z2_dense", "pynq_z2_zero_skip", "pynq_z2_shift"]
-    monkeypatch.setattr(board_choice, "accelerator_names", lambda: names)
-    model = str(MODELS / "lenet_mnist_pruned90.onnx")
-    assert main(["estimate", "--board", "pynq_z2", model, "--formats", "linear"]) == 0
-    shown = capsys.readouterr().out
-    assert "pynq_z2_shift cannot run it: weights of format linear are not for this array" in shown
-    assert "zero weights take no time" in shown
-    assert "recommended: pynq_z2_zero_skip," in shown
-    assert "zeros of the weights: 90.0 %; of what layers read, a mean of layers: not known without samples" in shown
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--board", "pynq_z2"], "--board compares the accelerators of a board: give it a network"),
-        (["tiny", MODEL, "--board", "pynq_z2"], "--board compares the accelerators of a board: give it a network"),
-        ([MODEL, "--board", "pynq_z1"], "no ready accelerator is for"),
-        ([MODEL, "--board", "pynq_z2", "-c", DATA, "-d", DATA], "--calibration and --data both give samples"),
-        ([], "give an accelerator, or a network and its board"),
-    ],
-)
-def test_estimate_refuses_wrong_use_with_one_message(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["estimate", *arguments]) == 2
-    shown = capsys.readouterr()
-    assert message in shown.err
-    assert len(shown.err.strip().splitlines()) == 1

@@ -11,7 +11,6 @@ from small_networks import Network, nodes_of, residual_network
 
 from bfpga import runtime
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.cli.board_choice import compare
 from bfpga.cli.work import compile_for_estimate
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
@@ -19,6 +18,7 @@ from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.engines.skip_array.activation_cycles import last_sums
 from bfpga.estimate.program import estimate_program
+from bfpga.explore.ready import ReadyTask, advise
 from bfpga.program.cycles import program_cycles
 from bfpga.program.file import load_program, save_program
 from bfpga.program.schedule import RESULT_LATENCY, schedule
@@ -120,9 +120,6 @@ def test_the_choice_of_an_accelerator_says_whether_zeros_are_known(tmp_path: Pat
     read = read_network(_saved(network, tmp_path))
     texts = {}
     for samples in (None, sparse_samples(network, 0.5)):
-        _, offers, zeros = compare("pynq_z2", read, samples, CompileOptions())
-        texts[zeros.inputs is not None] = next(
-            offer.why for offer in offers if offer.accelerator.name == ACCELERATOR.name
-        )
-    assert texts[True] == "zero activations take no time"
-    assert texts[False] == "zero activations take no time; not known without samples, so none is assumed"
+        found = advise(ReadyTask(read, {"": CompileOptions()}, samples), [ACCELERATOR.name])
+        texts[found.input_zeros is not None] = found.offers[0].zeros
+    assert texts == {True: "activations", False: "activations, not known"}

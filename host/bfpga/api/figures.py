@@ -16,7 +16,7 @@ from bfpga.devices.base import LayerResult
 from bfpga.devices.host_time import HostTime, measure_host
 from bfpga.errors import ProgramError
 from bfpga.estimate.host import arm_seconds, host_seconds
-from bfpga.estimate.program import estimate_program
+from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.formats.cache import cache_directory
 from bfpga.program.cycles import CycleCount, program_cycles
 from bfpga.program.host import host_nodes, host_share

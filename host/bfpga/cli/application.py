@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from bfpga.cli.advise import advise
 from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.compare import compare
@@ -105,6 +106,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "schema": schema,
     "doctor": doctor,
     "estimate": estimate,
+    "advise": advise,
     "compile": compile_command,
     "run": run,
     "evaluate": evaluate,

@@ -13,7 +13,7 @@ import typer
 
 from bfpga.cli import output
 from bfpga.cli.completion import complete_board
-from bfpga.cli.options import InputShapes, Json, Model, ScaleOptions, grouped
+from bfpga.cli.options import InputShapes, Json, Model, OutputNames, ScaleOptions, grouped
 from bfpga.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def explore(
     ] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")] = SAMPLES,
     input_shape: InputShapes = None,
+    outputs: OutputNames = None,
     objective: Annotated[
         str, typer.Option("--objective", help="What the best point has the best of: throughput, latency or energy.")
     ] = "throughput",
@@ -125,7 +126,7 @@ def explore(
     described = load_board(board)
     target = folder or Path(f"explore_{model.stem}_{described.name}")
     check_folder(target, resume, [model, data, calibration, Path(board), json])
-    network = work.read(model, input_shape)
+    network = work.read(model, input_shape, outputs)
     judging = load_inputs(data, network.inputs, samples) if data else None
     calibrating = load_inputs(calibration, network.inputs) if calibration else None
     task = search_task(network, described, board, goal, judging, calibrating, max_clock, synthesize, seed)
@@ -179,11 +180,38 @@ def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | 
     if any(row.point.clock == "not modelled" for row in written):
         output.say("a clock is modelled where a synthesis of the code finds every loop in time:")
         output.say("--resume --synthesize asks for it")
-    best = written[0]
+    best = _best(found, written)
+    _say_costs(found, best.point)
     if best.accelerator is not None:
         chosen = f"-a {folder / best.accelerator} -r {folder / str(best.recipe)}"
         output.say(f"the best: bfpga compile {found.task.network.path} {chosen} -c {samples or 'SAMPLES.npz'}")
     output.say(f"accelerators, recipes, picture and table in {folder}: {folder / PAGE}")
+
+
+def _best(found: Exploration, written: list[Row]) -> Row:
+    """The point to take: of those that are as good within a tie the one with the fewest look-up tables; says so."""
+    from bfpga.estimate.advice import TIE
+
+    first = found.task.goal.first
+    limit = first(written[0].point)[0] / (1 - TIE)
+    ties = [row for row in written if first(row.point)[0] <= limit]
+    best = min(ties, key=lambda row: row.point.figures.used["lut"])
+    if len(ties) > 1:
+        names = ", ".join(row.name for row in ties if row is not best)
+        share = 100 * best.point.figures.used["lut"] / found.task.board.lut
+        output.say(f"ties within {100 * TIE:.0f} %: {best.name} with {share:.0f} % of the LUTs, the fewest; {names}")
+    return best
+
+
+def _say_costs(found: Exploration, point: Point) -> None:
+    """What costs most at a point, as `estimate` says it."""
+    from bfpga.estimate.advice import advice
+    from bfpga.estimate.program import estimate_program
+
+    accelerator = point.candidate.loaded()
+    program = found.task.compiled(point.candidate, accelerator)
+    for one in advice(accelerator, program, estimate_program(accelerator, program)):
+        output.say(one.text)
 
 
 def _again() -> str:

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
-from bfpga.cli.completion import complete_accelerator, complete_board, complete_device, complete_model
+from bfpga.cli.completion import complete_device, complete_model
 from bfpga.cli.options import (
+    AcceleratorArgument,
     AcceleratorOption,
     EngineOptions,
     ExponentOptions,
@@ -24,32 +25,17 @@ from bfpga.cli.options import (
     Scheduler,
     grouped,
 )
-from bfpga.errors import ConfigurationError
 
 
 @grouped
 def estimate(
-    accelerator: Annotated[
-        str | None,
-        typer.Argument(
-            help="Name of a ready accelerator or a YAML file; with --board the network in its place.",
-            show_default=False,
-            autocompletion=complete_accelerator,
-        ),
-    ] = None,
+    accelerator: AcceleratorArgument,
     model: Annotated[
         Path | None,
         typer.Argument(help="Network in ONNX format, or a name.", show_default=False, autocompletion=complete_model),
     ] = None,
     *,
     engines: EngineOptions,
-    board: Annotated[
-        str | None,
-        typer.Option(
-            "--board", help="Compare all ready accelerators of a board (a name or its YAML file) for the network.",
-            autocompletion=complete_board,
-        ),
-    ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option("--calibration", "-c", help="NPZ with samples; without, the zeros between layers are not known."),
@@ -61,30 +47,19 @@ def estimate(
     outputs: OutputNames = None,
     json: Json = None,
 ) -> None:
-    """Resources against the board, the roofline, and with a network its cycles and what limits them.
-
-    With --board: which ready accelerator of the board is fastest for the network, and what its zeros do on each.
+    """Resources against the board, the roofline, and with a network its cycles, what limits them, and what to change.
 
     \b
     Examples:
       bfpga estimate pynq_z2_dense
       bfpga estimate pynq_z2_dense examples/models/lenet_mnist.onnx
       bfpga estimate zcu104_hetero examples/models/lenet_mnist.onnx -c examples/models/mnist_calibration.npz
-      bfpga estimate --board pynq_z2 examples/models/lenet_mnist_pruned90.onnx -d examples/models/mnist_test.npz
     """
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.cli import board_choice, reports, work
+    from bfpga.cli import reports, work
 
     output.check_target(json)
     options = work.compile_options(engines)
-    if board is not None:
-        path = _only_model(accelerator, model, json)
-        network = work.read(path, input_shape, outputs)
-        content = board_choice.estimate(board, network, work.estimate_samples(network, calibration, data), options)
-        output.write_json(json, content)
-        return
-    if accelerator is None:
-        raise ConfigurationError("give an accelerator, or a network and its board: bfpga estimate --board BOARD MODEL")
     described = load_accelerator(accelerator)
     program = None
     if model is not None:
@@ -95,18 +70,6 @@ def estimate(
     if program:
         content["program"] = reports.program_estimate(described, program)
     output.write_json(json, content)
-
-
-def _only_model(first: str | None, second: Path | None, json: Path | None) -> Path:
-    """The network of `estimate --board`, which has the place of the accelerator; it is an input of the command."""
-    from bfpga.compiler.read.model_file import external_files
-    from bfpga.formats.files import refuse_input
-
-    if first is None or second is not None:
-        raise ConfigurationError("--board compares the accelerators of a board: give it a network and no accelerator")
-    path = Path(first)
-    refuse_input(json, external_files(path) if json is not None and json.exists() else [])
-    return path
 
 
 @grouped

@@ -24,8 +24,11 @@ PIPE_WIDTH = 140
 
 
 def line_width() -> int | None:
-    """Characters of a line of the terminal, or those that $COLUMNS says; None in a pipe."""
-    given = os.environ.get("COLUMNS", "")
+    """Characters of a line: those that $BFPGA_COLUMNS says, else of the terminal; None in a pipe.
+
+    $COLUMNS would not do in a pipe: GNU readline exports it to whatever a program starts that has loaded it.
+    """
+    given = os.environ.get("BFPGA_COLUMNS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -35,7 +35,7 @@ LIMITS = {
     "activation memory": ("columns that read the same bank", "another number of columns"),
     "output stage": ("passes shorter than their results take to leave", "more input channels a layer, or fewer rows"),
     "addresses": ("finding the pixels of the next group", "more input channels a layer"),
-    "windows": ("operands that come, whatever zeros are in them", "an array that multiplies zeros like other numbers"),
+    "windows": ("operands that come, whatever zeros are in them", "more zeros save nothing here"),
     "weights": ("weights that come for few pixels", "more pixels a layer"),
 }
 

@@ -7,6 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
+from bfpga.compiler.compiler import Calibration, compile_network
+from bfpga.compiler.noise import noise_inputs, without_samples
+from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.network import Network
 from bfpga.contract.program import Program
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.estimate.sample import estimate_sample
@@ -29,6 +33,18 @@ class Figures:
     used: Mapping[str, int]
     accuracy: float | None = None
     loss: float | None = None
+
+
+def compile_for_figures(
+    network: Network, accelerator: Accelerator, calibration: Calibration | None, options: CompileOptions
+) -> Program:
+    """Compile for figures; without samples with noise, and with formats chosen by the weights alone.
+
+    ModelError, DataError or ConfigurationError where that is not possible.
+    """
+    if calibration is not None:
+        return compile_network(network, accelerator, calibration, options)
+    return compile_network(network, accelerator, noise_inputs(network, accelerator.config), without_samples(options))
 
 
 def program_figures(accelerator: Accelerator, program: Program, used: Resources) -> Figures:

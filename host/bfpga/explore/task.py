@@ -13,15 +13,14 @@ from onnx import numpy_helper
 
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
-from bfpga.compiler.compiler import Calibration, compile_network
-from bfpga.compiler.noise import noise_inputs, without_samples
+from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.read.network import Network
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.data import InputSamples
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.explore.candidate import Candidate
-from bfpga.explore.figures import Point, program_figures
+from bfpga.explore.figures import Point, compile_for_figures, program_figures
 from bfpga.explore.front import Goal, dominates
 from bfpga.explore.limits import excess
 from bfpga.explore.modelled_clock import MODELLED, usual_clock, verdict
@@ -67,10 +66,7 @@ class Task:
 
     def compiled(self, candidate: Candidate, accelerator: Accelerator) -> Program:
         """The network for a candidate; ModelError, DataError or ConfigurationError where that is not possible."""
-        if self.calibration is not None:
-            return compile_network(self.network, accelerator, self.calibration, candidate.options)
-        noise = noise_inputs(self.network, accelerator.config)
-        return compile_network(self.network, accelerator, noise, without_samples(candidate.options))
+        return compile_for_figures(self.network, accelerator, self.calibration, candidate.options)
 
     def _functions(self) -> tuple[str, ...]:
         """Functions that the array computes for this network if it has all of them."""
