@@ -10,7 +10,7 @@ from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel.constraints import POSITION_BINS, WIDE_WORDS, findings
 from bfpga.engines.kernel.counted_resources import estimate_resources
-from bfpga.engines.systolic.resources import array_dsp
+from bfpga.engines.kernel.engine import engine_of
 
 
 def config_findings(config: KernelConfig) -> list[Finding]:
@@ -26,7 +26,8 @@ def board_findings(config: KernelConfig, board: Board) -> list[Finding]:
     if config.ultra_ram and not board.uram:
         named = ", ".join(config.ultra_ram)
         return [Finding("ultra_ram", f"is [{named}]: {board.title} has no UltraRAM; must be left out")]
-    excess = f"an array with {array_dsp(config)} DSP blocks in its dot tiles needs {'; '.join(over)} of {board.title}"
+    blocks = engine_of(config).multiplier_dsp(config)
+    excess = f"an array with {blocks} DSP blocks in its dot tiles needs {'; '.join(over)} of {board.title}"
     return [positions_excess(config, board, excess) or columns_excess(config, board, excess)]
 
 

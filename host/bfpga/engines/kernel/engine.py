@@ -27,6 +27,10 @@ class ArrayEngine(ABC):
         """Resources of the array's IPs; dense: look-up tables and flip-flops of a systolic array of these sizes."""
 
     @abstractmethod
+    def multiplier_dsp(self, config: KernelConfig) -> int:
+        """DSP blocks of its products."""
+
+    @abstractmethod
     def shift_tables(self, config: KernelConfig) -> int:
         """Look-up tables of tiles that shift."""
 

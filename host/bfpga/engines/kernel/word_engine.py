@@ -34,6 +34,10 @@ class WordEngine(ArrayEngine):
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
         raise NotImplementedError
 
+    def multiplier_dsp(self, config: KernelConfig) -> int:
+        """Two products share a block."""
+        return config.array.skip_products(config) // 2
+
     def shift_tables(self, config: KernelConfig) -> int:
         return 0
 

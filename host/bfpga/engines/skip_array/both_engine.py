@@ -22,6 +22,9 @@ class BothEngine(ActivationEngine):
         yield from super().findings(config)
         yield from multiplier_findings(config)
 
+    def multiplier_dsp(self, config: KernelConfig) -> int:
+        return array_dsp(config)
+
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
         skips = skip_logic(config) + skip_memories(config)
         return {ARRAY: dense + Resources(dsp=array_dsp(config)), SKIP_ARRAY: skips}

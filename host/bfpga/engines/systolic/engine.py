@@ -30,6 +30,9 @@ class SystolicEngine(WordEngine):
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
         return {ARRAY: dense + Resources(dsp=array_dsp(config))}
 
+    def multiplier_dsp(self, config: KernelConfig) -> int:
+        return array_dsp(config)
+
     def shift_tables(self, config: KernelConfig) -> int:
         return sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
 
