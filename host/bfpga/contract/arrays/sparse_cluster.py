@@ -86,9 +86,29 @@ class MapArray(WindowArray):
         raise NotImplementedError
 
     @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of units, each for a piece of a map."""
+        return 1, 1
+
+    @property
     def units(self) -> int:
-        """Units, each for a piece of a map."""
-        return 1
+        """Units of the grid."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def most_moves(self) -> int:
+        """Moves of limits of a map at most."""
+        return 0
+
+    @property
+    def has_halo(self) -> bool:
+        """Whether pieces own outputs and share the cells of a halo (SC R29)."""
+        return False
+
+    @property
+    def indexes_products(self) -> bool:
+        """Whether units take values of a block at once: those of variants A to D."""
+        return False
 
     @property
     def taps(self) -> int:
@@ -223,17 +243,19 @@ class SparseCluster(MapArray):
         return self.map_blocks
 
     @property
-    def units(self) -> int:
-        return self.rows * self.columns
+    def grid(self) -> tuple[int, int]:
+        return self.rows, self.columns
+
+    @property
+    def most_moves(self) -> int:
+        return self.moves
 
     @property
     def has_halo(self) -> bool:
-        """Whether pieces own outputs and share the cells of a halo (SC R29)."""
         return self.form == "halo"
 
     @property
     def indexes_products(self) -> bool:
-        """Whether units take values of a block at once: those of variants A to D."""
         return self.variant != "E"
 
     @property

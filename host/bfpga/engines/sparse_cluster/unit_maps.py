@@ -128,7 +128,8 @@ def piece_blocks(rows: int, columns: int, config: KernelConfig) -> int:
 
 def joined_grid(joined: Joined, config: KernelConfig) -> tuple[int, int]:
     """Bands, and pieces of each, into which maps are cut."""
-    return cluster_array(config.array).rows // joined[0], cluster_array(config.array).columns // joined[1]
+    rows, columns = map_array(config.array).grid
+    return rows // joined[0], columns // joined[1]
 
 
 def kernel_of(window: Window, config: KernelConfig) -> Kernel:
@@ -147,7 +148,7 @@ def equal_piece(
 
 def _largest_part(lines: int, parts: int, kernel: int, config: KernelConfig) -> int:
     """Most lines of a piece along one axis."""
-    if not cluster_array(config.array).has_halo:
+    if not map_array(config.array).has_halo:
         return -(-lines // parts)
     limits = [part * lines // parts for part in range(parts + 1)]
     return max(
@@ -165,9 +166,10 @@ def pieces_fit(rows: int, columns: int, kernel: Kernel, config: KernelConfig, jo
 
 def possible_joins(config: KernelConfig) -> list[Joined]:
     """How many pieces of the grid may be one, none first. Units of A to D need all values of a micro-tile."""
-    if cluster_array(config.array).indexes_products:
+    array = map_array(config.array)
+    if array.indexes_products:
         return [APART]
-    down, across = _divisors(cluster_array(config.array).rows), _divisors(cluster_array(config.array).columns)
+    down, across = map(_divisors, array.grid)
     return sorted(((rows, columns) for rows in down for columns in across), key=lambda join: join[0] * join[1])
 
 
@@ -177,6 +179,8 @@ def _divisors(number: int) -> list[int]:
 
 def joined_pieces(rows: int, columns: int, node: ArrayNode, config: KernelConfig) -> Joined:
     """Pieces of the grid that are one of a layer's map: those of the layer, if units hold the sums of such pieces."""
+    if not config.array.cuts_maps:
+        return APART
     fits = pieces_fit(rows, columns, kernel_of(node.window, config), config, node.joined_pieces)
     return node.joined_pieces if fits else APART
 
@@ -204,7 +208,7 @@ def allowed_moves(rows: int, columns: int, node: ArrayNode, config: KernelConfig
         return 0
     bands, across = joined_grid(joined_pieces(rows, columns, node, config), config)
     moves = bands * across > 1 and rows >= bands and columns >= across and node.groups == 1
-    return cluster_array(config.array).moves * moves
+    return map_array(config.array).most_moves * moves
 
 
 def imbalance_tolerance(rows: int, columns: int, channels: int, config: KernelConfig, joined: Joined = APART) -> int:
