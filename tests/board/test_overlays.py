@@ -324,7 +324,7 @@ def test_a_changed_bitstream_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_manifest_is_refused_by_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "overlay.yaml").write_text('{"format": 2}')
+    (tmp_path / "tiny" / "overlay.yaml").write_text('{"format": 3}')
     monkeypatch.setattr(overlays, "_own_places", lambda: [tmp_path])
     with pytest.raises(
         ConfigurationError, match=r"overlay\.yaml: not a valid manifest of an overlay: name: is missing"

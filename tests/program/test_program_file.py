@@ -187,11 +187,11 @@ def test_a_program_file_of_an_earlier_version_is_refused_with_what_to_do(program
     save_program(program, path)
 
     def earlier(header: dict[str, Any], parts: dict[str, bytes]) -> None:
-        header["version"] = 6
+        header["version"] = 7
         del header["content"]
 
     rewrite(path, earlier, signed=False)
-    with pytest.raises(ProgramError, match=r"of version 6, this toolkit reads version 7; compile the network again"):
+    with pytest.raises(ProgramError, match=r"of version 7, this toolkit reads version 8; compile the network again"):
         load_program(path)
 
 

@@ -17,6 +17,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.vendor.block_design import INTERRUPTS, block_design
@@ -103,10 +104,10 @@ MANIFESTS = st.builds(
     accelerator=st.builds(AcceleratorEntry, NAMES, DIGESTS, TEXTS),
     board=st.builds(BoardEntry, NAMES, TEXTS, TEXTS, TEXTS, st.sampled_from(["zynq7", "zynqmp"])),
     clock=st.builds(ClockEntry, MEGAHERTZ, MEGAHERTZ),
-    config=st.builds(
+    configuration=st.builds(
         KernelConfig, FORMATS, st.integers(1, 128), st.sampled_from([2, 8, 64]), accumulator_bits=st.just(58),
         functions=st.sets(st.sampled_from(FUNCTION_NAMES[1:]), max_size=3).map(lambda names: ("none", *sorted(names))),
-    ),
+    ).map(config_to_dict),
     layout=st.dictionaries(TEXTS, st.lists(NAMES) | st.dictionaries(TEXTS, TEXTS | st.integers())),
     cells=st.dictionaries(NAMES, st.builds(CellEntry, TEXTS, st.integers(0, (1 << 64) - 1), COUNTS), max_size=3),
     dma=st.builds(DmaEntry, COUNTS, COUNTS, COUNTS, COUNTS),
@@ -143,9 +144,9 @@ def changed(*keys: str | int, to: Any = None, drop: bool = False) -> str:
 
 
 WRONG = {
-    "a later version": (changed("format", to=3), "format: is 3; this toolkit reads 2. `bfpga overlay` writes"),
-    "the version without a layout": (changed("format", to=1), "does not say how its bitstream places descriptors"),
-    "version of another type": (changed("format", to=True), "format: must be the version of the keys, 2"),
+    "a later version": (changed("format", to=4), "format: is 4; this toolkit reads 3. `bfpga overlay` writes"),
+    "the version before": (changed("format", to=2), "described kernels and layouts otherwise"),
+    "version of another type": (changed("format", to=True), "format: must be the version of the keys, 3"),
     "no version": (changed("format", drop=True), "format: must be the version"),
     "missing section": (changed("board", drop=True), "board: is missing"),
     "missing key": (changed("accelerator", "digest", drop=True), "accelerator.digest: is missing"),
@@ -154,7 +155,7 @@ WRONG = {
     "text for a number": (changed("clock", "actual_mhz", to="100"), "clock.actual_mhz: must be a number, is \"100\""),
     "number for a text": (changed("board", "part", to=7), "board.part: must be a text, is 7"),
     "truth for a number": (changed("dma", "length_bits", to=True), "dma.length_bits: must be an integer, is true"),
-    "fraction for an integer": (changed("configuration", "rows", to=1.5), "configuration.rows: must be an integer"),
+    "fraction for an integer": (changed("configuration", "rows", to=1.5), "kernel configuration: rows is 1.5"),
     "negative clock": (changed("clock", "requested_mhz", to=-1), "clock.requested_mhz: must be positive"),
     "clock without bounds": (changed("clock", "actual_mhz", to=10**400), "clock.actual_mhz: must be a finite number"),
     "no list": (changed("interrupts", to={}), "interrupts: must be a list"),
@@ -168,7 +169,7 @@ WRONG = {
     "address that is none": (changed("cells", "tensor_dma", "base", to="0xg"), "cells.tensor_dma.base: must be a hexa"),
     "short hash": (changed("files", "handoff", "sha256", to="12"), "files.handoff.sha256: must be a SHA-256"),
     "unknown choice": (changed("board", "processing_system", to="zynq8"), "must be one of zynq7, zynqmp, is \"zynq8\""),
-    "unknown rounding": (changed("configuration", "format", "rounding", to="up"), "configuration.format.rounding: mus"),
+    "unknown rounding": (changed("configuration", "format", "rounding", to="up"), "must be one of trunc, tozero"),
     "no handoff": (changed("files", "handoff", to=None), "files.handoff: must name a file"),
     "handoff missing": (changed("files", "handoff", drop=True), "files.handoff: is missing"),
     "bitstream missing": (changed("files", "bitstream", drop=True), "files.bitstream: is missing"),

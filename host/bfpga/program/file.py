@@ -36,7 +36,7 @@ from bfpga.program.checks import check_parts
 from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
-VERSION = 7
+VERSION = 8
 HEADER = "program.json"
 #: Classes that a header may name; the key ``type`` distinguishes members of a union.
 CLASSES = {

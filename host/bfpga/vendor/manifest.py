@@ -20,8 +20,8 @@ from bfpga.errors import ConfigurationError
 from bfpga.formats.files import check_regular, read_file, replace_file
 from bfpga.vendor.json_fields import FieldError, json_text, parse, plain, read_object
 
-#: Version of the file's keys. Version 1 named no layout.
-FORMAT = 2
+#: Version of the file's keys. Version 1 named no layout, version 2 one kernel with the numbers of all arrays.
+FORMAT = 3
 #: Name of the file in the directory of an overlay.
 MANIFEST_NAME = "overlay.yaml"
 #: Files every overlay names; the bitstream is null until a build has made it.
@@ -32,7 +32,7 @@ LARGEST_FILE = 1 << 22
 HASH_DIGITS = 8
 
 _OLD = (
-    ". The file is of an earlier toolkit and does not say how its bitstream places descriptors, registers and streams: "
+    ". The file is of an earlier toolkit, which described kernels and layouts otherwise: "
     "build the bitstream again, or install the toolkit that built it"
 )
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
@@ -182,9 +182,12 @@ def _check(manifest: Manifest) -> None:
     try:
         check_name(manifest.accelerator.name, "accelerator.name")
         check_name(manifest.board.name, "board.name")
-        _ = manifest.config
     except ConfigurationError as error:
         raise FieldError("", str(error)) from None
+    try:
+        _ = manifest.config
+    except ConfigurationError as error:
+        raise FieldError("configuration", str(error)) from None
     for key in (HANDOFF, BITSTREAM):
         if key not in manifest.files:
             raise FieldError(f"files.{key}", "is missing")
