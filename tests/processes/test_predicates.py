@@ -98,6 +98,14 @@ def test_the_decision_waits_for_all_counts_before_it() -> None:
     assert between[1] <= WORDS + DECIDES + 2
 
 
+def test_a_count_that_comes_while_another_one_is_asked_for_leaves_one_to_wait_for() -> None:
+    """Whatever the clocks between the two: the decision is that of the last count."""
+    counts, decides = descriptor(counts=2), descriptor(register=2)
+    for after in range(1, 3 * WORDS):
+        _, parts = sequenced([counts, counts, decides, descriptor()], [(2, True), (2, False)], after=after)
+        assert SKIPPED in parts[0], after
+
+
 def test_registers_keep_what_they_tell_and_stores_pass_it_on() -> None:
     """Bits of the registers lie above the operation in the first word that `store` hears."""
     told = [(2, True), (15, True), (2, False)]

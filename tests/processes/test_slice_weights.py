@@ -130,6 +130,7 @@ OPERATIONS = [
     gemm(1, 2, (1, 3, 1), 16, output_rows=12, parameter_base=20),
     gemm(8, 4, (1, 1, 2), 2, output_rows=24),
     gemm(5, 2, (3, 3, 1), 4, output_rows=9, weight_block_step=0, weight_tap_step=0),
+    gemm(1, 2, (2, 2, 2), 3, output_rows=12, weight_block_step=13),
 ]
 
 
