@@ -18,6 +18,8 @@ FLOWS_TITLE = (
     "Exponents from the data of the same pass: cycles of one sample, those compared without whole tensors' transfers"
 )
 FLOW_HEADINGS = ("layer", "flow", "rule", "measured", "cycles", "flows that were compared")
+#: Of these what falls away on a narrow terminal, in this order.
+FLOW_DROPPED = ("flows that were compared", "rule", "measured")
 
 
 def rule_text(policy: PolicySpec) -> str:

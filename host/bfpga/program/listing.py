@@ -26,7 +26,7 @@ from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
 from bfpga.formats import notebook
 from bfpga.formats.tables import table_lines
 from bfpga.program.cycles import CycleCount, always, program_cycles
-from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
+from bfpga.program.flow_listing import FLOW_DROPPED, FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
 from bfpga.program.places import ARRAY_TITLE
 
@@ -50,7 +50,7 @@ def listing(program: Program, width: int | None = None) -> str:
     if choices:
         lines += ["", FORMATS_TITLE, "", *table_lines("", format_headings(program), choices, width, ["because"])]
     if has_choices(program):
-        lines += ["", FLOWS_TITLE, "", *table_lines("", FLOW_HEADINGS, flow_rows(program), width)]
+        lines += ["", FLOWS_TITLE, "", *table_lines("", FLOW_HEADINGS, flow_rows(program), width, FLOW_DROPPED)]
     return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
 
 

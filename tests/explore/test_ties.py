@@ -1,0 +1,59 @@
+"""What `bfpga explore` says of its front: ties, and what costs most at the point that it recommends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bfpga.accelerator.boards import load_board
+from bfpga.cli.explore import _best, _say_costs
+from bfpga.compiler.read.network import read_network
+from bfpga.estimate.advice import advice
+from bfpga.estimate.program import estimate_program
+from bfpga.explore.candidate import Candidate
+from bfpga.explore.figures import Figures, Point
+from bfpga.explore.front import Goal, Objective
+from bfpga.explore.results import Row
+from bfpga.explore.search import Exploration
+from bfpga.explore.task import Task
+
+MODEL = Path(__file__).parents[2] / "examples" / "models" / "mlp_digits.onnx"
+NETWORK = read_network(MODEL)
+
+
+def exploration(objective: Objective = "throughput") -> Exploration:
+    return Exploration(Task(NETWORK, load_board("pynq_z2"), "pynq_z2", Goal(objective), 125.0), [], 0)
+
+
+def row(number: int, microseconds: float, tables: int, joules: float = 1.0) -> Row:
+    figures = Figures(microseconds * 1e-6, 2e-6 * microseconds, joules, 100, {"lut": tables})
+    return Row(Point(number, Candidate({"name": "pynq_z2_dense"}, {}, "pynq_z2_dense"), figures), f"net_t{number}")
+
+
+def test_of_ties_the_one_with_the_fewest_tables_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(1, 95.0, 40_000), row(2, 100.0, 26_600), row(3, 100.1, 100)]
+    assert _best(exploration(), rows) is rows[1]
+    assert capsys.readouterr().out == "ties within 5 %: net_t2 with 50 % of the LUTs, the fewest; net_t1\n"
+
+
+def test_a_lead_of_more_than_a_tie_decides(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(1, 94.0, 40_000), row(2, 100.0, 20_000)]
+    assert _best(exploration(), rows) is rows[0]
+    assert capsys.readouterr().out == ""
+
+
+def test_ties_are_those_of_the_objective() -> None:
+    rows = [row(1, 50.0, 40_000, 1.0), row(2, 100.0, 20_000, 1.01)]
+    assert _best(exploration("energy"), rows) is rows[1]
+    assert _best(exploration(), rows) is rows[0]
+
+
+def test_costs_of_the_best_are_those_of_its_program(capsys: pytest.CaptureFixture[str]) -> None:
+    found, point = exploration(), row(1, 50.0, 1).point
+    _say_costs(found, point)
+    accelerator = point.candidate.loaded()
+    program = found.task.compiled(point.candidate, accelerator)
+    expected = [one.text for one in advice(accelerator, program, estimate_program(accelerator, program))]
+    assert capsys.readouterr().out.splitlines() == expected
+    assert expected
