@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "bfpga/processes/systolic/array.hpp"
 #include "bfpga/processes/sequencer.hpp"
+#include "bfpga/processes/systolic/array.hpp"
 #include "bfpga/processes/weights.hpp"
 
 namespace bfpga {

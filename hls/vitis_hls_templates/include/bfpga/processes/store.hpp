@@ -7,9 +7,9 @@
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/ports/beat_words.hpp"
 #include "bfpga/ports/checksum.hpp"
-#include "bfpga/processes/sparse_cluster/map_record.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/maps/ends.hpp"
+#include "bfpga/processes/sparse_cluster/map_record.hpp"
 #include "bfpga/processes/wires.hpp"
 
 namespace bfpga {

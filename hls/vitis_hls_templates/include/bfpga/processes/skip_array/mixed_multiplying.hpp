@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "bfpga/processes/systolic/array.hpp"
 #include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/skip_array/slice_read.hpp"
 #include "bfpga/processes/skip_array/sparse_array.hpp"
+#include "bfpga/processes/systolic/array.hpp"
 
 namespace bfpga {
 

@@ -1,7 +1,7 @@
 // Broadcasts every step of the kernels to all units (SC R60). Its stream buffers them for a unit that lags.
 #pragma once
-#include "bfpga/processes/sparse_cluster/beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/sparse_cluster/beats.hpp"
 
 namespace bfpga {
 

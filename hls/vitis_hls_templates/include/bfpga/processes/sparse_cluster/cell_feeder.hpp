@@ -17,8 +17,8 @@
 // * sums leave when `grid_sums` has all of a grid, and the output stage takes them after those of earlier operations.
 #pragma once
 #include "bfpga/contract/commands.hpp"
-#include "bfpga/processes/sparse_cluster/layer.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/sparse_cluster/layer.hpp"
 
 namespace bfpga {
 

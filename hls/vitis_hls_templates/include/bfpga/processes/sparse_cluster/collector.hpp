@@ -7,8 +7,8 @@
 #pragma once
 #include <type_traits>
 
-#include "bfpga/processes/sparse_cluster/map_beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/sparse_cluster/map_beats.hpp"
 
 namespace bfpga {
 

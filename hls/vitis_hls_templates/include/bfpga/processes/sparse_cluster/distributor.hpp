@@ -4,9 +4,9 @@
 // Places of a piece follow the walk: one block on after each kernel width of columns, one row of blocks on after each
 // kernel height of rows. No multiplier or divider.
 #pragma once
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/sparse_cluster/map_beats.hpp"
 #include "bfpga/processes/sparse_cluster/map_record.hpp"
-#include "bfpga/processes/held_beat.hpp"
 
 namespace bfpga {
 

@@ -11,8 +11,8 @@
 // stage needs what was sent before them, and parameters, which wait for nothing that comes after the weights of the
 // same channels; all of these have been used.
 #pragma once
-#include "bfpga/processes/sparse_cluster/layer.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/sparse_cluster/layer.hpp"
 #include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {

@@ -5,11 +5,11 @@
 // in the lanes for all weights of their channel (SC R75). Steps are those of variant E with one weight each: the first
 // weight of every kernel, then the second one of each, so that a sum is met again `sum_distance` cycles later.
 #pragma once
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/sparse_cluster/indexed_sums.hpp"
 #include "bfpga/processes/sparse_cluster/step_table.hpp"
 #include "bfpga/processes/sparse_cluster/tile_beats.hpp"
 #include "bfpga/processes/sparse_cluster/unit_process.hpp"
-#include "bfpga/processes/held_beat.hpp"
 
 namespace bfpga {
 

@@ -8,10 +8,10 @@
 // has it some cycles later. In variant D two products of one cell are added on the way: the adder of a bank sums its
 // two products before it is known whether they are of one cell (SC R106-R108), and both leave as one (SC R109).
 #pragma once
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/sparse_cluster/bank_sums.hpp"
 #include "bfpga/processes/sparse_cluster/pair_beats.hpp"
 #include "bfpga/processes/sparse_cluster/unit_process.hpp"
-#include "bfpga/processes/held_beat.hpp"
 
 namespace bfpga {
 

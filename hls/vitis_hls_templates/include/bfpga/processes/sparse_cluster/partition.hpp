@@ -6,11 +6,11 @@
 //
 // Pieces of the grid may be joined: then a map is cut into fewer pieces, and the units of a joined one share its cells.
 #pragma once
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/sparse_cluster/exchange.hpp"
 #include "bfpga/processes/sparse_cluster/layer.hpp"
 #include "bfpga/processes/sparse_cluster/map_record.hpp"
 #include "bfpga/processes/sparse_cluster/piece_limits.hpp"
-#include "bfpga/processes/held_beat.hpp"
 
 namespace bfpga {
 

@@ -3,8 +3,8 @@
 // A task waits while the one before is computed. It is taken in one cycle and the next one comes in a later one, so
 // neither depends on the other; a value takes two steps at least, which hides that.
 #pragma once
-#include "bfpga/processes/sparse_cluster/beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/sparse_cluster/beats.hpp"
 
 namespace bfpga {
 

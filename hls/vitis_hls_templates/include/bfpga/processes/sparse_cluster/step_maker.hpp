@@ -18,9 +18,9 @@
 // It stalls only for words and on backpressure of the steps: words come block by block as the operations do, and their
 // source waits only for results of the blocks before.
 #pragma once
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/sparse_cluster/bank_sums.hpp"
 #include "bfpga/processes/sparse_cluster/layer.hpp"
-#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {

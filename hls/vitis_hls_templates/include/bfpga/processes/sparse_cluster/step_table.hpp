@@ -1,7 +1,7 @@
 // The steps of a word of channels, as a unit has them: one set is computed with while the next one comes (SC R59, R60).
 #pragma once
-#include "bfpga/processes/sparse_cluster/beats.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/sparse_cluster/beats.hpp"
 #include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {

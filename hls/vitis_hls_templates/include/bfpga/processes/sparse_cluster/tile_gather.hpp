@@ -7,9 +7,9 @@
 // is read next.
 #pragma once
 #include "bfpga/numeric/waivers.hpp"
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/sparse_cluster/map_beats.hpp"
 #include "bfpga/processes/sparse_cluster/tile_beats.hpp"
-#include "bfpga/processes/held_beat.hpp"
 
 namespace bfpga {
 

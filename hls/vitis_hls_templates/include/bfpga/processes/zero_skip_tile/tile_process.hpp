@@ -14,10 +14,10 @@
 // maps leave.
 #pragma once
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/two_sets.hpp"
 #include "bfpga/processes/zero_skip_tile/entry.hpp"
 #include "bfpga/processes/zero_skip_tile/tile_buffer.hpp"
 #include "bfpga/processes/zero_skip_tile/tile_sums.hpp"
-#include "bfpga/processes/two_sets.hpp"
 
 namespace bfpga {
 
