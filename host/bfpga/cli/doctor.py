@@ -234,6 +234,11 @@ def torch() -> Check:
     return package("PyTorch", "torch", "modules of PyTorch on a device (docs/eager.md)", trial, extra="torch")
 
 
+def keras() -> Check:
+    trial = "import keras, tf2onnx"
+    return package("Keras", "keras", "compiling Keras models (docs/how-to/export-network.md)", trial, extra="keras")
+
+
 def site() -> Check:
     trial = "import material, mkdocs, mkdocstrings, mkdocstrings_handlers.python"
     return package("MkDocs", "mkdocs", "these documents as a site", trial, extra="site")
@@ -340,6 +345,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     charts,
     notebooks,
     torch,
+    keras,
     site,
     vitis_hls,
     vivado,
