@@ -370,7 +370,7 @@ def test_doctor_says_where_pynq_cannot_be_installed(
 ) -> None:
     from bfpga.board.virtual import pynq_internals
     monkeypatch.setattr(pynq_internals.sys, "version_info", version)
-    monkeypatch.setattr(doctor, "package", lambda *_, remedy: remedy)  # what the trial of the package finds is the same
+    monkeypatch.setattr(doctor, "package", lambda *_, remedy, **__: remedy)  # what its trial finds is the same
     remedy = str(doctor.pynq())
     assert said in remedy
     assert ("make an environment of Python 3.10 to 3.12" in remedy) == bool(said)

@@ -25,7 +25,7 @@ LONG = "functional_1/inverted_residual_block_13/depthwise_conv2d"
 #: What `doctor` finds; its checks themselves compile headers.
 TOOL = doctor.Check("ONNX Runtime", True, f"1.20 in /home/{'deep/' * 12}site-packages", "layers of the host, " * 3, "")
 COMMANDS = [
-    "boards", "accelerators", "operators", "doctor", "estimate pynq_z2_dense net.onnx", "synthesize tiny",
+    "boards", "accelerators", "operators", "models", "doctor", "estimate pynq_z2_dense net.onnx", "synthesize tiny",
     "advise net.onnx --board pynq_z2 -d samples.npz", "compile net.onnx -a pynq_z2_shift -o net.bfpga",
     "compile net.onnx -a pynq_z2_flows -o net.bfpga --policy dynamic", "run net.onnx -a zcu104_cluster -d samples.npz",
     "evaluate net.onnx -a tiny -d samples.npz", "compare net.onnx -a tiny -a pynq_z2_bfp16 -d samples.npz",

@@ -15,6 +15,7 @@ from bfpga.compiler.read.network import read_network
 from bfpga.data import load_inputs
 from bfpga.errors import ConfigurationError, ToolError
 from bfpga.estimate.hardware import HardwareFigures, LoopFigures
+from bfpga.explore import figures as figures_module
 from bfpga.explore import task as task_module
 from bfpga.explore.figures import Point
 from bfpga.explore.front import Goal, dominates
@@ -107,7 +108,7 @@ def test_the_search_begins_with_the_ready_accelerators_so_the_front_is_never_wor
 
 def test_what_does_not_fit_is_refused_before_anything_is_compiled(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[object] = []
-    monkeypatch.setattr(task_module, "compile_network", lambda *given: compiled.append(given))
+    monkeypatch.setattr(figures_module, "compile_network", lambda *given: compiled.append(given))
     values = {key: choices[0] for key, choices in task.space.choices.items()} | {"rows": 16, "fill": 16}
     candidate = task.space.candidate(values)
     array = {**candidate.described["engines"][0], "columns": 128}

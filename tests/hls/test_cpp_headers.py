@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendered_headers, unit_files, write_rendered
 
+from bfpga.contract.arrays.sparse_cluster import SparseCluster
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.process_stream import PROCESSES
 from bfpga.devices import toolchain
@@ -36,7 +37,7 @@ CONFIGURATIONS = {
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory with the rendered headers, of a kernel that has the commands of every process."""
     directory = tmp_path_factory.mktemp("rendered")
-    write_rendered(directory, rendered_headers(cluster=True))
+    write_rendered(directory, rendered_headers(SparseCluster()))
     return directory
 
 
@@ -299,7 +300,7 @@ def test_an_error_of_a_process_ends_all_of_them() -> None:
 
 def test_a_unit_is_compiled_again_when_any_file_that_it_reads_changes(rendered: Path) -> None:
     """What the compiler reads is in the digest of a unit; headers of other units are not."""
-    files = unit_files("cluster_units", rendered_headers(cluster=True))
+    files = unit_files("cluster_units", rendered_headers(SparseCluster()))
     folders = [SOURCES, shim_directory(), library_directory(), rendered]
     command = [compiler(), "-std=c++14", "-MM", *integer_flags("native"), str(SOURCES / "cluster_units.cpp")]
     for folder in folders:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from changed_kernels import changed
 from cluster_configs import CLUSTER, TILE
-from kernel_pairs import COUNTED, QUICK
+from kernel_pairs import COUNTED
 from onnx import numpy_helper
 from small_networks import Network, compiled
 
@@ -78,7 +78,7 @@ class Counted:
 
     def __init__(self, program: Program) -> None:
         self.program, self.config = program, program.config
-        self.kernel = CSimulation(self.config, flags=(*QUICK, *COUNTING_FLAGS))
+        self.kernel = CSimulation(self.config, flags=COUNTING_FLAGS)
         self.kernel.count_clocks()
         rng = np.random.default_rng(1)
         self.tensors = {
@@ -172,4 +172,4 @@ def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> N
 
 def test_a_build_without_checks_of_waivers_counts_no_clocks() -> None:
     with pytest.raises(DeviceError, match="only a kernel whose loops are counted"):
-        CSimulation(ARRAYS["dense"], flags=QUICK).count_clocks()
+        CSimulation(ARRAYS["dense"]).count_clocks()

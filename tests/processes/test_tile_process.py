@@ -16,7 +16,7 @@ from tile_process import BUILDS, run_tile, sizes
 from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
 from bfpga.contract.descriptor import Descriptor
 from bfpga.devices.csim import Integers
-from bfpga.engines.sparse_cluster.unit_clocks import row_groups
+from bfpga.engines.zero_skip_tile.engine import row_groups
 
 #: Vectors of layers (ZS 8).
 LAYER_VECTORS = sorted(path.name for path in VECTORS.glob("zs*.json"))

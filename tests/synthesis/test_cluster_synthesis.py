@@ -8,6 +8,8 @@ import pytest
 from cpp_units import SOURCES, rendered_headers
 from kept_synthesis import kept
 
+from bfpga.contract.arrays.sparse_cluster import SparseCluster
+
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 from bfpga.accelerator.clocks import WIRE_PERCENT, wire_percent
 from bfpga.synthesis.body import LoopBody, Opcode
@@ -41,7 +43,7 @@ void bfpga_unit(bfpga::stream<bfpga::wire_t<bfpga::PieceBeat<Config>>>& pieces,
 
 def scheduled(top: str, percent: int = WIRE_PERCENT) -> list[tuple[LoopBody, Schedule]]:
     """The pipelined loops of a top function and their schedules. percent: of the clock, for wires."""
-    rendered = {f"include/{path}": text for path, text in rendered_headers(cluster=True).items()}
+    rendered = {f"include/{path}": text for path, text in rendered_headers(SparseCluster()).items()}
     builds = ("cluster_build.hpp", "cluster_kernel_config.hpp")
     own = {"src/top.cpp": top, **{f"src/{name}": (SOURCES / name).read_text() for name in builds}}
     loops = analyse_files(kernel_sources({**rendered, **own}), "src/top.cpp", cache=kept()).loops

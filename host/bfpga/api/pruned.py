@@ -10,7 +10,7 @@ from pathlib import Path
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.read.model_file import external_files
 from bfpga.compiler.read.network import Network, read_network
-from bfpga.contract.arrays.sparse_cluster import map_array
+from bfpga.contract.arrays.sparse_cluster import MapArray
 from bfpga.data import Given, given_samples
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import check_target, refuse_input, replace_file
@@ -108,7 +108,7 @@ def group_of(structure: str | None) -> Group | None:
     config = accelerator.config
     if config.array.stores_entries:
         return Balanced.of(config)
-    if map_array(config.array).lists_taps:
+    if isinstance(config.array, MapArray) and config.array.lists_taps:
         return None
     if config.array.reads_maps:
         return WHOLE_KERNELS

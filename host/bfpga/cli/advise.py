@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bfpga.api.jobs import CALIBRATION_SAMPLES
 from bfpga.cli import output
 from bfpga.cli.options import EngineOptions, ExponentOptions, InputShapes, Json, Model, OutputNames, grouped
 
@@ -68,6 +67,7 @@ def advise(
       bfpga advise net.onnx -d samples.npz --jobs 4
     """
     from bfpga.accelerator.boards import load_board
+    from bfpga.api.jobs import CALIBRATION_SAMPLES
     from bfpga.cli import work
     from bfpga.cli.options import ScaleOptions
     from bfpga.data import load_inputs

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from bfpga.engines.configurations import ARRAYS
+
 PACKAGE = "bfpga"
 ROOT = Path(__file__).resolve().parent.parent
-#: What is called on a board: the self-test, and what `bfpga.load`, `bfpga.run` and `bfpga.compare` lead to.
+#: What is called on a board: the self-test, and what `bfpga.load`, `bfpga.run` and `bfpga.compare` lead to; rooms of
+#: arrays are found by their names.
 ENTRY_POINTS = (
     "bfpga.board.self_test",
     "bfpga.board.load",
@@ -26,6 +29,7 @@ ENTRY_POINTS = (
     "bfpga.vendor.manifest",
     "bfpga.runtime",
     "bfpga.data",
+    *(array.engine for array in ARRAYS),
 )
 #: Packages of a PYNQ image in addition to the standard library.
 IMAGE_PACKAGES = frozenset({"numpy", "pynq", "pynqmetadata", "pynqutils"})

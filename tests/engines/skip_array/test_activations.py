@@ -15,9 +15,10 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation, Policy
 from bfpga.contract.processes import process_streams
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, PolicySpec, Window
-from bfpga.engines.kernel.cycles import drain_cycles, kernel_steps, operation_cycles, runs, weight_reads
+from bfpga.engines.kernel.cycles import drain_cycles, kernel_steps, operation_cycles, weight_reads
 from bfpga.engines.kernel.descriptors import channel_runs, weight_words
 from bfpga.engines.kernel.streams import input_window, pack_parameters, pack_weights
+from bfpga.engines.skip_array.passes import runs
 from bfpga.verify.random_network import NetworkBuilder, schedule
 
 #: A systolic array with the same weight words.
