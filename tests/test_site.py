@@ -60,7 +60,7 @@ def test_commands_of_a_guide_run_in_their_order(path: Path, desk: Path) -> None:
     text = path.read_text()
     write_listings(text, desk)
     asked = commands(text, {"sh"})
-    assert asked
+    assert asked or "```python" in text  # which tests/training/test_fine_tuning.py runs, where PyTorch is
     for arguments in asked:
         assert main(arguments) == 0, f"{path.name}: bfpga {shlex.join(arguments)}"
 
