@@ -301,7 +301,8 @@ def test_both_figures_are_listed_and_survive_a_file(tmp_path: Path) -> None:
     text = listing(program)
     for node in nodes_of(program):
         assert node.weight_choices
-        line = next(line for line in text.splitlines() if line.startswith(node.name) and node.weight_reason in line)
+        lines = [line for line in text.splitlines() if line.startswith(f" {node.name} ")]
+        line = next(line for line in lines if node.weight_reason in line)
         for item in node.weight_choices:
             assert item.sum_snr_db is not None
             assert f"{item.weight_snr_db:.1f} / {item.sum_snr_db:.1f} dB, {item.cycles:,}" in line
