@@ -406,7 +406,7 @@ def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
 
 
 #: The same kernel, whose pieces own outputs.
-HALO_KERNEL = KERNEL.replace("Packed>", "Packed, 0, 1, false, true>")
+HALO_KERNEL = KERNEL.replace("Packed>", "Packed, 0, 1, false, false, true>")
 
 
 def test_the_partition_with_a_halo_weighs_a_piece_a_clock() -> None:
