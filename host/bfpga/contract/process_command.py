@@ -22,6 +22,7 @@ class ProcessCommand:
 
 
 def command(process: str, operations: tuple[Operation, ...], fields: str) -> ProcessCommand:
+    """A command from the names of its fields, with spaces between them."""
     chosen = {"operation", *fields.split()}
     assert chosen <= {*FIELDS, *SHARED_WORDS}, chosen - {*FIELDS, *SHARED_WORDS}
     return ProcessCommand(process, operations, tuple(sorted(chosen, key=word_of)))
@@ -57,5 +58,3 @@ COMMANDS = (
 def with_fields(given: ProcessCommand, fields: str) -> ProcessCommand:
     """A command with further fields."""
     return command(given.process, given.operations, " ".join((*given.fields, fields)))
-
-

@@ -67,5 +67,3 @@ class ProcessStream:
     def is_in_blocks(self) -> bool:
         """Whether the FIFO is made of block memory."""
         return self.fifo_words > DEEPEST_DISTRIBUTED
-
-

@@ -5,6 +5,7 @@ Only the standard library is imported: a board loads this module too.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
@@ -51,10 +52,10 @@ class Kernel(Protocol):
 
 
 @dataclass(frozen=True)
-class Array:
+class Array(ABC):
     """An array and its numbers; ConfigurationError for a field of another type or out of its range.
 
-    Here is what most arrays share: weight words of ``rows`` x ``lanes`` weights, one stream of operands, one of sums.
+    Here is what most arrays share: weight words of ``rows`` x ``lanes`` weights, one stream of sums.
     """
 
     #: Its name in files.
@@ -83,8 +84,6 @@ class Array:
     may_reuse_taps: ClassVar[bool] = False
     #: Groups of ``columns`` pixels that an array which skips zeros computes at a time.
     halves: ClassVar[int] = 2
-    #: Further bits of a beat of operands.
-    operand_flags: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         check_fields(self, f"kernel configuration: {self.kind}")
@@ -95,13 +94,13 @@ class Array:
         """Processes in addition to those of every kernel."""
         return ()
 
+    @abstractmethod
     def operand_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         """What the scratchpad sends to the array."""
-        yield ProcessStream("operands", SCRATCHPAD, ARRAY, operand_bits(kernel, self.operand_flags), SHALLOW)
 
+    @abstractmethod
     def weight_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         """What the weights process sends."""
-        raise NotImplementedError
 
     def inner_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         """Streams between processes of the array, and to others than `post`."""
@@ -111,9 +110,9 @@ class Array:
         """What the output stage gets."""
         yield ProcessStream("sums", ARRAY, POST, kernel.columns * kernel.accumulator_bits, SHALLOW)
 
+    @abstractmethod
     def result_words(self, kernel: Kernel) -> int:
         """Words of results that may wait for the scratchpad."""
-        raise NotImplementedError
 
     def commands(self) -> tuple[ProcessCommand, ...]:
         """Commands in the place of those of every kernel, or in addition."""
@@ -196,9 +195,10 @@ class Array:
         return {}
 
 
-def operand_bits(kernel: Kernel, flags: int) -> int:
-    """Bits of a beat of operands: a word of each column, whether it is there, marks."""
-    return kernel.columns * kernel.lanes * kernel.format.mantissa_bits + kernel.columns + 4 + flags
+def operands(kernel: Kernel, flags: int, name: str = "operands", target: str = ARRAY) -> ProcessStream:
+    """Beats of operands: a word of each column, whether it is there, marks; flags: further bits."""
+    bits = kernel.columns * kernel.lanes * kernel.format.mantissa_bits + kernel.columns + 4 + flags
+    return ProcessStream(name, SCRATCHPAD, target, bits, SHALLOW)
 
 
 def weight_words(kernel: Kernel, name: str, target: str) -> ProcessStream:

@@ -12,7 +12,7 @@ from bfpga.contract.arrays.base import (
     Width,
     Words,
     Zeros,
-    operand_bits,
+    operands,
     parameters,
     weight_words,
 )
@@ -41,7 +41,8 @@ SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 5, 64, 1024
 class WindowArray(Array):
     """An array whose windows come in chunks, of ``halves`` groups of ``columns`` pixels at a time."""
 
-    operand_flags: ClassVar[int] = SKIP_FLAGS
+    def operand_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
+        yield operands(kernel, SKIP_FLAGS)
 
     def inner_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
@@ -189,8 +190,8 @@ class TwoArrays(SparseArray):
         return (SKIP_ARRAY,)
 
     def operand_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
-        for name, target in (("operands", ARRAY), ("skip_operands", SKIP_ARRAY)):
-            yield ProcessStream(name, SCRATCHPAD, target, operand_bits(kernel, SKIP_FLAGS), SHALLOW)
+        yield operands(kernel, SKIP_FLAGS)
+        yield operands(kernel, SKIP_FLAGS, "skip_operands", SKIP_ARRAY)
 
     def weight_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         own, rows = super().weight_streams(kernel)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
-from bfpga.contract.arrays.base import Array, Kernel, WidthOrNone, Words, Zeros, operand_bits, parameters, weight_words
+from bfpga.contract.arrays.base import Array, Kernel, WidthOrNone, Words, Zeros, operands, parameters, weight_words
 from bfpga.contract.arrays.skip_array import SKIP_FLAGS, SKIP_PARAMETERS, WindowArray
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.number_group import NumberGroup, number_group
@@ -15,7 +16,6 @@ from bfpga.contract.process_stream import (
     ARRAY,
     COMMAND_BITS,
     POST,
-    SCRATCHPAD,
     SHALLOW,
     STORE,
     ProcessStream,
@@ -76,14 +76,14 @@ class MapArray(WindowArray):
     kernel: WidthOrNone = 3
 
     @property
+    @abstractmethod
     def lines(self) -> int:
         """Rows and columns of a map at most."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def blocks(self) -> int:
         """Blocks of a map's full grid that have room."""
-        raise NotImplementedError
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -131,17 +131,13 @@ class MapArray(WindowArray):
         return 1
 
     @property
+    @abstractmethod
     def unit_products(self) -> int:
         """Products of a unit in a cycle."""
-        raise NotImplementedError
 
     def most_move_clocks(self, moves: int) -> int:
         """Cycles that so many moves of limits take at most."""
         return 0
-
-    def holds_map(self, rows: int, columns: int) -> bool:
-        """Whether an array that does not cut maps has room for the sums of one."""
-        raise NotImplementedError
 
     def word_types(self) -> dict[str, str]:
         return {name: f"bfpga::wire_t<bfpga::{beat}<{CLUSTER_CONFIG}>>" for name, beat in self.beats().items()}
@@ -158,8 +154,7 @@ class MapArray(WindowArray):
         }  # fmt: skip
 
     def operand_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
-        depth = max(SHALLOW, COLUMN_OPERANDS * kernel.columns)
-        yield ProcessStream("operands", SCRATCHPAD, ARRAY, operand_bits(kernel, SKIP_FLAGS), depth)
+        yield replace(operands(kernel, SKIP_FLAGS), depth=max(SHALLOW, COLUMN_OPERANDS * kernel.columns))
 
     def sum_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         yield ProcessStream("sums", GRID_SUMS, POST, kernel.columns * kernel.accumulator_bits, SHALLOW)
@@ -303,10 +298,15 @@ class SparseCluster(MapArray):
         return self.block_values * self.step_weights if self.indexes_products else self.taps
 
     def size_text(self, kernel: Kernel) -> str:
-        return f"{self.units} x {self.lanes if self.lists_taps else f'{self.kernel} x {self.kernel}'}"
+        return f"{self.units} x {self._products_text}"
 
     def shape_text(self, kernel: Kernel) -> str:
-        return f"{self.units} units x {self.lanes if self.lists_taps else f'{self.kernel} x {self.kernel}'} products"
+        return f"{self.units} units x {self._products_text} products"
+
+    @property
+    def _products_text(self) -> str:
+        """Products of a unit: its lanes, or the weights of a kernel."""
+        return str(self.lanes) if self.lists_taps else f"{self.kernel} x {self.kernel}"
 
     def most_move_clocks(self, moves: int) -> int:
         return moves * (2 * self.units + 2) * self.map_lines

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bfpga.contract.arrays.base import Array, Kernel, WidthOrNone, operand_bits, parameters, weight_words
-from bfpga.contract.process_stream import ARRAY, AWAITED_PASSES, LONGEST_PIPELINE, SCRATCHPAD, SHALLOW, ProcessStream
+from bfpga.contract.arrays.base import Array, Kernel, WidthOrNone, operands, parameters, weight_words
+from bfpga.contract.process_stream import ARRAY, AWAITED_PASSES, LONGEST_PIPELINE, SHALLOW, ProcessStream
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class SystolicArray(Array):
     def operand_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         """With tap reuse a beat says which columns have neighbours."""
         flags = kernel.columns + 1 if kernel.tap_reuse else 0
-        yield ProcessStream("operands", SCRATCHPAD, ARRAY, operand_bits(kernel, flags), SHALLOW)
+        yield operands(kernel, flags)
 
     def weight_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         """The parameters of a pass leave with its weights, before there are sums that need them: its last weights must

@@ -54,6 +54,7 @@ class ZeroSkipTile(MapArray):
         return f"tile of {self.size_text(kernel)} sums at once"
 
     def holds_map(self, rows: int, columns: int) -> bool:
+        """Whether there is room for the sums of a map."""
         halo = self.kernel - 1
         return rows + halo <= self.rows and columns + halo <= self.columns
 

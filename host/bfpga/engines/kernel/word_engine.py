@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.program import ArrayNode, Tile
 from bfpga.contract.streams import WEIGHT_ORDER
-from bfpga.engines.interface.finding import Finding
-from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel.cycles import kernel_steps, operation_cycles, passes
 from bfpga.engines.kernel.descriptors import blocks_of, even_blocks, read_window_side
 from bfpga.engines.kernel.engine import ArrayEngine
@@ -27,12 +23,6 @@ from bfpga.engines.kernel.streams import (
 
 class WordEngine(ArrayEngine):
     """What such arrays share."""
-
-    def findings(self, config: KernelConfig) -> Iterator[Finding]:
-        return iter(())
-
-    def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
-        raise NotImplementedError
 
     def multiplier_dsp(self, config: KernelConfig) -> int:
         """Two products share a block."""

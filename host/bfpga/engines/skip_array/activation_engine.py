@@ -10,29 +10,24 @@ from bfpga.contract.process_stream import ARRAY
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.kernel.cycles import drain_cycles, kernel_steps, on_skip_array, skips_zeros
-from bfpga.engines.kernel.descriptors import single_blocks
+from bfpga.engines.kernel.cycles import drain_cycles, skips_zeros
 from bfpga.engines.kernel.placement import Placement
-from bfpga.engines.kernel.word_engine import WordEngine
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, lanes_apart
-from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.engines.skip_array.constraints import activation_findings
 from bfpga.engines.skip_array.input_share import channels_at_step
-from bfpga.engines.skip_array.passes import runs, shared_passes
-from bfpga.engines.skip_array.resources import skip_logic, skip_memories
+from bfpga.engines.skip_array.passes import shared_passes
+from bfpga.engines.skip_array.resources import skip_resources
+from bfpga.engines.skip_array.run_engine import RunEngine
 
 
-class ActivationEngine(WordEngine):
-    """Passes come in runs, for which the weights of a chunk stay."""
+class ActivationEngine(RunEngine):
+    """Windows come in chunks; ``steps`` follow from the share of the input that is not zero."""
 
     def findings(self, config: KernelConfig) -> Iterator[Finding]:
         return activation_findings(config)
 
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
-        return {ARRAY: skip_logic(config) + skip_memories(config)}
-
-    def channel_runs(self, node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
-        return single_blocks(node, config) if order_is_seen(node, config) else super().channel_runs(node, config)
+        return {ARRAY: skip_resources(config)}
 
     def finish(self, config: KernelConfig, place: Placement, result: Descriptor) -> None:
         if skips_zeros(config, result):
@@ -40,11 +35,6 @@ class ActivationEngine(WordEngine):
 
     def occupied_cycles(self, config: KernelConfig, descriptor: Descriptor) -> int:
         return shared_passes(config, descriptor) * descriptor.steps + first_weights(config, descriptor)
-
-    def weight_reads(self, config: KernelConfig, descriptor: Descriptor) -> int:
-        if not on_skip_array(config, descriptor):
-            return super().weight_reads(config, descriptor)
-        return runs(config, descriptor) * kernel_steps(config, descriptor) if skips_zeros(config, descriptor) else 0
 
 
 def set_chunks(config: KernelConfig, node: ArrayNode, result: Descriptor) -> None:

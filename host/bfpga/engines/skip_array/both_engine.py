@@ -10,7 +10,7 @@ from bfpga.contract.process_stream import ARRAY
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.skip_array.activation_engine import ActivationEngine
-from bfpga.engines.skip_array.resources import skip_logic, skip_memories
+from bfpga.engines.skip_array.resources import skip_resources
 from bfpga.engines.systolic.constraints import multiplier_findings
 from bfpga.engines.systolic.resources import array_dsp
 
@@ -26,8 +26,7 @@ class BothEngine(ActivationEngine):
         return array_dsp(config)
 
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
-        skips = skip_logic(config) + skip_memories(config)
-        return {ARRAY: dense + Resources(dsp=array_dsp(config)), SKIP_ARRAY: skips}
+        return {ARRAY: dense + Resources(dsp=array_dsp(config)), SKIP_ARRAY: skip_resources(config)}
 
 
 ENGINE = BothEngine()

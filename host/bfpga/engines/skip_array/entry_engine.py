@@ -18,7 +18,7 @@ from bfpga.engines.skip_array.assignment import even_runs
 from bfpga.engines.skip_array.constraints import entry_findings
 from bfpga.engines.skip_array.passes import first_window, shared_passes
 from bfpga.engines.skip_array.pieces import piece_of
-from bfpga.engines.skip_array.resources import skip_logic, skip_memories
+from bfpga.engines.skip_array.resources import skip_resources
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.engines.skip_array.windows import piece_window
@@ -31,7 +31,7 @@ class EntryEngine(WordEngine):
         return entry_findings(config)
 
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
-        return {ARRAY: skip_logic(config) + skip_memories(config)}
+        return {ARRAY: skip_resources(config)}
 
     def smallest_cut(self, node: ArrayNode, config: KernelConfig) -> int:
         return config.lanes

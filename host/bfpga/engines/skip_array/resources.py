@@ -15,7 +15,12 @@ PAIR_FF, GROUP_FF = 75, 105
 SUM_BUFFERS = 2
 
 
-def skip_memories(config: KernelConfig) -> Resources:
+def skip_resources(config: KernelConfig) -> Resources:
+    """Of the whole array."""
+    return _logic(config) + _memories(config)
+
+
+def _memories(config: KernelConfig) -> Resources:
     """DSP blocks, a copy of the wide words for each group, and the sums of the passes.
 
     A wide word is a channel of all pixels of a pass or, where activations are skipped, the weights of a channel.
@@ -29,7 +34,7 @@ def skip_memories(config: KernelConfig) -> Resources:
     return Resources(dsp=products // 2, bram36=groups * window + sums)
 
 
-def skip_logic(config: KernelConfig) -> Resources:
+def _logic(config: KernelConfig) -> Resources:
     """Groups, and the selection of the sums that leave among those of all groups."""
     pairs, groups = config.array.skip_products(config) // 2, config.array.skip_groups(config)
     way_out = selection(groups * config.array.halves, config.columns * config.accumulator_bits)

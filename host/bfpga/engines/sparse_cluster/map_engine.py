@@ -10,14 +10,10 @@ from bfpga.contract.descriptor import Descriptor, Flag
 from bfpga.contract.process_stream import ARRAY
 from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.kernel.cycles import kernel_steps, skips_zeros
-from bfpga.engines.kernel.descriptors import single_blocks
 from bfpga.engines.kernel.pitch import split
 from bfpga.engines.kernel.placement import Placement
 from bfpga.engines.kernel.streams import placed_weights
-from bfpga.engines.kernel.word_engine import WordEngine
-from bfpga.engines.skip_array.activations import order_is_seen
-from bfpga.engines.skip_array.passes import runs
+from bfpga.engines.skip_array.run_engine import RunEngine
 from bfpga.engines.sparse_cluster.kernel_parts import KernelParts, kernel_parts, part_weights
 from bfpga.engines.sparse_cluster.unit_clocks import map_clocks
 from bfpga.engines.sparse_cluster.unit_maps import allowed_moves, imbalance_tolerance, joined_pieces, map_part
@@ -25,7 +21,7 @@ from bfpga.engines.sparse_cluster.unit_resources import cells_logic
 from bfpga.formats.arrays import IntArray
 
 
-class MapEngine(WordEngine):
+class MapEngine(RunEngine):
     """Kernels in parts, maps instead of windows, one block of kernels after the other."""
 
     @abstractmethod
@@ -42,9 +38,6 @@ class MapEngine(WordEngine):
 
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
         return {ARRAY: cells_logic(config), **self.own_parts(config)}
-
-    def channel_runs(self, node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
-        return single_blocks(node, config) if order_is_seen(node, config) else super().channel_runs(node, config)
 
     def taps(self, node: ArrayNode, config: KernelConfig) -> int:
         """Those of all parts of the kernel."""
@@ -83,9 +76,6 @@ class MapEngine(WordEngine):
 
     def occupied_cycles(self, config: KernelConfig, descriptor: Descriptor) -> int:
         return descriptor.steps
-
-    def weight_reads(self, config: KernelConfig, descriptor: Descriptor) -> int:
-        return runs(config, descriptor) * kernel_steps(config, descriptor) if skips_zeros(config, descriptor) else 0
 
 
 def placed_parts(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> IntArray:

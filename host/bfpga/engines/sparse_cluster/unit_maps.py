@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfpga.contract.arrays.sparse_cluster import cluster_array, map_array
+from bfpga.contract.arrays.zero_skip_tile import tile_array
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile, Window
 from bfpga.engines.sparse_cluster.kernel_parts import MOST_WORDS, AxisParts, KernelParts, kernel_parts
@@ -195,10 +196,9 @@ def cluster_fits(rows: int, columns: int, kernel: Kernel, config: KernelConfig) 
 
 def map_fits(rows: int, columns: int, kernel: Kernel, config: KernelConfig) -> bool:
     """Whether a map has room in the array."""
-    array = map_array(config.array)
-    if array.cuts_maps:
+    if config.array.cuts_maps:
         return cluster_fits(rows, columns, kernel, config)
-    return array.holds_map(rows, columns)
+    return tile_array(config.array).holds_map(rows, columns)
 
 
 def allowed_moves(rows: int, columns: int, node: ArrayNode, config: KernelConfig) -> int:
