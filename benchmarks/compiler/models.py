@@ -24,13 +24,13 @@ from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.accelerator.variants import fitting_boards, on_board
 from bfpga.cli.models import FIGURES, HEADINGS, board_rows, network_rows, packaged_figures
-from bfpga.cli.reports import resources_of
 from bfpga.compiler.read.named import NAMED, NamedNetwork
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.contract.program import Program
 from bfpga.data import load_inputs
 from bfpga.errors import BfpgaError
 from bfpga.estimate.sample import estimate_sample
+from bfpga.synthesis.resources import resources_of
 from bfpga.training.from_nothing import COURSES, train
 
 PAGE = ROOT / "docs" / "models.md"

@@ -77,8 +77,7 @@ def compile(
             f"networks cannot be compiled on this machine ({error}): compile on a PC (`bfpga compile`), copy the "
             "program file (`bfpga deploy`) and read it with bfpga.program.file.load_program"
         ) from None
-    if isinstance(accelerator, (str, Path)):
-        accelerator = load_accelerator(accelerator)
+    described = load_accelerator(accelerator)
     if isinstance(options, (str, Path)):
         options = load_recipe(options)
     if framework_of(model):
@@ -92,7 +91,7 @@ def compile(
     if isinstance(calibration, (str, Path, Samples, InputSamples)):
         calibration = given_samples(calibration, network.inputs).inputs
     arrays: Any = calibration if calibration is None or isinstance(calibration, Mapping) else np.asarray(calibration)
-    return compile_network(network, accelerator, arrays, options)
+    return compile_network(network, described, arrays, options)
 
 
 def open_device(name: str, program: Compiled) -> Device:

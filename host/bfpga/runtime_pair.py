@@ -98,7 +98,4 @@ def _compiled(network: Network, side: PairSide, items: int, options: CompileOpti
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.compiler.compiler import compile_network
 
-    accelerator = side.accelerator
-    if isinstance(accelerator, (str, Path)):
-        accelerator = load_accelerator(accelerator)
-    return compile_network(network, accelerator, None, options, items=items)
+    return compile_network(network, load_accelerator(side.accelerator), None, options, items=items)

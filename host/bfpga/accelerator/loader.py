@@ -97,11 +97,13 @@ def ready_accelerators() -> Iterator[Accelerator]:
             yield at_first_light(accelerator)
 
 
-def load_accelerator(name_or_path: str | Path) -> Accelerator:
-    """The accelerator of a ready name, with FIRST_LIGHT behind it or not, or of a YAML file.
+def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
+    """The accelerator of a ready name, with FIRST_LIGHT behind it or not, or of a YAML file; or the one given.
 
     Raises ConfigurationError: one message with every problem of the file, each with line and key path.
     """
+    if isinstance(name_or_path, Accelerator):
+        return name_or_path
     path, first_light = accelerator_path(name_or_path)
     accelerator = accelerator_of(read_document(path, "an accelerator"))
     return at_first_light(accelerator) if first_light else accelerator

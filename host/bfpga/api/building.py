@@ -83,7 +83,7 @@ def build(
     The report has every stage and the place of the overlay. BuildError, a ToolError, for the stage that failed or whose
     tool is missing; ConfigurationError for what there is not.
     """
-    described = accelerator if isinstance(accelerator, Accelerator) else load_accelerator(accelerator)
+    described = load_accelerator(accelerator)
     files = None if board_files is None else Path(board_files)
     plan = BuildPlan(until, redo_from, jobs, hours, Path(directory), Path(overlays), hls_flow, vivado_version, files,
                      accept)  # fmt: skip

@@ -6,19 +6,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.api.figures import resources_of
-from bfpga.api.jobs import compile_for_estimate
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
-from bfpga.compiler.recipes import load_recipe
+from bfpga.compiler.recipes import chosen_options
 from bfpga.contract.program import Program
 from bfpga.data import Given, given_samples
 from bfpga.errors import ProgramError
 from bfpga.estimate.hardware import kinds_of
 from bfpga.estimate.roofline import Roofline, estimate_roofline
 from bfpga.estimate.sample import SampleEstimate, estimate_sample
+from bfpga.explore.figures import compile_for_figures
 from bfpga.formats import notebook
-from bfpga.synthesis.resources import BoardUse
+from bfpga.synthesis.resources import BoardUse, resources_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +104,7 @@ def estimate(
     between layers are not known. options: as such, or a recipe by name or file. ConfigurationError, ModelError or
     DataError for what does not fit; ProgramError for a program of another accelerator.
     """
-    described = accelerator if isinstance(accelerator, Accelerator) else load_accelerator(accelerator)
+    described = load_accelerator(accelerator)
     use = resources_of(described)
     program = None if model is None else _program(described, model, calibration, options)
     sample = None if program is None else estimate_sample(described, program, use.total)
@@ -127,5 +126,5 @@ def _program(
         return model
     network = read_network(model)
     samples = None if calibration is None else given_samples(calibration, network.inputs).inputs
-    chosen = load_recipe(options) if isinstance(options, (str, Path)) else options or CompileOptions()
-    return compile_for_estimate(accelerator, network, samples, chosen)
+    chosen = chosen_options(options)
+    return compile_for_figures(network, accelerator, samples, chosen)

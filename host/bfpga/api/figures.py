@@ -17,13 +17,11 @@ from bfpga.devices.host_time import HostTime, measure_host
 from bfpga.errors import ProgramError
 from bfpga.estimate.host import arm_seconds, host_seconds
 from bfpga.estimate.program import ProgramEstimate, estimate_program
-from bfpga.formats.cache import cache_directory
 from bfpga.program.cycles import CycleCount, program_cycles
 from bfpga.program.host import host_nodes, host_share
 from bfpga.program.layout import channel_factors, together
 from bfpga.program.places import place_of
 from bfpga.runtime import Evaluation, input_arrays
-from bfpga.synthesis.resources import BoardUse, board_use
 
 #: Gets a remark.
 Say = Callable[[str], None]
@@ -37,10 +35,11 @@ def silent(text: str) -> None:
     """No remarks are wanted."""
 
 
-def summary(job: Job, device: str, samples: int, note: Say = silent) -> dict[str, Any]:
+def summary(
+    job: Job, device: str, samples: int, estimate: ProgramEstimate, note: Say = silent
+) -> dict[str, Any]:
     """What every report on a network holds; cycles and latency are those of one sample (or of those that travel side
-    by side), weights resident."""
-    estimate = estimate_program(job.accelerator, job.program)
+    by side), weights resident. estimate: of the program."""
     return {
         "model": job.program.name,
         "accelerator": job.accelerator.name,
@@ -59,7 +58,8 @@ def summary(job: Job, device: str, samples: int, note: Say = silent) -> dict[str
 
 def evaluation_content(job: Job, evaluation: Evaluation, note: Say = silent) -> dict[str, Any]:
     """How far a network on the accelerator is from float, layer by layer and in accuracy."""
-    content = summary(job, "emulator", evaluation.samples, note)
+    estimate = estimate_program(job.accelerator, job.program)
+    content = summary(job, "emulator", evaluation.samples, estimate, note)
     content["layers"] = layer_rows(job.program, evaluation.sqnr_db, evaluation.worst_sqnr_db)
     add_saturation(content["layers"], job.program, evaluation.layers, evaluation.traced)
     for key in ("accuracy", "float_accuracy", "agreement", "cosine", "reference"):
@@ -105,11 +105,6 @@ def weight_formats(program: Program) -> list[dict[str, Any]]:
         for node in program.nodes
         if isinstance(node, ArrayNode) and node.weight_choices
     ]
-
-
-def resources_of(accelerator: Accelerator) -> BoardUse:
-    """What an accelerator takes of its board, with figures that `bfpga synthesize` has kept on this machine."""
-    return board_use(accelerator, cache_directory("synthesis"))
 
 
 # The host

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator
-from bfpga.compiler.compiler import Calibration
-from bfpga.compiler.noise import noise_inputs, without_samples
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
 from bfpga.contract.program import Program
@@ -50,21 +48,6 @@ def compile_job(
     origin = JUDGED_SAMPLES if calibration is None else OWN_SAMPLES
     program = runtime.compile(network, accelerator, sources, options)
     return Job(network, accelerator, program, samples, min(map(len, sources.values())), origin)
-
-
-def compile_for_estimate(
-    accelerator: Accelerator, network: Network, samples: Calibration | None, options: CompileOptions
-) -> Program:
-    """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
-
-    Nothing is known of the layers' sums then, so ``auto`` chooses formats by the error of the weights alone; and
-    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the cycles of
-    inputs without a zero.
-    """
-    if samples is not None:
-        return runtime.compile(network, accelerator, samples, options)
-    noise = noise_inputs(network, accelerator.config)
-    return runtime.compile(network, accelerator, noise, without_samples(options))
 
 
 def provide_overlay(job: Job, device_name: str) -> None:

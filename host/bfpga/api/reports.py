@@ -12,7 +12,7 @@ from bfpga.api.figures import evaluation_content
 from bfpga.api.jobs import Job, class_labels, compile_job
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
-from bfpga.compiler.recipes import load_recipe
+from bfpga.compiler.recipes import chosen_options
 from bfpga.data import Given, given_samples
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.measured_clocks import MeasuredClocks
@@ -42,9 +42,9 @@ def report(
     target = Path(path)
     check_target(target)
     check_charts()
-    described = accelerator if isinstance(accelerator, Accelerator) else load_accelerator(accelerator)
+    described = load_accelerator(accelerator)
     network = read_network(model)
-    chosen = load_recipe(options) if isinstance(options, (str, Path)) else options or CompileOptions()
+    chosen = chosen_options(options)
     samples = given_samples(data, network.inputs)
     own = None if calibration is None else given_samples(calibration, network.inputs)
     job = compile_job(network, described, samples, own, chosen)

@@ -17,7 +17,6 @@ from bfpga.accelerator.boards import Board, config_folder, load_board, resolve
 from bfpga.accelerator.loader import Accelerator, accelerator_files, accelerator_names, is_ready, load_accelerator
 from bfpga.accelerator.schema import json_schema
 from bfpga.accelerator.variants import fitting_boards, on_board
-from bfpga.api.figures import resources_of
 from bfpga.api.jobs import CALIBRATION_SAMPLES
 from bfpga.cli import output, work
 from bfpga.compiler.compiler import Calibration
@@ -29,6 +28,7 @@ from bfpga.data import load_inputs
 from bfpga.errors import BfpgaError, ConfigurationError
 from bfpga.explore.figures import Figures, program_figures
 from bfpga.formats.files import printable, write_error
+from bfpga.synthesis.resources import resources_of
 
 SCRIPT, RECIPE = "run.py", "recipe.yaml"
 TEMPLATE = Path(__file__).parent / "templates" / "run.py.txt"

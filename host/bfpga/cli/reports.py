@@ -12,7 +12,6 @@ from bfpga.api.figures import (
     evaluation_content,
     host_content,
     layer_rows,
-    resources_of,
     summary,
     weight_formats,
 )
@@ -38,6 +37,7 @@ from bfpga.program.host import array_alone
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
 from bfpga.runtime import Evaluation
 from bfpga.synthesis.kept import kept_figures
+from bfpga.synthesis.resources import resources_of
 
 if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
@@ -251,7 +251,8 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
 
     counted: a run of the same samples that counted saturated ones, where the device counts values alone.
     """
-    content = summary(job, device, result.samples, note)
+    estimate = estimate_program(job.accelerator, job.program)
+    content = summary(job, device, result.samples, estimate, note)
     content["layers"] = layer_rows(job.program)
     add_saturation(content["layers"], job.program, (counted or result).layers, result.samples)
     content["cycles_run"] = result.cycles
@@ -259,7 +260,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     content["boards"] = [board.to_dict() for board in result.boards]
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
-    content["advice"] = print_advice(job.accelerator, job.program, estimate_program(job.accelerator, job.program))
+    content["advice"] = print_advice(job.accelerator, job.program, estimate)
     content["units"] = unit_report(job, result, device)
     print_boards(result)
     if result.measured is not None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.api import jobs
 from bfpga.api.jobs import CALIBRATION_SAMPLES, Job, class_labels, compile_job, provide_overlay
 from bfpga.cli.device_choice import DeviceChoice, attach_progress
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
@@ -26,6 +25,7 @@ from bfpga.devices.comparison import Comparison
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.parts import learns
 from bfpga.errors import ConfigurationError
+from bfpga.explore.figures import compile_for_figures
 from bfpga.scale.work import IN_PROCESS, Workers
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ def estimate_samples(network: Network, calibration: Path | None, data: Path | No
 def compile_for_estimate(
     accelerator: Accelerator, network: Network, samples: Calibration | None, options: CompileOptions
 ) -> Program:
-    """Compile for figures; see ``jobs.compile_for_estimate``."""
+    """``compile_for_figures``, with a line that says so."""
     with waiting(f"compiling {network.path.name}"):
-        return jobs.compile_for_estimate(accelerator, network, samples, options)
+        return compile_for_figures(network, accelerator, samples, options)
 
 
 @contextmanager

@@ -87,6 +87,11 @@ def recipe_names() -> list[str]:
     return names("networks")
 
 
+def chosen_options(options: CompileOptions | str | Path | None) -> CompileOptions:
+    """Options as such, of a recipe by its name or file, or the usual ones."""
+    return load_recipe(options) if isinstance(options, (str, Path)) else options or CompileOptions()
+
+
 def load_recipe(name_or_path: str | Path) -> CompileOptions:
     """The options of a ready recipe or of a YAML file.
 

@@ -13,7 +13,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
 from bfpga.contract.program import Program
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.estimate.sample import estimate_sample
+from bfpga.estimate.sample import SampleEstimate, estimate_sample
 from bfpga.explore.candidate import Candidate
 
 
@@ -38,9 +38,11 @@ class Figures:
 def compile_for_figures(
     network: Network, accelerator: Accelerator, calibration: Calibration | None, options: CompileOptions
 ) -> Program:
-    """Compile for figures; without samples with noise, and with formats chosen by the weights alone.
+    """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
 
-    ModelError, DataError or ConfigurationError where that is not possible.
+    Nothing is known of the layers' sums then, so ``auto`` chooses formats by the error of the weights alone; and
+    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the cycles of
+    inputs without a zero. ModelError, DataError or ConfigurationError where that is not possible.
     """
     if calibration is not None:
         return compile_network(network, accelerator, calibration, options)
@@ -49,13 +51,17 @@ def compile_for_figures(
 
 def program_figures(accelerator: Accelerator, program: Program, used: Resources) -> Figures:
     """Time and energy of a compiled program; its accuracy is not measured here. used: what the design takes."""
-    found = estimate_sample(accelerator, program, used)
+    return sample_figures(estimate_sample(accelerator, program, used))
+
+
+def sample_figures(found: SampleEstimate) -> Figures:
+    """The figures of an estimate."""
     return Figures(
         seconds=found.seconds,
         latency=found.latency,
         joules=found.joules(found.seconds),
-        cycles=found.stream * accelerator.clock_mhz * 1e6,
-        used=asdict(used),
+        cycles=found.stream * found.accelerator.clock_mhz * 1e6,
+        used=asdict(found.used),
     )
 
 

@@ -16,14 +16,13 @@ from bfpga.contract.program import ArrayNode, Program
 from bfpga.data import InputSamples
 from bfpga.errors import BfpgaError, ConfigurationError
 from bfpga.estimate.advice import TIE, Advice, advice
-from bfpga.estimate.program import estimate_program
-from bfpga.explore.figures import Figures, compile_for_figures, program_figures
+from bfpga.estimate.sample import estimate_sample
+from bfpga.explore.figures import Figures, compile_for_figures, sample_figures
 from bfpga.explore.limits import excess
 from bfpga.explore.task import zero_weights
-from bfpga.formats.cache import cache_directory
 from bfpga.precision.judge import Judge
 from bfpga.scale.work import IN_PROCESS, Progress, Work, Workers
-from bfpga.synthesis.resources import board_use
+from bfpga.synthesis.resources import resources_of
 
 
 @dataclass(frozen=True)
@@ -181,17 +180,18 @@ def _offer(task: ReadyTask, tried: tuple[str, str]) -> Offer:
     """What an accelerator comes to with a recipe."""
     name, recipe = tried
     accelerator = load_accelerator(name)
-    used = board_use(accelerator, cache_directory("synthesis")).total
+    used = resources_of(accelerator).total
     over = excess(used, accelerator.board)
     try:
         program = compile_for_figures(task.network, accelerator, task.calibration, task.recipes[recipe])
     except BfpgaError as error:
         return Offer(accelerator, recipe, str(error), excess=over)
-    figures = program_figures(accelerator, program, used)
+    sample = estimate_sample(accelerator, program, used)
+    figures = sample_figures(sample)
     if task.judge is not None:
         loss = task.judge.score(program).lost
         figures = replace(figures, accuracy=task.judge.reached - loss, loss=loss)
-    costs = advice(accelerator, program, estimate_program(accelerator, program))
+    costs = advice(accelerator, program, sample.program)
     return Offer(accelerator, recipe, "", figures, over, _zeros(program), _input_zeros(program), tuple(costs))
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.estimate.sample import estimate_sample
-from bfpga.formats.cache import cache_directory
 from bfpga.report.accuracy import Accuracy, Share
-from bfpga.synthesis.resources import board_use
+from bfpga.synthesis.resources import resources_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Comparison:
 def entry(accelerator: Accelerator, recipe: str | None, program: Program, accuracy: Accuracy | None) -> Entry:
     """The figures of a compiled network."""
     board = accelerator.board
-    total = board_use(accelerator, cache_directory("synthesis")).total
+    total = resources_of(accelerator).total
     found = estimate_sample(accelerator, program, total)
     cycles = found.program.cycles
     return Entry(

@@ -13,6 +13,7 @@ from pathlib import Path
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel import counted_resources
+from bfpga.formats.cache import cache_directory
 from bfpga.synthesis.kept import kept_figures, packaged_figures
 
 
@@ -56,3 +57,8 @@ def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
     )
     parts = counted_resources.estimate_resources(accelerator.config).parts
     return BoardUse(parts, "fitted to counted netlists", origin)
+
+
+def resources_of(accelerator: Accelerator) -> BoardUse:
+    """``board_use`` with figures that `bfpga synthesize` has kept on this machine."""
+    return board_use(accelerator, cache_directory("synthesis"))

@@ -54,7 +54,7 @@ def prepare(
     ModelError for a module that ``torch.fx`` cannot trace, or with operations that cannot be trained (they are named);
     ConfigurationError for a recipe that cannot be trained with.
     """
-    chosen = accelerator if isinstance(accelerator, Accelerator) else load_accelerator(accelerator)
+    chosen = load_accelerator(accelerator)
     options = recipe if isinstance(recipe, CompileOptions) else load_recipe(recipe) if recipe else CompileOptions()
     numbers = _numbers(chosen.config, options)
     inputs = tuple(samples) if isinstance(samples, (tuple, list)) else (samples,)
