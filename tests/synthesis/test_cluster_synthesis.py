@@ -352,7 +352,8 @@ SHIFT_KERNEL = KERNEL.replace("Packed>", "Packed, 0, 1, false, true>")
 IN_SHIFT_KERNEL = {
     "step_maker": IN_KERNEL["step_maker"],
     "gather_0": (
-        "TileGather<C, bfpga::WholeTileBeat<C>>", "whole_tile.hpp\"\n#include \"sparse_cluster/tile_gather",
+        "TileGather<C, bfpga::WholeTileBeat<C>>",
+        "whole_tile.hpp\"\n#include \"bfpga/processes/sparse_cluster/tile_gather",
         "PieceBeat<C> pieces, WholeTileBeat<C> tiles", ["Cells_Clear", "Gather"], 500,
     ),
     "unit_0": (

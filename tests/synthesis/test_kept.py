@@ -118,9 +118,9 @@ def test_a_file_of_another_name_makes_no_figures_stale(
     stale: Callable[[], set[str]], edit: Edit, tmp_path: Path
 ) -> None:
     """Its places have the name alone until they are made anew."""
-    header = tmp_path / "include" / "bfpga" / "processes" / "array.hpp"
+    header = tmp_path / "include" / "bfpga" / "processes" / "systolic" / "array.hpp"
     header.rename(header.with_name("renamed.hpp"))
-    header.write_text('#pragma once\n#include "bfpga/processes/renamed.hpp"\n')
+    header.write_text('#pragma once\n#include "bfpga/processes/systolic/renamed.hpp"\n')
     assert stale() == set()
     assert packaged_loop("array").place == "bfpga/processes/systolic/array.hpp"
 

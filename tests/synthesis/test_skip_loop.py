@@ -56,7 +56,7 @@ def test_the_loop_reaches_its_interval_at_125_mhz() -> None:
 
 def skip_guard() -> int:
     """Clocks between the write of a word and its first read."""
-    header = Path(library_directory()) / "bfpga" / "processes" / "skip" / "window.hpp"
+    header = Path(library_directory()) / "bfpga" / "processes" / "skip_array" / "window.hpp"
     found = re.search(r"skip_guard = (\d+);", header.read_text())
     assert found is not None
     return int(found[1])
