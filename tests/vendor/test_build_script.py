@@ -19,6 +19,7 @@ from rich.console import Console
 from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.accelerator.boards import config_folder
+from bfpga.api import building
 from bfpga.cli import build_report, main
 from bfpga.cli.doctor import vivado
 from bfpga.formats.cache import cache_directory
@@ -26,7 +27,6 @@ from bfpga.vendor.bitstream import tools
 from bfpga.vendor.bitstream.pipeline import STAGES, stage_names
 from bfpga.vendor.bitstream.processes import processes_of
 from bfpga.vendor.manifest import MANIFEST_NAME, read_manifest
-from bfpga.verify import vectors
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
 SCRIPT = HERE.parents[2] / "scripts" / "build_bitstream.py"
@@ -42,7 +42,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     for name in tools.SETTINGS_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CXX", str(HERE / "c++"))
-    monkeypatch.setattr(vectors, "kernel_vectors", lambda config: {"starts.txt": b""})
+    monkeypatch.setattr(building, "kernel_vectors", lambda config: {"starts.txt": b""})
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(tools.Search.__init__, "__defaults__", (*tools.Search.__init__.__defaults__[:1], ()))
     monkeypatch.chdir(tmp_path)
