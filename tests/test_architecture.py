@@ -21,8 +21,8 @@ ROOT = REPOSITORY / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
     "errors", "formats", "scale", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor",
-    "synthesis", "devices", "board", "data", "runtime", "precision", "dynamic_graph", "training", "verify", "deploy",
-    "report", "pruning", "explore", "api", "cli",
+    "synthesis", "rtl", "devices", "board", "data", "runtime", "precision", "dynamic_graph", "training", "verify",
+    "deploy", "report", "pruning", "explore", "api", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 #: All whose kernels have headers.

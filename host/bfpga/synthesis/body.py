@@ -208,3 +208,5 @@ class LoopBody:
     #: By the names of registers (up to "@") and invariants; ``header``: the loop's first block.
     origins: dict[str, Origin] = field(default_factory=dict)
     header: str = ""
+    #: Outputs by what other bodies of the function call them: see ``frontend.segments``.
+    exports: dict[str, int] = field(default_factory=dict)

@@ -185,6 +185,7 @@ class _Narrowing:
             self._memories, self._streams,
             self._new[old.leaves] if old.leaves >= 0 else -1,
             [self._new[k] for k in old.outputs if k in self._new], old.origins, old.header,
+            {name: self._new[k] for name, k in old.exports.items()},
         )  # fmt: skip
 
     def _rebuilt(self, index: int, operation: Operation) -> int:

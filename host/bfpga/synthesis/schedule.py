@@ -9,17 +9,20 @@ rather than passed by where that costs nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.bypasses import bypassed_variables
 from bfpga.synthesis.delays import DEFAULT_UNCERTAINTY, Delays, technology_of
-from bfpga.synthesis.dependences import Dependences, find_dependences
+from bfpga.synthesis.dependences import Dependences, Edge, find_dependences
 from bfpga.synthesis.lifetimes import delayed_starts, settled
 from bfpga.synthesis.placement import NoRoomError, Placement
 from bfpga.synthesis.ports import PortGroup, port_groups, port_limits
 from bfpga.synthesis.schedule_types import Limit, Schedule
 from bfpga.synthesis.timing_graph import EarliestTimes, ImpossibleError, Recurrence, TimingGraph
 
+_ACCESSES = frozenset({Opcode.MEMORY_READ, Opcode.MEMORY_WRITE, Opcode.STREAM_READ, Opcode.STREAM_WRITE})
 #: How accesses choose their ports at one interval before the next is tried: sharing first, from the last backwards.
 _ATTEMPTS = ((False, False), (True, False), (False, True), (True, True))
 
@@ -68,6 +71,29 @@ def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = Fals
         if other is not schedule and other.depth <= schedule.depth and other.slack >= schedule.slack:
             schedule, read = other, read | variable
     return schedule
+
+
+def schedule_segment(body: LoopBody, part: str, clock: Clock) -> Schedule:
+    """Schedule code that is executed once: its interval is its depth, and its beats keep the order of the program.
+
+    A beat has a cycle of its own, so that none waits for another's stream. `ConfigurationError` as `schedule_loop`.
+    """
+    dependences = find_dependences(body, False)
+    dependences = replace(dependences, edges=[*dependences.edges, *_order_of_beats(body)])
+    graph = TimingGraph(dependences, Delays(body, technology_of(part), clock.usable), clock.usable)
+    interval = 1 + sum(o.opcode in _ACCESSES for o in body.operations) + len(body.operations)
+    times = _scheduled(graph, dependences, port_groups(body), interval)
+    if times is None:
+        raise ToolError(f"{body.name}: no schedule was found")
+    schedule = _described(body, clock, graph, times, [])
+    stages = [stage + delay for stage, delay in zip(schedule.stage, schedule.latency, strict=True)]
+    return replace(schedule, interval=1 + max(stages, default=0))
+
+
+def _order_of_beats(body: LoopBody) -> list[Edge]:
+    """Beats and questions of whether there is one, of any two streams, in the order of the program."""
+    beats = sorted(access for stream in body.streams for access in stream.accesses)
+    return [Edge(one, other, 1, 0, "stream", "order of beats", "order") for one, other in pairwise(beats)]
 
 
 def _read_later(dependences: Dependences, states: frozenset[int]) -> Dependences:

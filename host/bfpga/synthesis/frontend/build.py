@@ -81,7 +81,10 @@ class _Bank:
 class BodyBuilder:
     """Translates one loop."""
 
-    def __init__(self, function: Function, region: Region, body: LoopBody, places: Places, cells: Cells) -> None:
+    def __init__(
+        self, function: Function, region: Region, body: LoopBody, places: Places, cells: Cells,
+        pieces_of: set[str] | None = None,
+    ) -> None:  # fmt: skip
         self._function, self._places, self._cells = function, places, cells
         self._graph = Graph()
         self._region = region
@@ -103,7 +106,7 @@ class BodyBuilder:
         self._header_phis: list[tuple[str, int, Instruction]] = []
         #: Values of variables that a loop which is left out begins with.
         self._handed_over: set[int] = set()
-        cells.scan(function, region.blocks)
+        cells.scan(function, region.blocks, pieces_of)
 
     # -- the walk through the blocks
 
@@ -834,6 +837,37 @@ class BodyBuilder:
             executed,
             self._switch_edge(last, [END if o else t for o, t in zip(outside, targets, strict=True)], END),
         )
+
+    def export(self, name: str, value: int) -> None:
+        """Adds a value of the iteration to those that other bodies of the function use."""
+        self._body.exports[name] = value
+        self._body.outputs = sorted({*self._body.outputs, value})
+
+    def always(self) -> int:
+        """The condition that always holds."""
+        return self._graph.constant(1, 1)
+
+    def leaving(self, block: str, target: str) -> int:
+        """Condition that the iteration ends by the edge from a block to ``target``; "" means by a return."""
+        executed = self._conditions.executed(block)
+        targets = self._function.blocks[block].successors()
+        if not target or all(each == target for each in targets):
+            return executed
+        last = self._function.blocks[block].instructions[-1]
+        if last.opcode == "br":
+            condition = self._operand("i1", split_list(last.text)[0].split()[-1])
+            taken = condition if targets[0] == target else self._graph.invert(condition)
+        else:
+            taken = self._switch_edge(last, [END if each == target else each for each in targets], END)
+        return self._graph.logic(Opcode.AND, executed, taken)
+
+    def value_of(self, kind: str, text: str) -> int:
+        """A value as it is when the iteration ends; `UNDEFINED` for one that must not be used."""
+        return self._operand_or_undefined(kind, text)
+
+    def defined_value(self, name: str) -> int:
+        """A value that the body computes; `UNDEFINED` if it does not."""
+        return self._values.get(name, UNDEFINED) if name in self._defined else UNDEFINED
 
     def _live_outs(self) -> list[int]:
         used = []

@@ -80,21 +80,29 @@ class Cells:
 
     # -- the loop
 
-    def scan(self, function: Function, blocks: set[str]) -> None:
-        """Finds which bytes of variables the blocks read and write together."""
+    def scan(self, function: Function, blocks: set[str], pieces_of: set[str] | None = None) -> None:
+        """Finds which bytes of variables the blocks read and write together.
+
+        ``pieces_of``: blocks whose accesses part the variables, so that several bodies agree on the pieces.
+        """
         self._defined = {i.result: i for b in function.blocks.values() for i in b.instructions if i.result}
         edges: dict[str, set[int]] = {}
         writes: list[tuple[str, int, int]] = []
-        for use in _uses(function, blocks):
-            for access, _ in self._known_accesses(use.operand):
-                for root, offset in _touched(access):
-                    inside = self._borders(root, offset, use.size)
-                    edges.setdefault(root, set()).update((offset, offset + use.size), inside)
-                    if use.writes:
-                        writes.append((root, offset, use.size))
+        for name in function.blocks:
+            if name not in (pieces_of or blocks):
+                continue
+            for use in _uses(function, {name}):
+                for access, _ in self._known_accesses(use.operand):
+                    for root, offset in _touched(access):
+                        inside = self._borders(root, offset, use.size)
+                        edges.setdefault(root, set()).update((offset, offset + use.size), inside)
+                        if use.writes and name in blocks:
+                            writes.append((root, offset, use.size))
         self._cuts = {root: sorted(cuts) for root, cuts in edges.items()}
         self._written = {key for root, offset, size in writes for key in self.atoms(root, offset, size)}
         self._carried = {root for root in self._cuts if root.startswith("@")} | self._roots_outside(function, blocks)
+        if pieces_of:
+            self._carried |= set(function.arguments)
 
     def _roots_outside(self, function: Function, blocks: set[str]) -> set[str]:
         roots: set[str] = set()

@@ -7,16 +7,21 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.errors import ToolError
 from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files
-from bfpga.synthesis.frontend.flatten import flatten
+from bfpga.synthesis.frontend.cfg import natural_loops
+from bfpga.synthesis.frontend.flatten import flatten, loop_notes
 from bfpga.synthesis.frontend.ir import read_module
 from bfpga.synthesis.frontend.kept_analysis import Analysis, analysis_key, read_analysis, write_analysis
-from bfpga.synthesis.frontend.loops import loop_bodies, visible_roots
+from bfpga.synthesis.frontend.loops import cells_of, loop_bodies, visible_roots
+from bfpga.synthesis.frontend.places import Places, VariableNames
+from bfpga.synthesis.frontend.power_on import PowerOn, power_on
+from bfpga.synthesis.frontend.segments import Bodies, bodies_of
 from bfpga.synthesis.kept import kernel_files, sources_by_ip
 from bfpga.synthesis.meaning import source_name
 from bfpga.synthesis.narrow import narrowed
@@ -104,6 +109,36 @@ def _analysed_file(files: Mapping[str, str], top: str, only: str) -> Analysis:
     # Of one loop too all others count as readers.
     bodies = without_unread([narrowed(loop) for loop in loops], visible_roots(module))
     return Analysis([body for body in bodies if not only or body.name == only], flat)
+
+
+@dataclass(frozen=True, slots=True)
+class IpCode:
+    """The code of an IP's function as bodies. ``parameters``: argument -> its name in the source."""
+
+    bodies: Bodies
+    power_on: PowerOn
+    parameters: dict[str, str]
+
+
+def analyse_ip(files: Mapping[str, str], top: str) -> IpCode:
+    """The top function of a source (path of one of ``files``) as loops and segments, with its words at power-on.
+
+    Raises:
+        ToolError: clang is missing or refuses the source; code that has no place in hardware, or none here.
+    """
+    with tempfile.TemporaryDirectory(prefix="bfpga-synthesis-") as directory:
+        annotate_files(files, Path(directory))
+        text = _compiled(Path(directory), top)
+    module, notes, flat = flatten(text)
+    (function,) = (each for each in module.functions.values() if each.blocks)
+    names = VariableNames(read_module(text).metadata)
+    parameters = dict(zip(function.arguments, names.parameters(function.name), strict=False))
+    words = power_on(flat, module, function)
+    named = {source_name(path): content for path, content in files.items()}
+    of_loop = loop_notes(module, function, natural_loops(function))
+    cells = cells_of(module, function, notes, names, named)
+    visible = visible_roots(module)
+    return IpCode(bodies_of(function, of_loop, Places(module.metadata), cells, visible), words, parameters)
 
 
 def _compiled(sources: Path, top: str) -> str:

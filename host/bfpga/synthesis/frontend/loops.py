@@ -85,15 +85,8 @@ def loop_bodies(module: Module, notes: list[Note], original: Module, sources: di
     for function in module.functions.values():
         loops = natural_loops(function)
         of_loop = loop_notes(module, function, loops)
-        pointers = Pointers(module, function)
-        types = variable_types(module, function)
-        storage = Storage(Layouts(module.structures), types, {})
-        for note in notes:
-            storage.note(note, pointers)
-        parameters = names.parameters(function.name)
-        streams = dict(zip(function.arguments, parameters, strict=False))
         places = Places(module.metadata)
-        cells = Cells(module, pointers, storage, types, names, streams, bindings(sources))
+        cells = cells_of(module, function, notes, names, sources)
         for loop in loops:
             found = of_loop.get(loop.header, [])
             if is_pipelined(found):
@@ -103,6 +96,19 @@ def loop_bodies(module: Module, notes: list[Note], original: Module, sources: di
         body = LoopBody(OUTSIDE, Place("", 0, function.name), 0)
         bodies.append(BodyBuilder(function, _outside(function, pipelined), body, places, cells).build())
     return bodies
+
+
+def cells_of(
+    module: Module, function: Function, notes: list[Note], names: VariableNames, sources: dict[str, str]
+) -> Cells:
+    """The memories, registers and streams of a function."""
+    pointers = Pointers(module, function)
+    types = variable_types(module, function)
+    storage = Storage(Layouts(module.structures), types, {})
+    for note in notes:
+        storage.note(note, pointers)
+    streams = dict(zip(function.arguments, names.parameters(function.name), strict=False))
+    return Cells(module, pointers, storage, types, names, streams, bindings(sources))
 
 
 def _outside(function: Function, pipelined: list[Loop]) -> Region:

@@ -80,8 +80,19 @@ class Pipeline:
 
     def results(self) -> list[int]:
         """Values that are used after the loop and are no next value of a register, which would keep them."""
-        kept = {register.next for register in self.body.registers} | {each.current for each in self.body.registers}
+        kept = {register.next for register in self.body.registers}
+        if self.body.exports:
+            operations = self.body.operations
+            found = dict.fromkeys(self.body.exports.values())
+            return [index for index in found if index not in kept and operations[index].opcode not in FIXED]
+        kept |= {each.current for each in self.body.registers}
         return [index for index in self.body.outputs if index not in kept]
+
+    def result_stage(self, index: int) -> int:
+        """Stage in which a value that is used after the loop is taken: no iteration after the last one reaches it."""
+        if not self.body.exports or self.body.leaves < 0:
+            return self.ready(index)
+        return max(self.ready(index), self.ready(self.body.leaves))
 
     def ready(self, index: int) -> int:
         """First stage in which all that a value is made of is there."""

@@ -18,7 +18,7 @@ port                what
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.synthesis.body import LoopBody, Opcode
@@ -79,6 +79,12 @@ class Design:
     #: Ports: of inputs net and width, of outputs the net.
     inputs: dict[str, tuple[str, int]] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
+    in_ip: bool = False
+
+    @property
+    def shared_ports(self) -> list[str]:
+        """Inputs that all modules have."""
+        return ["clk", "ce", "start", *(["reset"] if self.in_ip else [])]
 
     def verilog(self) -> str:
         """The whole text; the module above all is ``loop``."""
@@ -89,7 +95,7 @@ class Design:
         return "\n".join([*self._top(), ""])
 
     def _top(self) -> Iterator[str]:
-        ports = ["input clk", "input ce", "input start"]
+        ports = [f"input {name}" for name in self.shared_ports]
         ports += [f"input {vector(width)} {name}" for name, (_, width) in self.inputs.items()]
         ports += [f"output {self._range(net)} {name}" for name, net in self.outputs.items()]
         yield f"module {TOP}({', '.join(ports)});"
@@ -100,7 +106,7 @@ class Design:
         for name, net in self.outputs.items():
             yield f"assign {name} = {net};"
         for item in self.instances:
-            nets = {"clk": "clk", "ce": "ce", "start": "start", **item.inputs, **item.outputs}
+            nets = {**{name: name for name in self.shared_ports}, **item.inputs, **item.outputs}
             yield f"{item.module} {item.name} ({', '.join(f'.{port}({net})' for port, net in nets.items())});"
         yield "endmodule"
 
@@ -114,6 +120,7 @@ def translate(
     schedule: Schedule | None = None,
     groups: list[Group] | None = None,
     loads: bool | Collection[int] = True,
+    resets: Mapping[int, int] | None = None,
 ) -> Design:
     """Verilog of a scheduled body; without a schedule an iteration is one cycle, all of it between state registers.
 
@@ -121,14 +128,21 @@ def translate(
     simulated, unless it is 0; a selection in front of each register is no logic of the loop's, so that sizes are those
     without it. ValueError if the schedule
     uses a value before it is there.
+
+    ``resets``: as a part of an IP, with ports ``reset`` and ``busy`` (an iteration is in a stage, or the next one
+    begins); these registers have these words at power-on and after a reset.
     """
     pipeline = Pipeline(body, schedule)
-    return _Translation(pipeline, partition(pipeline) if groups is None else groups, loads).design()
+    return _Translation(pipeline, partition(pipeline) if groups is None else groups, loads, resets).design()
 
 
 class _Translation:
-    def __init__(self, pipeline: Pipeline, groups: list[Group], loads: bool | Collection[int] = True) -> None:
+    def __init__(
+        self, pipeline: Pipeline, groups: list[Group], loads: bool | Collection[int] = True,
+        resets: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
         self.pipeline = pipeline
+        self.in_ip, self.resets = resets is not None, resets or {}
         self.loads = loads if not isinstance(loads, bool) else range(len(pipeline.body.registers)) if loads else ()
         self.body = pipeline.body
         self.groups = groups
@@ -142,7 +156,7 @@ class _Translation:
         self._collect()
 
     def design(self) -> Design:
-        design = Design(self.body, self.pipeline, {}, [], {})
+        design = Design(self.body, self.pipeline, {}, [], {}, in_ip=self.in_ip)
         border = _Border(self)
         for part in [*(_Part(self, group) for group in self.groups), border]:
             if not part.outputs:  # its results are unused
@@ -224,7 +238,7 @@ class _Translation:
         if self.body.leaves >= 0:
             self._use(-1, self.body.leaves, self.leaving_stage())
         for index in self.pipeline.results():
-            self._use(-1, index, self.pipeline.ready(index))
+            self._use(-1, index, self.pipeline.result_stage(index))
         for each in self.body.registers:
             signal = (each.current, 1)
             self.spans[signal] = Span(0, each.width)
@@ -275,7 +289,7 @@ class _Module:
         self.body = translation.body
         self.pipeline = translation.pipeline
         self.lines: list[str] = []
-        self.ports: list[str] = ["input clk", "input ce", "input start"]
+        self.ports = ["input clk", "input ce", "input start", *(["input reset"] if translation.in_ip else [])]
         self.inputs: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
         self.nets: dict[str, Span] = {}
@@ -346,6 +360,14 @@ class _Module:
 
     def clocked(self, statement: str) -> None:
         self.lines.append(f"always @(posedge clk) if (ce) {statement}")
+
+    def restarted(self, name: str, word: str, statement: str) -> None:
+        """A register that, as a part of an IP, has a word at power-on and after a reset."""
+        if not self.all.in_ip:
+            self.clocked(statement)
+            return
+        self.lines.append(f"initial {name} = {word};")
+        self.lines.append(f"always @(posedge clk) if (reset) {name} <= {word}; else if (ce) begin {statement} end")
 
 
 class _Part(_Module):
@@ -450,6 +472,9 @@ class _Part(_Module):
     def _state(self, name: str, number: int) -> None:
         capture = self.pipeline.capture[number]
         register = self.body.registers[number]
+        if capture < 0 and number not in self.all.loads and self.all.in_ip:
+            self.lines.append(f"initial {name} = {literal(self.all.resets.get(number, 0), register.width)};")
+            return
         if capture < 0:
             initial = self.input(f"from_initial_{number}", Span(0, register.width))
             self.clocked(f"if (start) {name} <= {initial};")
@@ -461,7 +486,8 @@ class _Part(_Module):
             bits = vector(span.high, span.low)
             self.lines.append(f"assign {name}_0 = {valid} ? {following}{bits} : {name}{bits};")
         if number not in self.all.loads:
-            self.clocked(f"if ({valid}) {name} <= {following};")
+            word = literal(self.all.resets.get(number, 0), register.width)
+            self.restarted(name, word, f"if ({valid}) {name} <= {following};")
             return
         initial = self.input(f"from_initial_{number}", Span(0, register.width))
         self.clocked(f"if (start) {name} <= {initial}; else if ({valid}) {name} <= {following};")
@@ -495,7 +521,7 @@ class _Border(_Module):
         self.depth = 1 + max(
             [0, *self.pipeline.capture, *(self.pipeline.stage(index) for index in translation.accesses())]
             + ([translation.leaving_stage()] if self.body.leaves >= 0 else [])
-            + [self.pipeline.ready(index) for index in self.pipeline.results()]
+            + [self.pipeline.result_stage(index) for index in self.pipeline.results()]
         )
         self._phases()
         self._valid()
@@ -508,7 +534,7 @@ class _Border(_Module):
             return
         self.lines.append(f"reg {vector(interval)} phase;")
         turned = f"{{phase{vector(interval - 1)}, phase[{interval - 1}]}}"
-        self.clocked(f"phase <= start ? {literal(1, interval)} : {turned};")
+        self.restarted("phase", literal(1, interval), f"phase <= start ? {literal(1, interval)} : {turned};")
         for phase in range(interval):
             self.output(f"phase_{phase}", Span(0, 1), f"phase[{phase}]")
 
@@ -523,7 +549,7 @@ class _Border(_Module):
             younger = self.all.leaving_stage()
             leaving = f"{self.value(self.body.leaves, younger)} & stages[{younger}]"
         self.lines.append(f"wire leaving = {leaving};")
-        self.clocked("if (start) active <= 1'b1; else if (leaving) active <= 1'b0;")
+        self.restarted("active", "1'b0", "if (start) active <= 1'b1; else if (leaving) active <= 1'b0;")
         if depth > 1:
             self.lines.append(f"reg {vector(depth - 1)} later;")
             kept = (
@@ -534,13 +560,15 @@ class _Border(_Module):
                 )
                 + "}"
             )
-            self.clocked(f"later <= start ? {literal(0, depth - 1)} : {kept};")
+            self.restarted("later", literal(0, depth - 1), f"later <= start ? {literal(0, depth - 1)} : {kept};")
             self.lines.append(f"assign stages = {{later, {begins}}};")
         else:
             self.lines.append(f"assign stages = {begins};")
         for stage in sorted({stage for stage in self.pipeline.capture if stage >= 0}):
             self.output(f"is_valid_{stage}", Span(0, 1), f"stages[{stage}]")
         self.output("to_valid", Span(0, 1), "stages[0]")
+        if self.all.in_ip:
+            self.output("to_busy", Span(0, 1), "active | (|later)" if depth > 1 else "active")
 
     def _operands(self) -> None:
         for index in self.all.accesses():
@@ -556,7 +584,7 @@ class _Border(_Module):
     def _results(self) -> None:
         """Values that are used after the loop, as the last iteration leaves them."""
         for index in self.pipeline.results():
-            stage = self.pipeline.ready(index)
+            stage = self.pipeline.result_stage(index)
             value = self.value(index, stage)
             width = self.body.operations[index].width
             self.lines.append(f"reg {vector(width)} r{index};")

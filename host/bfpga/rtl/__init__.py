@@ -1,0 +1,1 @@
+"""Complete Verilog of a kernel, made from its C++."""

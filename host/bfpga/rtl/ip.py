@@ -1,0 +1,416 @@
+"""Verilog of an IP from its scheduled bodies: their control, what they share, memories, streams and start.
+
+One body runs at a time. ``at`` says which; ``entered`` is 0 in the cycle in which it takes its first words. A body has
+ended when its pipeline is empty; what it has computed is then taken into the registers of the IP, and the edge by which
+it was left says which body follows. All stages of a body stand still while one of its beats is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.registers import ARGUMENT_REGISTERS
+from bfpga.errors import ToolError
+from bfpga.rtl.memories import Bank, bank_module, bank_pins, banks_of, fitted
+from bfpga.rtl.values import Bits, SharedValues
+from bfpga.synthesis.body import LoopBody, Opcode
+from bfpga.synthesis.delays import technology_of
+from bfpga.synthesis.driver import clock_of
+from bfpga.synthesis.frontend.kernel import IpCode, analyse_ip
+from bfpga.synthesis.frontend.segments import RETURN, Edge
+from bfpga.synthesis.kept import kernel_files
+from bfpga.synthesis.netlist.expressions import literal, vector
+from bfpga.synthesis.netlist.verilog import TOP, Design, translate
+from bfpga.synthesis.schedule import schedule_loop, schedule_segment
+from bfpga.vendor.kernel_ips import KernelIp, StreamPort, kernel_ips
+
+NEVER = "1'b0"
+SLICE_NAME = "bfpga_axis_slice"
+SLICE = f"""\
+// Two words between two handshakes; nothing combinational leads from one side to the other.
+module {SLICE_NAME} #(parameter WIDTH = 8) (
+    input clk, input reset,
+    input [WIDTH-1:0] in_data, input in_valid, output in_ready,
+    output [WIDTH-1:0] out_data, output out_valid, input out_ready);
+reg [WIDTH-1:0] first = 0, second = 0;
+reg has_first = 1'b0, has_second = 1'b0;
+assign in_ready = ~has_second;
+assign out_valid = has_first;
+assign out_data = first;
+wire taken = in_valid & ~has_second;
+wire free = out_ready | ~has_first;
+always @(posedge clk) begin
+    if (free) first <= has_second ? second : in_data;
+    if (taken & ~free) second <= in_data;
+    if (reset) begin
+        has_first <= 1'b0;
+        has_second <= 1'b0;
+    end else begin
+        has_first <= free ? has_second | taken : 1'b1;
+        has_second <= has_second ? ~free : taken & ~free;
+    end
+end
+endmodule
+"""
+
+
+@dataclass(frozen=True)
+class IpVerilog:
+    """Verilog of an IP. ``modules``: text by name, those that are used first; the last one has the ports."""
+
+    ip: KernelIp
+    modules: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(self.modules.values())
+
+
+def kernel_ips_verilog(accelerator: Accelerator) -> list[IpVerilog]:
+    """Verilog of every IP of an accelerator's kernel.
+
+    Raises:
+        ToolError: clang is missing or refuses the kernel; code that has no place in hardware.
+    """
+    files = kernel_files(accelerator)
+    return [ip_verilog(accelerator, ip, files) for ip in kernel_ips(accelerator.config)]
+
+
+def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str]) -> IpVerilog:
+    """Verilog of one IP; errors as `kernel_ips_verilog`."""
+    code = analyse_ip(files, ip.source)
+    shared = SharedValues(code)
+    clock, part = clock_of(accelerator, ip.part), accelerator.board.part
+    designs = []
+    for number, (body, is_loop) in enumerate(zip(code.bodies.bodies, code.bodies.is_loop, strict=True)):
+        schedule = (schedule_loop if is_loop else schedule_segment)(body, part, clock)
+        designs.append(translate(body, schedule, loads=shared.loads[number], resets=shared.resets[number]))
+    banks, ports = banks_of(designs, technology_of(part), code.power_on.words)
+    wrapper = _Wrapper(ip, code, shared, designs, banks)
+    wrapper.memory_ports = {(access.body, access.index): where for access, where in ports.items()}
+    modules: dict[str, str] = {}
+    for number, design in enumerate(designs):
+        modules.update(design.modules)
+        name = wrapper.module_of(number)
+        modules[name] = design.above().replace(f"module {TOP}(", f"module {name}(")
+    for bank in banks:
+        modules[f"{ip.function}_{bank.name}"] = bank_module(f"{ip.function}_{bank.name}", bank)
+    modules[SLICE_NAME] = SLICE
+    modules[wrapper.name] = "\n".join([*wrapper.lines(), ""])
+    return IpVerilog(ip, modules)
+
+
+class _Wrapper:
+    def __init__(
+        self, ip: KernelIp, code: IpCode, shared: SharedValues, designs: Sequence[Design], banks: Sequence[Bank]
+    ) -> None:
+        self.ip, self.code, self.shared, self.designs, self.banks = ip, code, shared, designs, banks
+        self.name = f"{ip.function}_core" if ip.control else ip.function
+        self.memory_ports: dict[tuple[int, int], tuple[str, int]] = {}
+        self.inputs, self.outputs = self._arguments()
+        self.bits = max(1, (len(designs)).bit_length())
+        #: Names of expressions of which bits are taken.
+        self.wires: dict[tuple[str, int], str] = {}
+
+    def module_of(self, number: int) -> str:
+        """The module of a body."""
+        return f"{self.ip.function}_{self.designs[number].body.name}"
+
+    def _arguments(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Arguments that are registers of the host: name in the flat code -> name, those read and those written."""
+        names = {register.name for register in ARGUMENT_REGISTERS} if self.ip.control else set()
+        written = set(self.shared.pieces)
+        inputs: dict[str, str] = {}
+        outputs: dict[str, str] = {}
+        for argument, name in self.code.parameters.items():
+            if name in names:
+                (outputs if argument in written else inputs)[argument] = name
+        return inputs, outputs
+
+    def _invariant(self, number: int, index: int) -> str:
+        """Expression of a value that a body is given."""
+        body = self.designs[number].body
+        operation = body.operations[index]
+        origin = body.origins[operation.name]
+        if origin.offset >= 0:
+            low = 8 * origin.offset
+            return self.shared.word_of(Bits(origin.root, low, low + operation.width))
+        if operation.name in self.inputs:
+            return f"{self.inputs[operation.name]}{vector(operation.width)}"
+        source, exported = self.shared.exported(operation.name)
+        known = self.designs[source].body.operations[exported]
+        return self._cut(self._computed(source, exported), known.width, operation.width)
+
+    def _computed(self, number: int, operation: int) -> str:
+        """Expression of a value that a body has computed, after it has ended."""
+        body = self.designs[number].body
+        found = body.operations[operation]
+        if found.opcode is Opcode.CONSTANT:
+            return literal(found.value, found.width)
+        if found.opcode is Opcode.INVARIANT:
+            return self._invariant(number, operation)
+        for register, own in enumerate(body.registers):
+            if own.next == operation:
+                return f"b{number}_state_{register}"
+        return f"b{number}_result_{operation}"
+
+    def _cut(self, word: str, width: int, wanted: int) -> str:
+        """An expression of ``width`` bits as one of ``wanted`` bits."""
+        if width <= wanted:
+            return word if width == wanted else f"{{{literal(0, wanted - width)}, {word}}}"
+        if word.isidentifier():
+            return f"{word}{vector(wanted)}"
+        name = self.wires.setdefault((word, width), f"w{len(self.wires)}")
+        return f"{name}{vector(wanted)}"
+
+    # -- text
+
+    def lines(self) -> Iterator[str]:
+        """The module with the ports."""
+        yield f"// {self.name}: made from {self.ip.source}."
+        for number, design in enumerate(self.designs):
+            times = f"interval {design.pipeline.interval}, depth {design.pipeline.depth}"
+            yield f"// {number}: {design.body.name} {design.body.place}, {times}"
+        ports = list(self._ports())
+        yield f"module {self.name}(\n    " + ",\n    ".join(ports) + ");"
+        yield "wire reset = ~ap_rst_n;"
+        yield f"reg {vector(self.bits)} at = {literal(0, self.bits)};"
+        yield "reg entered = 1'b0;"
+        yield f"wire {vector(len(self.designs))} start, ce, busy, done;"
+        streams = [line for port in self.ip.streams for line in self._stream(port)]
+        bodies = [line for number in range(len(self.designs)) for line in self._body(number)]
+        rest = [*self._memories(), *self._enables(), *self._requests(), *self._control(), *self._updates()]
+        outputs = list(self._outputs())
+        yield from self._storage()
+        yield from streams
+        yield from self._declared()
+        for (word, width), name in self.wires.items():
+            yield f"wire {vector(width)} {name} = {word};"
+        yield from outputs
+        yield from bodies
+        yield from rest
+        yield "endmodule"
+
+    def _ports(self) -> Iterator[str]:
+        yield "input ap_clk"
+        yield "input ap_rst_n"
+        if self.ip.control:
+            yield from ("input ap_start", "output ap_done", "output ap_idle", "output ap_ready")
+            yield from (f"input [31:0] {name}" for name in self.inputs.values())
+            for name in self.outputs.values():
+                yield from (f"output [31:0] {name}", f"output {name}_ap_vld")
+        for port in self.ip.streams:
+            into, out = ("output", "input") if port.master else ("input", "output")
+            yield f"{into} {vector(port.bits)} {port.name}_TDATA"
+            if port.packets:
+                yield f"{into} {port.name}_TLAST"
+            yield f"{into} {port.name}_TVALID"
+            yield f"{out} {port.name}_TREADY"
+
+    def _storage(self) -> Iterator[str]:
+        """Registers of what bodies share."""
+        for piece in self.shared.shared_pieces():
+            yield f"reg {vector(piece.width)} {piece.name} = {literal(piece.word, piece.width)};"
+        for name, width in self.shared.phis.values():
+            yield f"reg {vector(width)} {name} = {literal(0, width)};"
+
+    def _outputs(self) -> Iterator[str]:
+        for argument, name in self.outputs.items():
+            pieces = self.shared.pieces[argument]
+            high = max(piece.bits.high for piece in pieces)
+            word = self.shared.word_of(Bits(argument, 0, high))
+            yield f"assign {name} = {self._cut(word, high, 32)};"
+            yield f"assign {name}_ap_vld = ap_done;"
+
+    def _stream(self, port: StreamPort) -> Iterator[str]:
+        """Of an input ``_word``, ``_there`` and ``_take``, of an output ``_word``, ``_room`` and ``_put``."""
+        name, width = port.name, port.bits + port.packets
+        outside = f"{{{name}_TLAST, {name}_TDATA}}" if port.packets else f"{name}_TDATA"
+        yield f"wire {vector(width)} {name}_word;"
+        if not port.master:
+            yield f"wire {name}_there, {name}_take;"
+            yield f"assign {name}_word = {outside};"
+            yield f"assign {name}_there = {name}_TVALID;"
+            yield f"assign {name}_TREADY = {name}_take;"
+            return
+        yield f"wire {name}_room, {name}_put;"
+        pins = {
+            "in_data": f"{name}_word", "in_valid": f"{name}_put", "in_ready": f"{name}_room", "out_data": outside,
+            "out_valid": f"{name}_TVALID", "out_ready": f"{name}_TREADY",
+        }  # fmt: skip
+        joined = ", ".join(f".{pin}({net})" for pin, net in pins.items())
+        yield f"{SLICE_NAME} #(.WIDTH({width})) {name}_slice (.clk(ap_clk), .reset(reset), {joined});"
+
+    def _body(self, number: int) -> Iterator[str]:
+        design = self.designs[number]
+        pins = ["clk(ap_clk)", f"ce(ce[{number}])", f"start(start[{number}])", "reset(reset)", f"busy(busy[{number}])"]
+        for name, (_, width) in design.inputs.items():
+            yield f"assign b{number}_{name} = {self._input(number, name, width)};"
+            pins.append(f"{name}(b{number}_{name})")
+        for name in design.outputs:
+            if name in ("busy", "valid"):
+                continue
+            pins.append(f"{name}(b{number}_{name})")
+        yield f"{self.module_of(number)} b{number} ({', '.join('.' + pin for pin in pins)});"
+
+    def _declared(self) -> Iterator[str]:
+        """Nets to and from the bodies, and words of memories."""
+        for number, design in enumerate(self.designs):
+            for name, (_, width) in design.inputs.items():
+                yield f"wire {vector(width)} b{number}_{name};"
+            for name, net in design.outputs.items():
+                if name not in ("busy", "valid"):
+                    span = design.nets[net]
+                    yield f"wire {vector(span.high, span.low)} b{number}_{name};"
+        for bank in self.banks:
+            for port in range(len(bank.reads)):
+                yield f"wire {vector(bank.memory.width)} {bank.name}_rd{port};"
+
+    def _input(self, number: int, name: str, width: int) -> str:
+        """What a body is given: the first word of a register, a value, the answer to an access."""
+        kind, index = name.split("_")[0], int(name.split("_")[-1])
+        if kind == "initial":
+            return self.shared.word_of(self.shared.register_bits(number, index))
+        body = self.designs[number].body
+        operation = body.operations[index]
+        if operation.opcode is Opcode.INVARIANT:
+            return self._invariant(number, index)
+        if operation.opcode is Opcode.MEMORY_READ:
+            bank, port = self.memory_ports[number, index]
+            return f"{bank}_rd{port}"
+        return self._answer(number, index)
+
+    def _answer(self, number: int, index: int) -> str:
+        design = self.designs[number]
+        operation = design.body.operations[index]
+        if design.pipeline.latency(index):
+            raise ToolError(f"{design.body.name}: a stream with latency")
+        port = self._port(design.body, index)
+        if operation.opcode is Opcode.STREAM_READ:
+            return fitted(f"{port.name}_word", port.bits + port.packets, operation.width) if (
+                operation.width >= port.bits + port.packets
+            ) else f"{port.name}_word{vector(operation.width)}"
+        if operation.name == "last":
+            self._check_last(design, index)
+            return f"{port.name}_word[{port.bits}]"
+        return f"{port.name}_there" if operation.name == "empty" else f"{port.name}_room"
+
+    def _check_last(self, design: Design, index: int) -> None:
+        body = design.body
+        stream = body.operations[index].stream
+        reads = [
+            k for k, o in enumerate(body.operations[:index]) if o.opcode is Opcode.STREAM_READ and o.stream == stream
+        ]
+        if design.pipeline.stage(reads[-1]) != design.pipeline.stage(index):
+            raise ToolError(f"{body.name}: TLAST is asked for in another cycle than its beat")
+
+    def _port(self, body: LoopBody, index: int) -> StreamPort:
+        name = body.streams[body.operations[index].stream].name
+        return next(port for port in self.ip.streams if port.name == name)
+
+    def _memories(self) -> Iterator[str]:
+        for bank in self.banks:
+            pins = ["clk(ap_clk)", "ce(ce[at])"]
+            pins += [f"{pin}({expression})" for pin, expression in bank_pins(self.designs, bank)]
+            for port in range(len(bank.reads)):
+                pins.append(f"rd{port}({bank.name}_rd{port})")
+            yield f"{self.ip.function}_{bank.name} {bank.name} ({', '.join('.' + pin for pin in pins)});"
+
+    def _accesses(self, opcode: Opcode) -> Iterator[tuple[int, int, StreamPort]]:
+        for number, design in enumerate(self.designs):
+            for index, operation in enumerate(design.body.operations):
+                if operation.opcode is opcode:
+                    yield number, index, self._port(design.body, index)
+
+    def _wanted(self, number: int, index: int) -> str:
+        operands = self.designs[number].body.operations[index].operands
+        return f"b{number}_operand_{index}_{len(operands) - 1}"
+
+    def _enables(self) -> Iterator[str]:
+        """A body moves on if none of its beats is refused."""
+        refused: list[list[str]] = [[] for _ in self.designs]
+        for number, index, port in self._accesses(Opcode.STREAM_READ):
+            refused[number].append(f"{self._wanted(number, index)} & ~{port.name}_there")
+        for number, index, port in self._accesses(Opcode.STREAM_WRITE):
+            refused[number].append(f"{self._wanted(number, index)} & ~{port.name}_room")
+        for number, reasons in enumerate(refused):
+            yield f"assign ce[{number}] = ~({' | '.join(reasons) or NEVER});"
+
+    def _requests(self) -> Iterator[str]:
+        reads, writes = list(self._accesses(Opcode.STREAM_READ)), list(self._accesses(Opcode.STREAM_WRITE))
+        for port in self.ip.streams:
+            own = [(n, k) for n, k, each in (writes if port.master else reads) if each.name == port.name]
+            wanted = " | ".join(f"{self._wanted(n, k)} & ce[{n}]" for n, k in own) or NEVER
+            if not port.master:
+                yield f"assign {port.name}_take = {wanted};"
+                continue
+            yield f"assign {port.name}_put = {wanted};"
+            width = port.bits + port.packets
+            word = literal(0, width)
+            for place, (number, index) in enumerate(reversed(own)):
+                body = self.designs[number].body
+                size = body.operations[body.operations[index].operands[0]].width
+                beat = fitted(f"b{number}_operand_{index}_0", size, width)
+                word = beat if place == 0 else f"{self._wanted(number, index)} ? {beat} : {word}"
+            yield f"assign {port.name}_word = {word};"
+
+    def _control(self) -> Iterator[str]:
+        idle = literal(len(self.designs), self.bits)
+        first = literal(0, self.bits)
+        for number in range(len(self.designs)):
+            here = f"(at == {literal(number, self.bits)})"
+            yield f"assign start[{number}] = {here} & ~entered;"
+            yield f"assign done[{number}] = {here} & entered & ~busy[{number}];"
+        after = first
+        if self.ip.control:
+            returns = [f"done[{e.source}] & {self._taken(e)}" for e in self.code.bodies.edges if e.target == RETURN]
+            yield "reg finished = 1'b0;"
+            yield f"always @(posedge ap_clk) finished <= ~reset & ({' | '.join(returns) or NEVER});"
+            yield "assign ap_done = finished;"
+            yield "assign ap_ready = finished;"
+            yield f"assign ap_idle = (at == {idle}) & ~finished;"
+            after = idle
+        yield "always @(posedge ap_clk)"
+        yield f"if (reset) begin at <= {after}; entered <= 1'b0; end"
+        if self.ip.control:
+            yield f"else if (at == {idle}) begin if (ap_start & ~finished) at <= {first}; entered <= 1'b0; end"
+        yield "else if (~entered) entered <= 1'b1;"
+        for number in range(len(self.designs)):
+            target = after
+            for place, edge in enumerate(reversed(self.code.bodies.leaving(number))):
+                follows = after if edge.target == RETURN else literal(edge.target, self.bits)
+                target = follows if place == 0 else f"{self._taken(edge)} ? {follows} : {target}"
+            yield f"else if (done[{number}]) begin at <= {target}; entered <= 1'b0; end"
+        if self.ip.control:
+            yield f"initial at = {idle};"
+
+    def _result(self, number: int, name: str) -> tuple[str, int]:
+        body = self.designs[number].body
+        operation = body.exports[name]
+        return self._computed(number, operation), body.operations[operation].width
+
+    def _taken(self, edge: Edge) -> str:
+        return self._result(edge.source, edge.condition)[0]
+
+    def _updates(self) -> Iterator[str]:
+        """What a body leaves is taken when it has ended."""
+        for piece in self.shared.shared_pieces():
+            word = literal(piece.word, piece.width)
+            lines = [f"if (reset) {piece.name} <= {word};"]
+            for number, register, low in self.shared.writers(piece):
+                state = f"b{number}_state_{register}{vector(low + piece.width, low)}"
+                lines.append(f"if (done[{number}]) {piece.name} <= {state};")
+            yield "always @(posedge ap_clk) " + " else ".join(lines)
+        for phi, (name, width) in self.shared.phis.items():
+            lines = []
+            for edge in self.code.bodies.edges:
+                if phi in edge.words:
+                    word, size = self._result(edge.source, edge.words[phi])
+                    known = self._cut(word, size, width)
+                    lines.append(f"if (done[{edge.source}] & {self._taken(edge)}) {name} <= {known};")
+            if lines:
+                yield "always @(posedge ap_clk) " + " else ".join(lines)
+

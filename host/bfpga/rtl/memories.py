@@ -1,0 +1,191 @@
+"""Verilog of the memories of an IP: one module for each bank, whose ports the bodies of the IP share.
+
+Only one body runs at a time, and its schedule has no more accesses in a cycle than there are ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bfpga.errors import ToolError
+from bfpga.synthesis.bank_contents import BankContents
+from bfpga.synthesis.body import Memory, Opcode
+from bfpga.synthesis.delays import Technology, implementation_of
+from bfpga.synthesis.dependences import Dependences, find_dependences
+from bfpga.synthesis.netlist.expressions import literal, vector
+from bfpga.synthesis.netlist.verilog import Design
+
+_STYLES = {"bram": "block", "lutram": "distributed", "uram": "ultra"}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access of body ``body``: operation ``index`` of it."""
+
+    body: int
+    index: int
+
+
+@dataclass(slots=True)
+class Bank:
+    """A memory of an IP and the accesses on each of its ports. ``latency``: cycles from an address to its word."""
+
+    name: str
+    memory: Memory
+    latency: int
+    style: str
+    words: tuple[int, ...]
+    reads: list[list[Access]] = field(default_factory=list)
+    writes: list[list[Access]] = field(default_factory=list)
+
+
+def banks_of(
+    designs: Sequence[Design], technology: Technology, power_on: Mapping[str, bytes]
+) -> tuple[list[Bank], dict[Access, tuple[str, int]]]:
+    """The banks of an IP, and for each read its bank's name and port.
+
+    ToolError if accesses of a schedule need more ports than a memory has.
+    """
+    banks: dict[object, Bank] = {}
+    ports: dict[Access, tuple[str, int]] = {}
+    for number, design in enumerate(designs):
+        dependences = find_dependences(design.body, False) if design.body.memories else None
+        for own, memory in enumerate(design.body.memories):
+            bank = banks.setdefault(_key(memory, number, own), _new_bank(len(banks), memory, technology, power_on))
+            assert dependences is not None
+            taken = _Ports(design, dependences)
+            for index in memory.accesses:
+                access = Access(number, index)
+                is_write = design.body.operations[index].opcode is Opcode.MEMORY_WRITE
+                port = taken.place(bank.writes if is_write else bank.reads, access, is_write)
+                if not is_write:
+                    ports[access] = bank.name, port
+                    if design.pipeline.latency(index) != bank.latency:
+                        raise ToolError(f"{memory.name}: its words come after different times")
+    for bank in banks.values():
+        if bank.memory.ports == "ram_s2p" and (len(bank.reads) > 1 or len(bank.writes) > 1):
+            raise ToolError(f"{bank.memory.name}: {len(bank.reads)} reads and {len(bank.writes)} writes in a cycle")
+    return list(banks.values()), ports
+
+
+def _key(memory: Memory, body: int, own: int) -> object:
+    if memory.initial or memory.origin is None:
+        return memory.name, memory.words, memory.width, memory.initial, memory.origin and memory.origin.root
+    origin = memory.origin
+    return origin.root, origin.offset, origin.extents, origin.bank
+
+
+def _new_bank(number: int, memory: Memory, technology: Technology, power_on: Mapping[str, bytes]) -> Bank:
+    implementation = implementation_of(memory, technology)
+    words = memory.initial
+    if not words and memory.origin is not None and memory.origin.root in power_on:
+        contents = BankContents(memory, power_on)
+        words = tuple(contents.read(address) for address in range(memory.words))
+    latency = technology.memories[implementation].latency
+    return Bank(f"memory_{number}", memory, latency, _STYLES[implementation], words if any(words) else ())
+
+
+class _Ports:
+    """Ports that the accesses of one body take, cycle by cycle."""
+
+    def __init__(self, design: Design, dependences: Dependences) -> None:
+        self._design, self._dependences = design, dependences
+        self._taken: dict[tuple[bool, int, int], list[int]] = {}
+
+    def place(self, ports: list[list[Access]], access: Access, is_write: bool) -> int:
+        """The number of the first port that is free when the access happens."""
+        slot = self._design.pipeline.stage(access.index) % self._design.pipeline.interval
+        port = 0
+        while True:
+            others = self._taken.setdefault((is_write, port, slot), [])
+            if all(self._dependences.exclusive(access.index, other) for other in others):
+                break
+            port += 1
+        others.append(access.index)
+        while len(ports) <= port:
+            ports.append([])
+        ports[port].append(access)
+        return port
+
+
+def bank_module(name: str, bank: Bank) -> str:
+    """Verilog of a bank: reads give the words from before a write in the same cycle."""
+    memory = bank.memory
+    bits = max(1, (memory.words - 1).bit_length())
+    ports = ["input clk", "input ce"]
+    for port in range(len(bank.writes)):
+        ports += [f"input we{port}", f"input {vector(bits)} wa{port}", f"input {vector(memory.width)} wd{port}"]
+    for port in range(len(bank.reads)):
+        ports += [f"input re{port}", f"input {vector(bits)} ra{port}", f"output {vector(memory.width)} rd{port}"]
+    return "\n".join([f"// {memory.name}: {memory.words} words of {memory.width} bits.",
+                      f"module {name}({', '.join(ports)});", *_bank_lines(bank, bits), "endmodule", ""])  # fmt: skip
+
+
+def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
+    memory = bank.memory
+    attribute = "rom_style" if memory.initial else "ram_style"
+    yield f'(* {attribute} = "{bank.style}" *)'
+    yield f"reg {vector(memory.width)} cell [0:{memory.words - 1}];"
+    if not memory.initial:
+        yield "integer n;"
+        yield f"initial for (n = 0; n < {memory.words}; n = n + 1) cell[n] = {literal(0, memory.width)};"
+    if bank.words:
+        yield "initial begin"
+        yield from (f"    cell[{k}] = {literal(word, memory.width)};" for k, word in enumerate(bank.words))
+        yield "end"
+    for port in range(len(bank.writes)):
+        yield f"always @(posedge clk) if (ce & we{port}) cell[wa{port}] <= wd{port};"
+    for port in range(len(bank.reads)):
+        address = f"ra{port}"
+        if memory.words < 1 << bits:
+            yield f"wire {vector(bits)} a{port} = re{port} ? ra{port} : {literal(0, bits)};"
+            address = f"a{port}"
+        last = f"cell[{address}]"
+        for clock in range(bank.latency):
+            yield f"reg {vector(memory.width)} q{port}_{clock};"
+            enable = f"ce & re{port}" if clock == 0 else "ce"
+            yield f"always @(posedge clk) if ({enable}) q{port}_{clock} <= {last};"
+            last = f"q{port}_{clock}"
+        yield f"assign rd{port} = {last};"
+
+
+def bank_pins(designs: Sequence[Design], bank: Bank) -> Iterator[tuple[str, str]]:
+    """(pin, expression) of each input of a bank; operands of body b are nets with the prefix ``b<b>_``."""
+    bits = max(1, (bank.memory.words - 1).bit_length())
+    for port, accesses in enumerate(bank.writes):
+        yield f"we{port}", _any(designs, accesses)
+        yield f"wa{port}", _chosen(designs, accesses, 0, bits)
+        yield f"wd{port}", _chosen(designs, accesses, 1, bank.memory.width)
+    for port, accesses in enumerate(bank.reads):
+        yield f"re{port}", _any(designs, accesses)
+        yield f"ra{port}", _chosen(designs, accesses, 0, bits)
+
+
+def _enable(designs: Sequence[Design], access: Access) -> str:
+    operands = designs[access.body].body.operations[access.index].operands
+    return f"b{access.body}_operand_{access.index}_{len(operands) - 1}"
+
+
+def _any(designs: Sequence[Design], accesses: Sequence[Access]) -> str:
+    return " | ".join(_enable(designs, access) for access in accesses) or "1'b0"
+
+
+def _chosen(designs: Sequence[Design], accesses: Sequence[Access], operand: int, width: int) -> str:
+    words = []
+    for access in accesses:
+        body = designs[access.body].body
+        name = f"b{access.body}_operand_{access.index}_{operand}"
+        words.append(fitted(name, body.operations[body.operations[access.index].operands[operand]].width, width))
+    text = words[-1]
+    for access, word in zip(reversed(accesses[:-1]), reversed(words[:-1]), strict=True):
+        text = f"{_enable(designs, access)} ? {word} : {text}"
+    return text
+
+
+def fitted(name: str, width: int, wanted: int) -> str:
+    """A net of ``width`` bits as one of ``wanted`` bits."""
+    if width == wanted:
+        return name
+    return f"{name}{vector(wanted)}" if width > wanted else f"{{{literal(0, wanted - width)}, {name}}}"
+

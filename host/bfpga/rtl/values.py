@@ -1,0 +1,178 @@
+"""Words that the bodies of an IP share: bytes of variables, values that one computes for others, and phis.
+
+A variable is cut into pieces at every bit at which a register of any body begins or ends. A piece that one body alone
+touches stays in that body's register; any other has a register of the IP, from which bodies take it when they begin and
+to which they give it when they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from bfpga.errors import ToolError
+from bfpga.synthesis.bank_contents import variable_of
+from bfpga.synthesis.body import Opcode
+from bfpga.synthesis.frontend.kernel import IpCode
+from bfpga.synthesis.frontend.segments import RETURN
+from bfpga.synthesis.netlist.expressions import literal, vector
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """Bits ``low`` to below ``high`` of variable or value ``root``."""
+
+    root: str
+    low: int
+    high: int
+
+
+@dataclass(slots=True)
+class Piece:
+    """Bits of a variable that have a register in the IP. ``word``: at power-on."""
+
+    name: str
+    bits: Bits
+    word: int
+    users: set[int] = field(default_factory=set)
+    is_shared: bool = False
+
+    @property
+    def width(self) -> int:
+        """Bits of the piece."""
+        return self.bits.high - self.bits.low
+
+
+class SharedValues:
+    """What the bodies of an IP exchange. ``loads``: registers of each body that take a word when the body begins;
+    ``resets``: words of all its registers at power-on."""
+
+    def __init__(self, code: IpCode) -> None:
+        self.code = code
+        self._bodies = code.bodies.bodies
+        self.pieces: dict[str, list[Piece]] = {}
+        #: Phi -> its register and width.
+        self.phis: dict[str, tuple[str, int]] = {}
+        self._exporter = {name: (k, op) for k, body in enumerate(self._bodies) for name, op in body.exports.items()}
+        self._cut()
+        self._find_phis()
+        self._share_whole_registers()
+        self.loads = [[r for r in range(len(b.registers)) if self.is_loaded(k, r)] for k, b in enumerate(self._bodies)]
+        self.resets = [
+            {r: self._power_on(self.register_bits(k, r)) for r in range(len(body.registers))}
+            for k, body in enumerate(self._bodies)
+        ]
+
+    # -- variables
+
+    def register_bits(self, body: int, register: int) -> Bits:
+        """What a register of a body is a part of."""
+        own = self._bodies[body].registers[register]
+        variable, low = variable_of(own.name)
+        origin = self._bodies[body].origins[variable]
+        first = low + 8 * max(origin.offset, 0)
+        return Bits(origin.root, first, first + own.width)
+
+    def is_variable(self, body: int, register: int) -> bool:
+        """Whether a register is part of a variable; otherwise it is one of a phi."""
+        return self._bodies[body].origins[variable_of(self._bodies[body].registers[register].name)[0]].offset >= 0
+
+    def is_loaded(self, body: int, register: int) -> bool:
+        """Whether a register takes a word when its body begins: a phi, or what other bodies touch too."""
+        if not self.is_variable(body, register):
+            return True
+        pieces = list(self._pieces_of(self.register_bits(body, register)))
+        return any(piece.is_shared for piece in pieces)
+
+    def _touched(self) -> Iterator[tuple[int, Bits]]:
+        for number, body in enumerate(self._bodies):
+            for register in range(len(body.registers)):
+                if self.is_variable(number, register):
+                    yield number, self.register_bits(number, register)
+            for operation in body.operations:
+                if operation.opcode is Opcode.INVARIANT:
+                    origin = body.origins[operation.name]
+                    if origin.offset >= 0:
+                        yield number, Bits(origin.root, 8 * origin.offset, 8 * origin.offset + operation.width)
+
+    def _cut(self) -> None:
+        touched = list(self._touched())
+        cuts: dict[str, set[int]] = {}
+        for _, bits in touched:
+            cuts.setdefault(bits.root, set()).update((bits.low, bits.high))
+        for root, edges in cuts.items():
+            order = sorted(edges)
+            for low, high in pairwise(order):
+                bits = Bits(root, low, high)
+                users = {k for k, each in touched if each.root == root and each.low <= low and high <= each.high}
+                if users:
+                    if root in self.code.parameters:
+                        users.add(RETURN)
+                    name = f"v{sum(map(len, self.pieces.values()))}"
+                    piece = Piece(name, bits, self._power_on(bits), users, len(users) > 1)
+                    self.pieces.setdefault(root, []).append(piece)
+
+    def _share_whole_registers(self) -> None:
+        """A register of a body takes all of its word from the IP, or nothing of it."""
+        changed = True
+        while changed:
+            changed = False
+            for number, body in enumerate(self._bodies):
+                for register in range(len(body.registers)):
+                    pieces = list(self._pieces_of(self.register_bits(number, register)))
+                    shared = [piece.is_shared for piece in pieces]
+                    if any(shared) and not all(shared):
+                        changed = True
+                        for piece in pieces:
+                            piece.is_shared = True
+
+    def _power_on(self, bits: Bits) -> int:
+        contents = int.from_bytes(self.code.power_on.words.get(bits.root, b""), "little")
+        return contents >> bits.low & (1 << bits.high - bits.low) - 1
+
+    def _pieces_of(self, bits: Bits) -> Iterator[Piece]:
+        return (p for p in self.pieces.get(bits.root, []) if bits.low <= p.bits.low and p.bits.high <= bits.high)
+
+    def word_of(self, bits: Bits) -> str:
+        """Expression of bits of a variable, or of a phi."""
+        if bits.root in self.phis:
+            name, width = self.phis[bits.root]
+            return f"{name}{vector(min(bits.high, width), bits.low)}"
+        parts = [p.name if p.is_shared else literal(p.word, p.width) for p in self._pieces_of(bits)]
+        return "{" + ", ".join(reversed(parts)) + "}"
+
+    def shared_pieces(self) -> Iterator[Piece]:
+        """The pieces with a register of the IP."""
+        return (piece for pieces in self.pieces.values() for piece in pieces if piece.is_shared)
+
+    def writers(self, piece: Piece) -> Iterator[tuple[int, int, int]]:
+        """Bodies that change a piece: body, register, first bit of the register that is in the piece."""
+        for number, body in enumerate(self._bodies):
+            for register, own in enumerate(body.registers):
+                bits = self.register_bits(number, register)
+                inside = bits.root == piece.bits.root and bits.low <= piece.bits.low and piece.bits.high <= bits.high
+                if inside and own.next != own.current and self.is_variable(number, register):
+                    yield number, register, piece.bits.low - bits.low
+
+    # -- values
+
+    def _find_phis(self) -> None:
+        widths: dict[str, int] = {}
+        for number, body in enumerate(self._bodies):
+            for register in range(len(body.registers)):
+                if not self.is_variable(number, register):
+                    bits = self.register_bits(number, register)
+                    widths[bits.root] = max(widths.get(bits.root, 0), bits.high)
+        self.phis = {phi: (f"p{k}", width) for k, (phi, width) in enumerate(widths.items())}
+
+    def exported(self, name: str) -> tuple[int, int]:
+        """Body and operation of an exported value."""
+        if name not in self._exporter:
+            raise ToolError(f"{name} is used and no body computes it")
+        return self._exporter[name]
+
+    def is_exported(self, name: str) -> bool:
+        """Whether a body exports a value."""
+        return name in self._exporter
+
