@@ -213,8 +213,12 @@ class _Wrapper:
     def _storage(self) -> Iterator[str]:
         """Registers of what bodies share."""
         for piece in self.shared.shared_pieces():
+            if piece.constant is not None:
+                continue
             yield f"reg {vector(piece.width)} {piece.name} = {literal(piece.word, piece.width)};"
-        for name, width in self.shared.phis.values():
+        for phi, (name, width) in self.shared.phis.items():
+            if phi in self.shared.constant_phis:
+                continue
             yield f"reg {vector(width)} {name} = {literal(0, width)};"
 
     def _outputs(self) -> Iterator[str]:
@@ -399,15 +403,17 @@ class _Wrapper:
         """What a body leaves is taken when it has ended."""
         for piece in self.shared.shared_pieces():
             word = literal(piece.word, piece.width)
+            if piece.constant is not None:
+                continue
             lines = [f"if (reset) {piece.name} <= {word};"]
-            for number, register, low in self.shared.writers(piece):
+            for number, register, low in piece.writers:
                 state = f"b{number}_state_{register}{vector(low + piece.width, low)}"
                 lines.append(f"if (done[{number}]) {piece.name} <= {state};")
             yield "always @(posedge ap_clk) " + " else ".join(lines)
         for phi, (name, width) in self.shared.phis.items():
             lines = []
             for edge in self.code.bodies.edges:
-                if phi in edge.words:
+                if phi in edge.words and phi not in self.shared.constant_phis:
                     word, size = self._result(edge.source, edge.words[phi])
                     known = self._cut(word, size, width)
                     lines.append(f"if (done[{edge.source}] & {self._taken(edge)}) {name} <= {known};")

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from bfpga.errors import ToolError
+from bfpga.rtl.liveness import live_words, only, used_states
 from bfpga.synthesis.bank_contents import variable_of
-from bfpga.synthesis.body import Opcode
+from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.frontend.kernel import IpCode
-from bfpga.synthesis.frontend.segments import RETURN
+from bfpga.synthesis.frontend.segments import RETURN, Edge
 from bfpga.synthesis.netlist.expressions import literal, vector
 
 
@@ -37,6 +38,10 @@ class Piece:
     word: int
     users: set[int] = field(default_factory=set)
     is_shared: bool = False
+    #: Body, register of it and the first bit there of each word that the piece takes when the body ends.
+    writers: list[tuple[int, int, int]] = field(default_factory=list)
+    #: The word that it always has where it is used.
+    constant: int | None = None
 
     @property
     def width(self) -> int:
@@ -54,10 +59,12 @@ class SharedValues:
         self.pieces: dict[str, list[Piece]] = {}
         #: Phi -> its register and width.
         self.phis: dict[str, tuple[str, int]] = {}
+        self.constant_phis: dict[str, int] = {}
         self._exporter = {name: (k, op) for k, body in enumerate(self._bodies) for name, op in body.exports.items()}
         self._cut()
-        self._find_phis()
         self._share_whole_registers()
+        self._find_writers()
+        self._find_phis()
         self.loads = [[r for r in range(len(b.registers)) if self.is_loaded(k, r)] for k, b in enumerate(self._bodies)]
         self.resets = [
             {r: self._power_on(self.register_bits(k, r)) for r in range(len(body.registers))}
@@ -136,24 +143,68 @@ class SharedValues:
 
     def word_of(self, bits: Bits) -> str:
         """Expression of bits of a variable, or of a phi."""
+        if bits.root in self.constant_phis:
+            word = self.constant_phis[bits.root] >> bits.low & (1 << bits.high - bits.low) - 1
+            return literal(word, bits.high - bits.low)
         if bits.root in self.phis:
             name, width = self.phis[bits.root]
             return f"{name}{vector(min(bits.high, width), bits.low)}"
-        parts = [p.name if p.is_shared else literal(p.word, p.width) for p in self._pieces_of(bits)]
+        parts = [self._name(piece) for piece in self._pieces_of(bits)]
         return "{" + ", ".join(reversed(parts)) + "}"
+
+    def _name(self, piece: Piece) -> str:
+        if not piece.is_shared:
+            return literal(piece.word, piece.width)
+        return piece.name if piece.constant is None else literal(piece.constant, piece.width)
 
     def shared_pieces(self) -> Iterator[Piece]:
         """The pieces with a register of the IP."""
         return (piece for pieces in self.pieces.values() for piece in pieces if piece.is_shared)
 
-    def writers(self, piece: Piece) -> Iterator[tuple[int, int, int]]:
-        """Bodies that change a piece: body, register, first bit of the register that is in the piece."""
+    def _find_writers(self) -> None:
+        """Who changes each piece so that another body sees it, and which pieces have one word for ever."""
+        pieces = {piece.name: piece for piece in self.shared_pieces()}
+        reads: dict[int, set[str]] = {}
+        replaces: dict[int, set[str]] = {}
+        writes: dict[str, list[tuple[int, int, int]]] = {}
         for number, body in enumerate(self._bodies):
+            used = used_states(body)
             for register, own in enumerate(body.registers):
+                if not self.is_variable(number, register):
+                    continue
                 bits = self.register_bits(number, register)
-                inside = bits.root == piece.bits.root and bits.low <= piece.bits.low and piece.bits.high <= bits.high
-                if inside and own.next != own.current and self.is_variable(number, register):
-                    yield number, register, piece.bits.low - bits.low
+                for piece in self._pieces_of(bits):
+                    if register in used:
+                        reads.setdefault(number, set()).add(piece.name)
+                    if own.next != own.current:
+                        writes.setdefault(piece.name, []).append((number, register, piece.bits.low - bits.low))
+                        if register not in used:
+                            replaces.setdefault(number, set()).add(piece.name)
+            for piece in self._pieces_given(body):
+                reads.setdefault(number, set()).add(piece.name)
+        after = {piece.name for piece in pieces.values() if RETURN in piece.users}
+        begins, ends = live_words(self.code.bodies, reads, replaces, after)
+        for name, piece in pieces.items():
+            piece.writers = [each for each in writes.get(name, []) if name in ends[each[0]]]
+            words = [self._constant_word(piece, each) for each in piece.writers]
+            if not words:
+                piece.constant = piece.word
+            elif name not in begins[0] and RETURN not in piece.users:
+                piece.constant = only(words)
+
+    def _pieces_given(self, body: LoopBody) -> Iterator[Piece]:
+        for operation in body.operations:
+            if operation.opcode is Opcode.INVARIANT and body.origins[operation.name].offset >= 0:
+                origin = body.origins[operation.name]
+                yield from self._pieces_of(Bits(origin.root, 8 * origin.offset, 8 * origin.offset + operation.width))
+
+    def _constant_word(self, piece: Piece, writer: tuple[int, int, int]) -> int | None:
+        number, register, low = writer
+        body = self._bodies[number]
+        operation = body.operations[body.registers[register].next]
+        if operation.opcode is not Opcode.CONSTANT:
+            return None
+        return operation.value >> low & (1 << piece.width) - 1
 
     # -- values
 
@@ -165,6 +216,15 @@ class SharedValues:
                     bits = self.register_bits(number, register)
                     widths[bits.root] = max(widths.get(bits.root, 0), bits.high)
         self.phis = {phi: (f"p{k}", width) for k, (phi, width) in enumerate(widths.items())}
+        for phi in self.phis:
+            words = [self._constant_export(edge, phi) for edge in self.code.bodies.edges if phi in edge.words]
+            if (word := only(words)) is not None:
+                self.constant_phis[phi] = word
+
+    def _constant_export(self, edge: Edge, phi: str) -> int | None:
+        body = self._bodies[edge.source]
+        operation = body.operations[body.exports[edge.words[phi]]]
+        return operation.value if operation.opcode is Opcode.CONSTANT else None
 
     def exported(self, name: str) -> tuple[int, int]:
         """Body and operation of an exported value."""
