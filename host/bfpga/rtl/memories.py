@@ -126,22 +126,22 @@ def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
     memory = bank.memory
     attribute = "rom_style" if memory.initial else "ram_style"
     yield f'(* {attribute} = "{bank.style}" *)'
-    yield f"reg {vector(memory.width)} cell [0:{memory.words - 1}];"
+    yield f"reg {vector(memory.width)} stored [0:{memory.words - 1}];"
     if not memory.initial:
         yield "integer n;"
-        yield f"initial for (n = 0; n < {memory.words}; n = n + 1) cell[n] = {literal(0, memory.width)};"
+        yield f"initial for (n = 0; n < {memory.words}; n = n + 1) stored[n] = {literal(0, memory.width)};"
     if bank.words:
         yield "initial begin"
-        yield from (f"    cell[{k}] = {literal(word, memory.width)};" for k, word in enumerate(bank.words))
+        yield from (f"    stored[{k}] = {literal(word, memory.width)};" for k, word in enumerate(bank.words))
         yield "end"
     for port in range(len(bank.writes)):
-        yield f"always @(posedge clk) if (ce & we{port}) cell[wa{port}] <= wd{port};"
+        yield f"always @(posedge clk) if (ce & we{port}) stored[wa{port}] <= wd{port};"
     for port in range(len(bank.reads)):
         address = f"ra{port}"
         if memory.words < 1 << bits:
             yield f"wire {vector(bits)} a{port} = re{port} ? ra{port} : {literal(0, bits)};"
             address = f"a{port}"
-        last = f"cell[{address}]"
+        last = f"stored[{address}]"
         for clock in range(bank.latency):
             yield f"reg {vector(memory.width)} q{port}_{clock};"
             enable = f"ce & re{port}" if clock == 0 else "ce"

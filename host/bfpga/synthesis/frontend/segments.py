@@ -158,6 +158,10 @@ def _export_values(function: Function, region: Region, builder: BodyBuilder) -> 
         for instruction in block.instructions:
             if name not in region.blocks:
                 used.update(dict.fromkeys(_NAME.findall(instruction.text)))
+            elif instruction.opcode == "phi":
+                # What another body gives a phi of this one.
+                pairs = phi_pairs(instruction.text)
+                used.update({value: None for value, before in pairs if before not in region.blocks})
             elif instruction.opcode == "getelementptr" or "ptr " in instruction.text:
                 pointers[instruction.result] = instruction.text
     stack = list(used)
