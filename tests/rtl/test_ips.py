@@ -1,0 +1,82 @@
+"""The Verilog of an IP does what its C++ did in the C simulation: word for word, start after start, whatever waits."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from ip_simulation import SimulatedIp
+from process_designs import TINY
+
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.rtl.ip import IpVerilog, ip_verilog
+from bfpga.synthesis.kept import kernel_files
+from bfpga.synthesis.traffic import Traffic
+from bfpga.vendor.kernel_ips import kernel_ips
+from bfpga.verify.traffic import kernel_traffic
+from bfpga.verify.vectors import kernel_vectors
+
+ACCELERATOR = load_accelerator(TINY)
+IPS = {ip.part: ip for ip in kernel_ips(ACCELERATOR.config)}
+#: Chance in a clock that no word is there, and that there is no room.
+DISTURBANCES = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.3, 0.3), (0.1, 0.9))
+
+
+@functools.cache
+def traffic() -> dict[str, Traffic]:
+    return dict(zip(IPS, kernel_traffic(ACCELERATOR, kernel_vectors(ACCELERATOR.config)), strict=True))
+
+
+@functools.cache
+def verilog(part: str) -> IpVerilog:
+    return ip_verilog(ACCELERATOR, IPS[part], kernel_files(ACCELERATOR))
+
+
+@functools.cache
+def simulated(part: str) -> SimulatedIp:
+    with tempfile.TemporaryDirectory() as directory:
+        return SimulatedIp(verilog(part), Path(directory))
+
+
+def words(streams: Mapping[str, Sequence[int | None]]) -> dict[str, list[int]]:
+    """The words that passed streams, without the questions that found none."""
+    return {name: [word for word in passed if word is not None] for name, passed in streams.items()}
+
+
+def assert_equal_words(part: str, gap: float, pressure: float, reset_at: int = 0) -> int:
+    incoming, outgoing = words(traffic()[part].incoming), words(traffic()[part].outgoing)
+    counts = {name: len(passed) for name, passed in outgoing.items()}
+    done = simulated(part).run(incoming, counts, 7, gap, pressure, reset_at=reset_at)
+    masks = {port.name: (1 << port.bits) - 1 for port in IPS[part].streams}
+    assert {n: [w & masks[n] for w in beats] for n, beats in done.beats.items()} == {
+        n: [w & masks[n] for w in passed] for n, passed in outgoing.items()
+    }
+    assert done.taken == {name: len(passed) for name, passed in incoming.items()}
+    assert done.faults == 0
+    return done.clocks
+
+
+@pytest.mark.parametrize("part", ["store", "weights", "array"])
+@pytest.mark.parametrize(("gap", "pressure"), DISTURBANCES)
+def test_an_ip_writes_the_words_of_all_starts_however_its_streams_wait(part: str, gap: float, pressure: float) -> None:
+    assert_equal_words(part, gap, pressure)
+
+
+@pytest.mark.parametrize("part", ["store", "weights", "array"])
+@pytest.mark.parametrize("reset_at", [100, 333])
+def test_an_ip_begins_anew_after_a_reset_amid_a_start(part: str, reset_at: int) -> None:
+    assert_equal_words(part, 0.3, 0.3, reset_at)
+
+
+def test_a_loop_of_interval_1_moves_a_word_a_clock() -> None:
+    longest = max(len(passed) for passed in words(traffic()["array"].incoming).values())
+    assert assert_equal_words("array", 0.0, 0.0) < 1.06 * longest
+
+
+def test_a_constructor_is_words_at_power_on_and_no_logic() -> None:
+    text = verilog("array").text
+    assert "_ZGV" not in text
+    assert "bfpga_array_segment_0" in text
