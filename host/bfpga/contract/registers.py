@@ -68,6 +68,8 @@ ARGUMENT_REGISTERS = (
 )
 
 REGISTERS = BLOCK_REGISTERS + ARGUMENT_REGISTERS
+#: Bits of an address at the kernel's port: the word after the last argument is that of its handshake.
+CONTROL_ADDRESS_BITS = (ARGUMENT_REGISTERS[-1].offset + 7).bit_length()
 
 #: Registers of the clock counter. All hold from the end of a start to the next one, and at their largest value.
 COUNTER_REGISTERS = (

@@ -10,8 +10,8 @@ from typing import Any
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.registers import (
-    ARGUMENT_REGISTERS,
     CLOCK_COUNTER,
+    CONTROL_ADDRESS_BITS,
     COUNTER_PORT,
     COUNTER_REGISTERS,
     INPUT_STREAM,
@@ -28,8 +28,11 @@ CONTROL_MONITOR = "control"
 #: Pin that watches the kernel's interrupt.
 INTERRUPT_PIN = "interrupt"
 
+#: Bits of an address at the port of this module.
+COUNTER_ADDRESS_BITS = (REGISTER_SPACE - 1).bit_length()
+
 #: Signals of an AXI4-Lite slave: name, bits or what gives them, whether the slave drives it.
-_AXI_LITE = (
+AXI_LITE = (
     ("AWADDR", "address", False),
     ("AWVALID", 1, False),
     ("AWREADY", 1, True),
@@ -55,9 +58,7 @@ _CLOCKED = ("BVALID", "RDATA", "RVALID")
 def counter_context(config: KernelConfig) -> dict[str, Any]:
     """What the template of the Verilog needs, for the stream widths of ``config``."""
     # As wide as the range that the block design assigns: Vivado derives the size of the module's registers from it.
-    own_bits = _address_bits(REGISTER_SPACE)
-    # After the last argument comes the word of its handshake (UG1399, S_AXILITE offset).
-    kernel_bits = _address_bits(ARGUMENT_REGISTERS[-1].offset + 8)
+    own_bits = COUNTER_ADDRESS_BITS
     streams = (
         (INPUT_STREAM, config.stream_bits),
         (WEIGHT_STREAM, config.weight_stream_bits),
@@ -67,7 +68,7 @@ def counter_context(config: KernelConfig) -> dict[str, Any]:
         "module": CLOCK_COUNTER,
         "port": COUNTER_PORT,
         "control": CONTROL_MONITOR,
-        "control_offset": f"{kernel_bits}'h{offset_of('CTRL'):02x}",
+        "control_offset": f"{CONTROL_ADDRESS_BITS}'h{offset_of('CTRL'):02x}",
         "start_bit": Control.START.bit_length() - 1,
         "input": INPUT_STREAM,
         "weights": WEIGHT_STREAM,
@@ -83,19 +84,15 @@ def counter_context(config: KernelConfig) -> dict[str, Any]:
         ],
         "interfaces": [
             _axi_lite(COUNTER_PORT, "slave", own_bits, "Registers of this module."),
-            _axi_lite(CONTROL_MONITOR, "monitor", kernel_bits, "The kernel's control port."),
+            _axi_lite(CONTROL_MONITOR, "monitor", CONTROL_ADDRESS_BITS, "The kernel's control port."),
             *(_stream(name, bits) for name, bits in streams),
         ],
     }
 
 
-def _address_bits(size: int) -> int:
-    return (size - 1).bit_length()
-
-
 def _axi_lite(name: str, mode: str, address_bits: int, comment: str) -> dict[str, Any]:
     ports = []
-    for signal, bits, driven in _AXI_LITE:
+    for signal, bits, driven in AXI_LITE:
         width = address_bits if bits == "address" else int(bits)
         output = driven and mode == "slave"
         kind = ("output reg" if signal in _CLOCKED else "output wire") if output else "input wire"

@@ -115,7 +115,8 @@ def _environment() -> jinja2.Environment:
     return source_environment("kernels")
 
 
-def _enumeration(item: type[IntEnum] | type[IntFlag]) -> dict[str, Any]:
+def enumeration(item: type[IntEnum] | type[IntFlag]) -> dict[str, Any]:
+    """An enumeration as templates print it: its name, its comment, its members."""
     members = [{"name": pascal(name), "value": int(value)} for name, value in item.__members__.items()]
     return {"name": item.__name__, "comment": own((item.__doc__ or "").strip()), "members": members}
 
@@ -183,8 +184,8 @@ def _registers() -> list[dict[str, Any]]:
     ]
 
 
-def _structure(fields: Iterable[BridgeField]) -> list[dict[str, str]]:
-    """A structure of the bridge, line by line."""
+def structure(fields: Iterable[BridgeField]) -> list[dict[str, str]]:
+    """A structure of the bridge as templates print it, line by line."""
     return [{"declaration": own(item.declaration), "comment": own(item.comment)} for item in fields]
 
 
@@ -262,10 +263,10 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier][0],
         "part_headers": _part_headers(config),
-        "structures": {"Run": _structure(RUN), "Piece": _structure(PIECE), "OperationRecord": _structure(OPERATION)},
-        "start_states": _enumeration(StartState),
-        "enumerations": [_enumeration(item) for item in ENUMERATIONS],
-        "bits": [_enumeration(item) for item in BITS],
+        "structures": {"Run": structure(RUN), "Piece": structure(PIECE), "OperationRecord": structure(OPERATION)},
+        "start_states": enumeration(StartState),
+        "enumerations": [enumeration(item) for item in ENUMERATIONS],
+        "bits": [enumeration(item) for item in BITS],
         "fields": FIELDS,
         "shared": {name: word_of(name) for name in SHARED_WORDS},
         "words": DESCRIPTOR_WORDS,

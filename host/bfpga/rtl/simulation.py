@@ -1,0 +1,124 @@
+"""The Verilog of a kernel as C++: Yosys writes it (CXXRTL), and a host around it has the interface of the bridge."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.bridge import PIECE, RUN, StartState
+from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.layout import layout
+from bfpga.contract.processes import process_streams
+from bfpga.contract.registers import (
+    CONTROL_PORT,
+    COUNTER_PORT,
+    COUNTER_REGISTERS,
+    INPUT_STREAM,
+    OUTPUT_STREAM,
+    REGISTERS,
+    WEIGHT_STREAM,
+    Control,
+)
+from bfpga.rtl.kernel import KERNEL_MODULE, WATCHED, WATCHED_BITS, host_ports, joining_files
+from bfpga.scale.worker_side import source_digest
+from bfpga.synthesis.kept import kernel_files
+from bfpga.synthesis.netlist.yosys import find_yosys
+from bfpga.vendor.clock_counter import AXI_LITE
+from bfpga.vendor.json_fields import json_text
+from bfpga.vendor.render import enumeration, structure
+from bfpga.vendor.source_text import own, source_environment
+
+#: Seconds that Yosys may take for a kernel.
+_TIMEOUT = 1200.0
+_HOST = {"input": (INPUT_STREAM, "Source"), "weights": (WEIGHT_STREAM, "Source"), "output": (OUTPUT_STREAM, "Sink")}
+
+
+def simulation_digest(accelerator: Accelerator) -> str:
+    """Digest of all that the simulation of an accelerator follows from: its C++, device and clock, and this code.
+
+    ToolError without Yosys.
+    """
+    content = hashlib.sha256()
+    parts = [accelerator.board.part, str(accelerator.clock_mhz), source_digest("bfpga.synthesis", "bfpga.rtl"),
+             find_yosys().version, _host(accelerator)]  # fmt: skip
+    for texts in (kernel_files(accelerator), joining_files(accelerator)):
+        parts += [part for item in sorted(texts.items()) for part in item]
+    for part in parts:
+        content.update(len(part).to_bytes(8, "little") + part.encode())
+    return content.hexdigest()[:32]
+
+
+def simulation_sources(accelerator: Accelerator, design: Mapping[str, str]) -> dict[str, str]:
+    """C++ of the simulation of a design (the files of its Verilog): name -> text; those that end with .cpp are compiled.
+
+    ToolError if Yosys is missing or refuses the Verilog.
+    """
+    with tempfile.TemporaryDirectory(prefix="bfpga-rtl-") as place:
+        directory = Path(place)
+        for name, text in design.items():
+            (directory / name).write_text(text)
+        steps = (
+            f"read_verilog -D {WATCHED} {' '.join(design)}", f"hierarchy -check -top {KERNEL_MODULE}", "proc", "flatten",
+            "opt_expr", "opt_clean", "write_cxxrtl -g0 -header design.cpp", "",
+        )  # fmt: skip
+        find_yosys().run("\n".join(steps), directory, _TIMEOUT)
+        made = {name: (directory / name).read_text() for name in ("design.h", "design.cpp")}
+    return made | {"simulation.cpp": _host(accelerator)}
+
+
+def runtime_folder() -> Path:
+    """The headers of CXXRTL; ToolError without Yosys."""
+    return find_yosys().share / "include" / "backends" / "cxxrtl" / "runtime"
+
+
+def _host(accelerator: Accelerator) -> str:
+    template = source_environment("kernels/rtl").get_template("simulation.cpp.j2")
+    return template.render(_context(accelerator.name, accelerator.digest, accelerator.config))
+
+
+def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
+    return {
+        "name": name,
+        "identification": f"0x{digest[:8]}",
+        "layout": own(json_text(layout(config.functions))),
+        "structures": {"Run": structure(RUN), "Piece": structure(PIECE)},
+        "start_states": enumeration(StartState),
+        "registers": [{"name": item.name, "offset": f"0x{item.offset:02x}"} for item in REGISTERS],
+        "start_bit": int(Control.START),
+        "done_bit": int(Control.DONE),
+        "counter_words": len(COUNTER_REGISTERS),
+        "top": f"p_{_member(KERNEL_MODULE)}",
+        "watched_bits": WATCHED_BITS,
+        "inner": [{"title": own(f'"{stream.name}"')} for stream in process_streams(config)],
+        "lite": {
+            name: [_port(f"{port}_{signal}") for signal, _, _ in AXI_LITE]
+            for name, port in (("control", CONTROL_PORT), ("counter", COUNTER_PORT))
+        },
+        "host": _host_streams(config),
+    }
+
+
+def _host_streams(config: KernelConfig) -> dict[str, dict[str, Any]]:
+    bits = {port.name: port.bits for port in host_ports(config)}
+    return {
+        name: {
+            "kind": kind,
+            "title": own(f'"{stream}"'),
+            "bytes": bits[stream] // 8,
+            "members": [_port(f"{stream}_{signal}") for signal in ("TDATA", "TLAST", "TVALID", "TREADY")],
+        }
+        for name, (stream, kind) in _HOST.items()
+    }
+
+
+def _port(name: str) -> str:
+    return f"p_{_member(name)}"
+
+
+def _member(name: str) -> str:
+    """How CXXRTL writes a name: an underscore is doubled."""
+    return name.replace("_", "__")
