@@ -1,8 +1,9 @@
-"""The Verilog of a kernel as C++: Yosys writes it (CXXRTL), and a host around it has the interface of the bridge."""
+"""The Verilog of a kernel as C++, clock by clock, and a host around it that has the interface of the bridge."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from bfpga.contract.registers import (
     Control,
 )
 from bfpga.rtl.kernel import KERNEL_MODULE, WATCHED, WATCHED_BITS, host_ports, joining_files
+from bfpga.rtl.netlist_cpp import NetlistCpp
 from bfpga.scale.worker_side import source_digest
 from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.netlist.yosys import find_yosys
@@ -32,6 +34,8 @@ from bfpga.vendor.json_fields import json_text
 from bfpga.vendor.render import enumeration, structure
 from bfpga.vendor.source_text import own, source_environment
 
+#: The structure that is the kernel in C++.
+_STRUCTURE = "Design"
 #: Seconds that Yosys may take for a kernel.
 _TIMEOUT = 1200.0
 _HOST = {"input": (INPUT_STREAM, "Source"), "weights": (WEIGHT_STREAM, "Source"), "output": (OUTPUT_STREAM, "Sink")}
@@ -62,17 +66,12 @@ def simulation_sources(accelerator: Accelerator, design: Mapping[str, str]) -> d
         for name, text in design.items():
             (directory / name).write_text(text)
         steps = (
-            f"read_verilog -D {WATCHED} {' '.join(design)}", f"hierarchy -check -top {KERNEL_MODULE}", "proc", "flatten",
-            "opt_expr", "opt_clean", "write_cxxrtl -g0 -header design.cpp", "",
+            f"read_verilog -D {WATCHED} {' '.join(design)}", f"hierarchy -check -top {KERNEL_MODULE}", "proc -noopt",
+            "flatten", "opt_expr", "opt_clean", "write_json design.json", "",
         )  # fmt: skip
         find_yosys().run("\n".join(steps), directory, _TIMEOUT)
-        made = {name: (directory / name).read_text() for name in ("design.h", "design.cpp")}
-    return made | {"simulation.cpp": _host(accelerator)}
-
-
-def runtime_folder() -> Path:
-    """The headers of CXXRTL; ToolError without Yosys."""
-    return find_yosys().share / "include" / "backends" / "cxxrtl" / "runtime"
+        netlist = json.loads((directory / "design.json").read_text())["modules"][KERNEL_MODULE]
+    return NetlistCpp(netlist, _STRUCTURE).files() | {"simulation.cpp": _host(accelerator)}
 
 
 def _host(accelerator: Accelerator) -> str:
@@ -91,11 +90,11 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "start_bit": int(Control.START),
         "done_bit": int(Control.DONE),
         "counter_words": len(COUNTER_REGISTERS),
-        "top": f"p_{_member(KERNEL_MODULE)}",
+        "top": _STRUCTURE,
         "watched_bits": WATCHED_BITS,
         "inner": [{"title": own(f'"{stream.name}"')} for stream in process_streams(config)],
         "lite": {
-            name: [_port(f"{port}_{signal}") for signal, _, _ in AXI_LITE]
+            name: [_wire(f"{port}_{signal}") for signal, _, _ in AXI_LITE]
             for name, port in (("control", CONTROL_PORT), ("counter", COUNTER_PORT))
         },
         "host": _host_streams(config),
@@ -109,16 +108,12 @@ def _host_streams(config: KernelConfig) -> dict[str, dict[str, Any]]:
             "kind": kind,
             "title": own(f'"{stream}"'),
             "bytes": bits[stream] // 8,
-            "members": [_port(f"{stream}_{signal}") for signal in ("TDATA", "TLAST", "TVALID", "TREADY")],
+            "members": [_wire(f"{stream}_{signal}") for signal in ("TDATA", "TLAST", "TVALID", "TREADY")],
         }
         for name, (stream, kind) in _HOST.items()
     }
 
 
-def _port(name: str) -> str:
-    return f"p_{_member(name)}"
-
-
-def _member(name: str) -> str:
-    """How CXXRTL writes a name: an underscore is doubled."""
-    return name.replace("_", "__")
+def _wire(port: str) -> str:
+    """A port in C++."""
+    return f"p_{port}"

@@ -1,0 +1,151 @@
+"""Simulation of a kernel's Verilog, clock by clock, as a device: what it computes and the clocks that it takes.
+
+The library is built once for each content of the kernel's sources, device and clock, and kept in a cache; building
+needs the packages of `bfpga[synthesis]` and a C++ compiler, both looked for only then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bfpga.contract.program import Program
+from bfpga.contract.registers import COUNTER_REGISTERS
+from bfpga.devices import toolchain
+from bfpga.devices.csim import SimulatedKernel
+from bfpga.devices.kernel_start import KernelResult, Octets
+from bfpga.devices.library_cache import cached_library
+from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.errors import DeviceError, ToolError
+from bfpga.formats.cache import cache_directory
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.loader import Accelerator
+
+RTL = "rtl"
+#: The board whose device gives the delays of a kernel that no ready accelerator has.
+_USUAL_BOARD = "pynq_z2"
+_FLAGS = ("-std=c++17", "-O1", "-fPIC")
+#: Called with what is done next, steps done, and steps in all.
+Progress = Callable[[str, int, int], None]
+
+
+def is_rtl(name: str) -> bool:
+    """Whether a device is such a simulation, whatever seed its name says."""
+    return name == RTL or name.startswith(f"{RTL}:")
+
+
+def named_seed(name: str) -> int:
+    """The seed that the name of the device says: `rtl:seed=N` pauses streams and accesses by chance; 0: never.
+
+    DeviceError for what it cannot say.
+    """
+    _, _, said = name.partition(":")
+    number = said.removeprefix("seed=")
+    if name != RTL and (number == said or not (number.isdecimal() and number.isascii() and 0 < int(number) < 1 << 64)):
+        raise DeviceError(f"device {name!r} is unknown; {RTL}:seed=N, N from 1 on, pauses the streams of {RTL} by chance")
+    return int(number or 0)
+
+
+def build(accelerator: Accelerator, progress: Progress | None = None) -> Path:
+    """The shared library of an accelerator's Verilog, made and compiled unless the cache has it.
+
+    ToolError if a tool is missing or fails, or the cache cannot be written.
+    """
+    try:
+        from bfpga.rtl.simulation import simulation_digest
+    except ModuleNotFoundError as error:
+        raise ToolError(f"a simulation of Verilog needs the package {error.name}: pip install {error.name}") from None
+    digest = toolchain.content_digest(simulation_digest(accelerator), toolchain.compiler_version(toolchain.find_compiler()))
+    library = cache_directory("rtl") / f"{digest}.so"
+    return cached_library(library, lambda built, directory: _make(accelerator, built, directory, progress))
+
+
+def _make(accelerator: Accelerator, built: Path, directory: Path, progress: Progress | None) -> None:
+    from bfpga.rtl.ip import kernel_ips_verilog
+    from bfpga.rtl.kernel import kernel_design
+    from bfpga.rtl.simulation import simulation_sources
+
+    def step(what: str, number: int) -> None:
+        if progress is not None:
+            progress(what, number, 3)
+
+    step("Verilog of the IPs", 0)
+    ips = kernel_ips_verilog(accelerator)
+    step("its simulation", 1)
+    sources = simulation_sources(accelerator, kernel_design(accelerator, ips))
+    step("compiling it", 2)
+    _compile(sources, built, directory)
+    step("done", 3)
+
+
+def _compile(sources: Mapping[str, str], built: Path, directory: Path) -> None:
+    """The files of the simulation, several at once."""
+    for name, text in sources.items():
+        (directory / name).write_text(text)
+    files = sorted(directory.glob("*.cpp"))
+    objects = [str(file.with_suffix(".o")) for file in files]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        runs = [
+            pool.submit(toolchain.run_compiler, [*_FLAGS, "-c", str(file), "-o", target])
+            for file, target in zip(files, objects, strict=True)
+        ]
+    for run in runs:
+        run.result()
+    toolchain.run_compiler(["-shared", *objects, "-o", str(built)])
+
+
+class RtlSimulation(SimulatedKernel):
+    """One kernel in Verilog; its memories, exponents and policy slots last as long as the object.
+
+    A start runs when it is begun; its result has the clocks that the clock counter measured. seed: of pauses.
+    """
+
+    title = "simulation of the Verilog"
+
+    def __init__(self, accelerator: Accelerator, seed: int = 0, progress: Progress | None = None) -> None:
+        super().__init__(accelerator.config, build(accelerator, progress))
+        self._library.bfpga_counted.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self._seed = seed
+        self.disturb(seed)
+
+    def disturb(self, seed: int) -> None:
+        """From now on streams and registers are accessed with pauses drawn from a seed; 0: no longer.
+
+        DeviceError for a kernel that is closed.
+        """
+        super().disturb(seed)
+        self._seed = seed
+
+    def run_packet(
+        self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
+    ) -> KernelResult:
+        """One kernel start on plain streams, see ``SimulatedKernel.run_packet``; with the clocks measured, if no stream
+        was paused by chance. Clocks of single operations are not known.
+        """
+        result = super().run_packet(descriptors, packet, weights, capacity, clear_policies)
+        counted = (ctypes.c_uint32 * len(COUNTER_REGISTERS))()
+        self._library.bfpga_counted(self._kernel, counted)
+        numbers = dict(zip((register.name for register in COUNTER_REGISTERS), counted, strict=True))
+        measured = MeasuredClocks(counted=result.cycles, starts=1, **numbers)
+        return replace(result, operation_cycles=None, measured=None if self._seed else measured)
+
+
+def accelerator_of(program: Program) -> Accelerator:
+    """The accelerator of a program. Of one that is not ready a program does not know the device: delays are taken from
+    that of a usual board, at the program's clock; that changes clocks, and no value.
+    """
+    from bfpga.accelerator.board import load_board
+    from bfpga.accelerator.loader import Accelerator, is_ready, load_accelerator
+
+    if is_ready(program.accelerator):
+        ready = load_accelerator(program.accelerator)
+        if ready.digest == program.digest:
+            return ready
+    board = load_board(_USUAL_BOARD)
+    return Accelerator(program.accelerator, "", board, program.clock_mhz, program.config, program.digest, Path())
