@@ -24,6 +24,7 @@ from bfpga.devices.input_ranges import range_warning
 from bfpga.devices.judge import JUDGE, KINDS, Judged, batches, energies_of, layers_of, outputs_of, remark_of
 from bfpga.devices.parts import joined, learns
 from bfpga.devices.reference import cosines, ratio_db, worst_ratio_db
+from bfpga.devices.rtl import is_rtl, named_seed
 from bfpga.errors import DataError, DeviceError, RangeWarning, ToolError
 from bfpga.formats import notebook
 from bfpga.program.file import load_program
@@ -41,7 +42,7 @@ Compiled: TypeAlias = "Program | str | Path"
 
 #: Names of devices, as `open_device` takes them.
 SIMULATIONS = ("csim", "csim:native", "csim:ap_int", "csim:exact")
-DEVICES = ("emulator", *SIMULATIONS, "virtual", "board", "remote:HOST[:PORT]")
+DEVICES = ("emulator", *SIMULATIONS, "rtl", "rtl:seed=N", "virtual", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
 #: An evaluation looks at the tensors of so many samples, fewer where they take more products than this; no batch of it
@@ -97,7 +98,8 @@ def compile(
 def open_device(name: str, program: Compiled) -> Device:
     """Open a device for one program, which may be named by its file.
 
-    `emulator`; `csim` (native integers), `csim:ap_int` or `csim:exact`; `virtual`, a board with PYNQ that is a model in
+    `emulator`; `csim` (native integers), `csim:ap_int` or `csim:exact`; `rtl`, the kernel's Verilog clock by clock, or
+    `rtl:seed=N`, with pauses of its streams by chance; `virtual`, a board with PYNQ that is a model in
     this process; `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network; several boards with commas
     between, which share the samples (docs/scale.md). Boards need an overlay of the program's accelerator. DeviceError
     for an unknown name or a board that cannot be opened; ToolError if a compiler that the C simulation needs is
@@ -118,6 +120,11 @@ def open_device(name: str, program: Compiled) -> Device:
         integers = name.partition(":")[2] or "native"
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
         return StreamingDevice(program, kernel, name)
+    if is_rtl(name):
+        from bfpga.devices.rtl import RtlSimulation, accelerator_of
+        from bfpga.devices.streaming_device import StreamingDevice
+
+        return StreamingDevice(program, RtlSimulation(accelerator_of(program), named_seed(name)), name)
     from bfpga.board.load import open_program
 
     return open_program(program, name)
@@ -137,6 +144,8 @@ def check_device(name: str) -> None:
         twice = next((single for single in names if names.count(single) > 1 and not single.startswith("virtual")), None)
         if twice is not None:
             raise DeviceError(f"device {twice!r} is named twice; it is one board")
+    elif is_rtl(name):
+        named_seed(name)
     elif name not in ("emulator", *SIMULATIONS):
         raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 

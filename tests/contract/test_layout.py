@@ -31,6 +31,7 @@ from bfpga.contract.program import ArrayNode
 from bfpga.contract.registers import REGISTERS
 from bfpga.devices import csim, toolchain
 from bfpga.devices.csim import CSimulation
+from bfpga.devices.simulated_kernel import load_library
 from bfpga.engines.kernel import streams
 from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.errors import DeviceError, ProgramError, ToolError
@@ -292,7 +293,7 @@ def test_a_compiled_kernel_without_a_layout_is_refused(tmp_path: Path) -> None:
     source.write_text('extern "C" unsigned bfpga_identification() { return 1; }')
     toolchain.run_compiler(["-shared", "-fPIC", str(source), "-o", str(tmp_path / "old.so")])
     with pytest.raises(DeviceError, match=r"old\.so: the compiled kernel is of another layout.*no layout is named"):
-        csim.load_library(tmp_path / "old.so")
+        load_library(tmp_path / "old.so")
 
 
 @pytest.mark.parametrize("target", ["virtual", "board"])

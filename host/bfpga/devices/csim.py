@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import json
 import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
-from bfpga.contract.bridge import RunRecord
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.processes import process_streams
-from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
-from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
 from bfpga.devices.library_cache import cached_library
-from bfpga.engines.kernel import streams
-from bfpga.engines.kernel.map_streams import MapStreams
+from bfpga.devices.simulated_kernel import SimulatedKernel
 from bfpga.errors import DeviceError, ToolError
 from bfpga.formats.cache import cache_directory
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
@@ -103,56 +96,6 @@ def _compile(
     toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)], compiler)
 
 
-def load_library(path: Path) -> ctypes.CDLL:
-    """A compiled bridge with the types of what makes, names and frees a kernel.
-
-    DeviceError for one that was compiled for another layout (with what differs) or does not name its own, and for what
-    is no library of this machine.
-    """
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise DeviceError(f"{path}: the compiled kernel cannot be loaded: {error}. Delete the file: the kernel is "
-                          "compiled again then") from None  # fmt: skip
-    mismatch = layout_mismatch(_compiled_layout(library))
-    if mismatch is not None:
-        raise DeviceError(
-            f"{path}: the compiled kernel is of another layout than this toolkit: {mismatch}. Delete the file: the "
-            "kernel is compiled again then"
-        )
-    library.bfpga_create.restype = ctypes.c_void_p
-    library.bfpga_identification.restype = ctypes.c_uint32
-    library.bfpga_destroy.argtypes = [ctypes.c_void_p]
-    return library
-
-
-def _compiled_layout(library: ctypes.CDLL) -> object:
-    """The layout that a bridge names; None for a bridge that names none."""
-    try:
-        function = library.bfpga_layout
-    except AttributeError:
-        return None
-    function.restype = ctypes.c_char_p
-    try:
-        return json.loads(function())
-    except ValueError:
-        return None
-
-
-def create_kernel(library: ctypes.CDLL) -> int:
-    """A new kernel of the library; DeviceError without memory for it."""
-    kernel = library.bfpga_create()
-    if kernel is None:
-        raise DeviceError("no memory for the simulated kernel; its memories are those of the accelerator")
-    return int(kernel)
-
-
-def disturb_kernel(library: ctypes.CDLL, kernel: int, seed: int) -> None:
-    """From now on a kernel runs in an order drawn by chance, see `CSimulation.disturb`."""
-    library.bfpga_disturb.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-    library.bfpga_disturb(kernel, seed)
-
-
 def check_stages(stages: Mapping[str, int]) -> None:
     """Refuse what `CSimulation.stall` cannot give: DeviceError for a loop that no process has, or a number of stages
     beyond 0 to ``MOST_STAGES``.
@@ -173,14 +116,14 @@ def pipelined_loops() -> set[str]:
     return {name for header in headers for name in re.findall(r'PipelinedLoop \w+\("(\w+)"\)', header.read_text())}
 
 
-class CSimulation:
+class CSimulation(SimulatedKernel):
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
     Two objects never share state. A start runs when it is begun. ``integers`` selects native C++ integers, AMD's
     ap_int or clang's exact ones (same bits, slower).
     """
 
-    depth = 1
+    title = "C simulation"
 
     def __init__(
         self,
@@ -190,15 +133,8 @@ class CSimulation:
         digest: str = "00000000",
         flags: Sequence[str] = (),
     ) -> None:
-        self.config = config
         self.integers: Integers = integers
-        self._maps = MapStreams.of(config)
-        self._library = load_library(build(config, integers, name, digest, flags))
-        self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
-        self._kernel: int | None = create_kernel(self._library)
-        self._results: list[KernelResult] = []
-        self.seconds: dict[str, float] = {}
-        self._stalled = ""
+        super().__init__(config, build(config, integers, name, digest, flags))
 
     def disturb(self, seed: int) -> None:
         """From now on the processes of the kernel run in an order drawn by chance, and the streams between them pretend
@@ -206,9 +142,7 @@ class CSimulation:
 
         DeviceError for a kernel that is closed.
         """
-        if self._kernel is None:
-            raise DeviceError("only an open kernel has an order that can be disturbed")
-        disturb_kernel(self._library, self._kernel, seed)
+        super().disturb(seed)
 
     def hold(self, words: Mapping[str, int]) -> None:
         """From the next start on the streams of these names, between processes, hold so many words, enough or not.
@@ -242,7 +176,7 @@ class CSimulation:
         self._library.bfpga_set_stages.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
         self._library.bfpga_draw_stages(self._kernel, seed)
         said = [f"seed={seed}"] * (seed != 0) + [f"{name}={count}".lstrip("=") for name, count in stages.items()]
-        self._stalled = f" (csim:stalled:{','.join(said)})" if said else ""
+        self._said = f" (csim:stalled:{','.join(said)})" if said else ""
         for name, count in stages.items():
             self._library.bfpga_set_stages(self._kernel, name.encode(), count)
 
@@ -261,104 +195,3 @@ class CSimulation:
         self._library.bfpga_clocks.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
         clocks = self._library.bfpga_clocks(self._kernel, ended.ctypes.data, operations)
         return clocks, ended[:operations].tolist()
-
-    def close(self) -> None:
-        """Free the kernel; it cannot run afterwards."""
-        if self._kernel is not None:
-            self._library.bfpga_destroy(self._kernel)
-            self._kernel = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_kernel", None) is not None:
-            self.close()
-
-    @property
-    def identification(self) -> int:
-        """First 32 bits of the accelerator's digest, as the register of that name reads."""
-        return int(self._library.bfpga_identification())
-
-    def begin(self, start: KernelStart) -> None:
-        """Run a start; see ``run_packet`` for errors."""
-        weights = np.tile(np.frombuffer(start.weights, np.uint8), start.weight_repeats)
-        self._results.append(
-            self.run_packet(start.descriptors, start.packet, weights, start.output_bytes, start.clear_policies)
-        )
-
-    def finish(self) -> KernelResult:
-        """Result of the oldest start that was begun."""
-        return self._results.pop(0)
-
-    def cancel(self) -> None:
-        """Drop results that were not taken."""
-        self._results.clear()
-
-    def run_packet(
-        self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
-    ) -> KernelResult:
-        """One kernel start on plain streams; ``capacity``: bytes the output may have.
-
-        DeviceError with the kernel's sentence if it stops (a stream that is empty, a descriptor that breaks a rule) or
-        leaves input unread or its output without an end.
-        """
-        if self._kernel is None:
-            raise DeviceError("the simulated kernel is closed")
-        read, weight_words = np.frombuffer(packet, np.uint8), np.frombuffer(weights, np.uint8)
-        if self._maps is not None:
-            capacity = self._maps.most_output(packet, descriptors)
-            read = self._maps.sent(packet, descriptors)
-        output = np.zeros(max(capacity, 1), np.uint8)
-        cycles = np.zeros(max(descriptors, 1), np.uint32)
-        run = RunRecord(
-            descriptors=descriptors,
-            clear_policies=int(clear_policies),
-            input=read.ctypes.data,
-            input_bytes=read.size,
-            weights=weight_words.ctypes.data,
-            weight_bytes=weight_words.size,
-            output=output.ctypes.data,
-            output_capacity=capacity,
-            operation_cycles=cycles.ctypes.data,
-        )
-        if self._library.bfpga_run(self._kernel, ctypes.byref(run)):
-            raise DeviceError(f"C simulation stopped: {run.error.decode(errors='replace')}{self._stalled}")
-        self._check_finished(run)
-        stored = output[: run.output_bytes].tobytes()
-        return KernelResult(
-            output=stored if self._maps is None else self._maps.received(stored, packet, descriptors),
-            cycles=run.cycles,
-            operation_cycles=cycles[:descriptors].tolist(),
-            overflow=run.overflows,
-            underflow=run.underflows,
-            status=run.status,
-            packets=run.packets,
-            checksums=(run.input_checksum, run.weight_checksum, run.output_checksum),
-        )
-
-    @staticmethod
-    def _check_finished(run: RunRecord) -> None:
-        for stream, left in (("input", run.input_left), ("weights", run.weights_left)):
-            if left:
-                raise DeviceError(f"C simulation: {left} bytes of stream `{stream}` were not read")
-        if run.open_beats:
-            raise DeviceError(
-                f"C simulation: the output ends with {run.open_beats} beats without TLAST; a DMA would wait for ever"
-            )
-
-    def run_operations(
-        self,
-        operations: Sequence[KernelOperation],
-        tensors: Mapping[str, BlockTensor],
-        sample: int = 0,
-        clear_policies: bool = False,
-    ) -> KernelResult:
-        """One kernel start: loads come from ``tensors``, stores are written into ``tensors`` (rows of ``sample``)."""
-        result = self.run_packet(
-            len(operations),
-            streams.input_packet(operations, self.config, tensors, sample),
-            streams.weight_stream(operations),
-            streams.output_bytes(operations, self.config),
-            clear_policies,
-        )
-        stored = streams.decode_output(operations, self.config, result.output)
-        streams.write_rows(stored, tensors, sample)
-        return replace(result, choices=tuple(part.choices for part in stored))

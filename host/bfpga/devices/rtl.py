@@ -7,6 +7,7 @@ needs the packages of `bfpga[synthesis]` and a C++ compiler, both looked for onl
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING
 from bfpga.contract.program import Program
 from bfpga.contract.registers import COUNTER_REGISTERS
 from bfpga.devices import toolchain
-from bfpga.devices.csim import SimulatedKernel
 from bfpga.devices.kernel_start import KernelResult, Octets
 from bfpga.devices.library_cache import cached_library
 from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.devices.simulated_kernel import SimulatedKernel
 from bfpga.errors import DeviceError, ToolError
 from bfpga.formats.cache import cache_directory
 
@@ -48,7 +49,7 @@ def named_seed(name: str) -> int:
     _, _, said = name.partition(":")
     number = said.removeprefix("seed=")
     if name != RTL and (number == said or not (number.isdecimal() and number.isascii() and 0 < int(number) < 1 << 64)):
-        raise DeviceError(f"device {name!r} is unknown; {RTL}:seed=N, N from 1 on, pauses the streams of {RTL} by chance")
+        raise DeviceError(f"device {name!r} is unknown; {RTL}:seed=N, N from 1 on, pauses its streams by chance")
     return int(number or 0)
 
 
@@ -61,7 +62,8 @@ def build(accelerator: Accelerator, progress: Progress | None = None) -> Path:
         from bfpga.rtl.simulation import simulation_digest
     except ModuleNotFoundError as error:
         raise ToolError(f"a simulation of Verilog needs the package {error.name}: pip install {error.name}") from None
-    digest = toolchain.content_digest(simulation_digest(accelerator), toolchain.compiler_version(toolchain.find_compiler()))
+    compiler = toolchain.compiler_version(toolchain.find_compiler())
+    digest = hashlib.sha256(f"{simulation_digest(accelerator)} {compiler} {_FLAGS}".encode()).hexdigest()[:32]
     library = cache_directory("rtl") / f"{digest}.so"
     return cached_library(library, lambda built, directory: _make(accelerator, built, directory, progress))
 
@@ -140,7 +142,7 @@ def accelerator_of(program: Program) -> Accelerator:
     """The accelerator of a program. Of one that is not ready a program does not know the device: delays are taken from
     that of a usual board, at the program's clock; that changes clocks, and no value.
     """
-    from bfpga.accelerator.board import load_board
+    from bfpga.accelerator.boards import load_board
     from bfpga.accelerator.loader import Accelerator, is_ready, load_accelerator
 
     if is_ready(program.accelerator):

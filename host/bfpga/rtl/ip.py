@@ -177,7 +177,7 @@ class _Wrapper:
         ports = list(self._ports())
         yield f"module {self.name}(\n    " + ",\n    ".join(ports) + ");"
         yield "wire reset = ~ap_rst_n;"
-        yield f"reg {vector(self.bits)} at = {literal(0, self.bits)};"
+        yield f"reg {vector(self.bits)} at = {literal(len(self.designs) if self.ip.control else 0, self.bits)};"
         yield "reg entered = 1'b0;"
         yield f"wire {vector(len(self.designs))} start, ce, busy, done;"
         streams = [line for port in self.ip.streams for line in self._stream(port)]
@@ -388,8 +388,6 @@ class _Wrapper:
                 follows = after if edge.target == RETURN else literal(edge.target, self.bits)
                 target = follows if place == 0 else f"{self._taken(edge)} ? {follows} : {target}"
             yield f"else if (done[{number}]) begin at <= {target}; entered <= 1'b0; end"
-        if self.ip.control:
-            yield f"initial at = {idle};"
 
     def _result(self, number: int, name: str) -> tuple[str, int]:
         body = self.designs[number].body

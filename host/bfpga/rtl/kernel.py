@@ -29,7 +29,7 @@ _INTERRUPT = "interrupt"
 
 
 def kernel_design(accelerator: Accelerator, ips: Sequence[IpVerilog]) -> dict[str, str]:
-    """The files of a kernel in Verilog: name -> text. Top module: ``KERNEL_MODULE``. ``ips``: those of its processes."""
+    """The files of a kernel in Verilog: name -> text. Top: ``KERNEL_MODULE``. ``ips``: those of its processes."""
     texts = {name: text for made in ips for name, text in made.modules.items()}
     uses = Counter(name for made in ips for name in made.modules)
     files = {"shared.v": "\n".join(text for name, text in texts.items() if uses[name] > 1)}

@@ -57,7 +57,7 @@ def simulation_digest(accelerator: Accelerator) -> str:
 
 
 def simulation_sources(accelerator: Accelerator, design: Mapping[str, str]) -> dict[str, str]:
-    """C++ of the simulation of a design (the files of its Verilog): name -> text; those that end with .cpp are compiled.
+    """C++ of the simulation of a design (the files of its Verilog): name -> text.
 
     ToolError if Yosys is missing or refuses the Verilog.
     """

@@ -20,7 +20,8 @@ from bfpga.contract.names import check_digest, check_name
 from bfpga.contract.process_stream import ProcessStream
 from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
-from bfpga.devices.csim import build, create_kernel, disturb_kernel, load_library
+from bfpga.devices.csim import build
+from bfpga.devices.simulated_kernel import create_kernel, disturb_kernel, load_library
 from bfpga.engines.configurations import config_from_dict
 from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.errors import ConfigurationError, DeviceError
