@@ -17,7 +17,7 @@ from bfpga.cli.deploy import deploy
 from bfpga.cli.explore import explore
 from bfpga.cli.guard import guarded
 from bfpga.cli.init import init
-from bfpga.cli.kernels import lint_hls, render, verify
+from bfpga.cli.kernels import lint_hls, render, rtl, verify
 from bfpga.cli.listings import accelerators, boards, doctor, operators, schema
 from bfpga.cli.models import models
 from bfpga.cli.networks import compile_command, estimate, evaluate, report, run
@@ -116,6 +116,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "prune": prune,
     "verify": verify,
     "render": render,
+    "rtl": rtl,
     "synthesize": synthesize,
     "overlay": overlay,
     "build": build,

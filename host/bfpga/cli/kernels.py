@@ -39,6 +39,38 @@ def render(
     output.say(f"HLS project of {described.name} ({described.digest[:12]}) in {written}")
 
 
+def rtl(
+    accelerator: AcceleratorArgument,
+    directory: Annotated[
+        Path, typer.Option("--output", "-o", help="New directory.", metavar="DIR", show_default=False)
+    ],
+) -> None:
+    """Write the kernel of an accelerator in Verilog, made of its C++ without a vendor's tool.
+
+    A file for each IP, with the names and the ports that C synthesis gives it; fifo.v and clock_counter.v; kernel.v,
+    which joins them to the module bfpga_kernel: AXI4-Lite for registers (s_axi_control) and for the clock counter
+    (s_axi_counter), AXI4-Stream for input, weights and output, and the interrupt. Verilog-2005; the clock is ap_clk, the
+    reset ap_rst_n, active low, at least one clock. How many clocks a network takes: bfpga run --device rtl. The files
+    need the packages of bfpga[synthesis] and take about a minute.
+
+    \b
+    Examples:
+      bfpga rtl tiny --output build/tiny_rtl
+      bfpga rtl my.yaml -o build/my_rtl
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.formats.files import check_new_directory, write_directory
+    from bfpga.rtl.kernel import KERNEL_MODULE, ips_of, kernel_design
+
+    described = load_accelerator(accelerator)
+    check_new_directory(directory, "the Verilog")
+    with output.progress(f"Verilog of {described.name}") as progress:
+        design = kernel_design(described, ips_of(described, progress))
+    files = {name: text.encode() for name, text in design.items()}
+    written = write_directory(directory, files, "the Verilog")
+    output.say(f"Verilog of {described.name} ({described.digest[:12]}) in {written}, top module {KERNEL_MODULE}")
+
+
 @grouped
 def verify(
     accelerator: Annotated[
@@ -53,8 +85,8 @@ def verify(
         list[str] | None,
         typer.Option(
             "--against",
-            help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES], virtual, or "
-            "native (the emulator's compiled layers with every instruction set of this machine); may be repeated.",
+            help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES], rtl[:seed=N], "
+            "virtual, or native (the emulator's compiled layers with every instruction set of this machine); may be repeated.",
         ),
     ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
@@ -68,7 +100,8 @@ def verify(
     `random` draws the arrays too: any format, shape, multiplier, rounding and memory size that validate. `virtual`
     is the virtual board, with an overlay of each array and PYNQ between. `csim:stalled` gives every pipelined loop 0 to
     40 stages, drawn for each network: a word leaves so many iterations later, and a loop that waits moves nothing. A
-    kernel whose processes wait for each other then ends with what each waits for, in which loop.
+    kernel whose processes wait for each other then ends with what each waits for, in which loop. `rtl` is the kernel's
+    Verilog, clock by clock; the streams of half of the networks pause by chance, with a seed those of all.
 
     \b
     Examples:
@@ -78,6 +111,7 @@ def verify(
       bfpga verify random --arrays 8 --cases 80 --against virtual
       bfpga verify random --arrays 200 --cases 400 --against csim:stalled
       bfpga verify tiny --against csim:stalled:Array=8,post.Rows=3
+      bfpga verify tiny --against rtl --cases 40
       bfpga verify random --arrays 40 --cases 400 --against native
       bfpga verify random --arrays 40 --cases 4000 --workers 4
     """

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,12 +30,11 @@ from bfpga.formats.cache import cache_directory
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
 
+_LOG = logging.getLogger(__name__)
 RTL = "rtl"
-#: The board whose device gives the delays of a kernel that no ready accelerator has.
-_USUAL_BOARD = "pynq_z2"
 _FLAGS = ("-std=c++17", "-O1", "-fPIC")
-#: Called with what is done next, steps done, and steps in all.
-Progress = Callable[[str, int, int], None]
+#: Called with (IPs done, IPs in all) while their Verilog is made.
+Progress = Callable[[int, int], None]
 
 
 def is_rtl(name: str) -> bool:
@@ -69,21 +70,16 @@ def build(accelerator: Accelerator, progress: Progress | None = None) -> Path:
 
 
 def _make(accelerator: Accelerator, built: Path, directory: Path, progress: Progress | None) -> None:
-    from bfpga.rtl.ip import kernel_ips_verilog
-    from bfpga.rtl.kernel import kernel_design
+    from bfpga.rtl.kernel import ips_of, kernel_design
     from bfpga.rtl.simulation import simulation_sources
 
-    def step(what: str, number: int) -> None:
-        if progress is not None:
-            progress(what, number, 3)
-
-    step("Verilog of the IPs", 0)
-    ips = kernel_ips_verilog(accelerator)
-    step("its simulation", 1)
-    sources = simulation_sources(accelerator, kernel_design(accelerator, ips))
-    step("compiling it", 2)
+    begun = time.perf_counter()
+    design = kernel_design(accelerator, ips_of(accelerator, progress))
+    _LOG.info("Verilog of %s after %.1f s", accelerator.name, time.perf_counter() - begun)
+    sources = simulation_sources(accelerator, design)
+    _LOG.info("its simulation in C++ after %.1f s", time.perf_counter() - begun)
     _compile(sources, built, directory)
-    step("done", 3)
+    _LOG.info("compiled after %.1f s", time.perf_counter() - begun)
 
 
 def _compile(sources: Mapping[str, str], built: Path, directory: Path) -> None:
@@ -139,15 +135,14 @@ class RtlSimulation(SimulatedKernel):
 
 
 def accelerator_of(program: Program) -> Accelerator:
-    """The accelerator of a program. Of one that is not ready a program does not know the device: delays are taken from
-    that of a usual board, at the program's clock; that changes clocks, and no value.
+    """The accelerator of a program. Of one that is not ready a program does not know the device: delays are those of
+    another with its DSP blocks, at the program's clock. That changes clocks, and no value.
     """
-    from bfpga.accelerator.boards import load_board
-    from bfpga.accelerator.loader import Accelerator, is_ready, load_accelerator
+    from bfpga.accelerator.loader import is_ready, load_accelerator
+    from bfpga.accelerator.variants import accelerator_around
 
     if is_ready(program.accelerator):
         ready = load_accelerator(program.accelerator)
         if ready.digest == program.digest:
             return ready
-    board = load_board(_USUAL_BOARD)
-    return Accelerator(program.accelerator, "", board, program.clock_mhz, program.config, program.digest, Path())
+    return accelerator_around(program.config, program.accelerator, program.digest, program.clock_mhz)

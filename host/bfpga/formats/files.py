@@ -8,8 +8,10 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from bfpga.errors import ConfigurationError
 
 #: What a write to a full disk, or beyond a user's share of it, fails with.
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -74,6 +76,35 @@ def replace_file(path: Path, content: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
     except OSError as error:
         raise write_error(error, path, len(content)) from None
+
+
+def write_directory(directory: Path, files: Mapping[str, bytes], what: str) -> Path:
+    """Write a new directory that appears complete or not at all. files: path in it -> content; what: it is, in words.
+
+    ConfigurationError if the directory exists and is not empty; OSError as ``write_error`` words it.
+    """
+    check_new_directory(directory, what)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        for path, content in files.items():
+            target = temporary / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        temporary.chmod(0o755)
+        os.replace(temporary, directory)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise write_error(error, directory, sum(map(len, files.values()))) from None
+        raise
+    return directory
+
+
+def check_new_directory(directory: Path, what: str) -> None:
+    """Refuse a directory that exists and is not empty, before work is spent on it: ConfigurationError."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigurationError(f"{directory} exists and is not empty; give a new directory for {what}")
 
 
 def write_error(error: OSError, path: Path, needed: int) -> OSError:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.process_stream import ProcessStream
+from bfpga.contract.process_stream import POST, ProcessStream
 from bfpga.contract.processes import host_streams, process_streams
 from bfpga.contract.registers import CLOCK_COUNTER, CONTROL_ADDRESS_BITS, CONTROL_PORT, COUNTER_PORT
 from bfpga.errors import ToolError
 from bfpga.rtl.control import control_verilog
 from bfpga.rtl.fifo import fifo_address_bits, fifo_module, fifo_verilog
-from bfpga.rtl.ip import IpVerilog
+from bfpga.rtl.ip import IpVerilog, ip_verilog
 from bfpga.rtl.ports import Port, lite_signals, stream_ports, wire_range
+from bfpga.synthesis.kept import kernel_files
 from bfpga.vendor.clock_counter import AXI_LITE, CONTROL_MONITOR, COUNTER_ADDRESS_BITS, INTERRUPT_PIN
 from bfpga.vendor.kernel_ips import KernelIp, StreamPort, kernel_ips
 from bfpga.vendor.render import render_kernel
@@ -26,6 +28,26 @@ KERNEL_MODULE = "bfpga_kernel"
 #: What a simulation defines to see the streams between IPs, and the bits that it sees of each.
 WATCHED, WATCHED_BITS = "BFPGA_WATCHED", 5
 _INTERRUPT = "interrupt"
+#: Called with (IPs done, IPs in all).
+Progress = Callable[[int, int], None]
+
+
+def ips_of(accelerator: Accelerator, progress: Progress | None = None) -> list[IpVerilog]:
+    """Verilog of every IP of a kernel, several made at once. progress(done, all) after each of them.
+
+    ToolError if clang is missing or refuses the kernel, and for code that has no place in hardware.
+    """
+    files, ips = kernel_files(accelerator), kernel_ips(accelerator.config)
+    with ProcessPoolExecutor() as pool:
+        # The longest first: what has registers, memories and functions.
+        ordered = sorted(ips, key=lambda ip: ip.part != POST)
+        runs = {pool.submit(ip_verilog, accelerator, ip, files): ip for ip in ordered}
+        for done, run in enumerate(as_completed(runs), start=1):
+            run.result()
+            if progress is not None:
+                progress(done, len(ips))
+    made = {ip.part: run.result() for run, ip in runs.items()}
+    return [made[ip.part] for ip in ips]
 
 
 def kernel_design(accelerator: Accelerator, ips: Sequence[IpVerilog]) -> dict[str, str]:

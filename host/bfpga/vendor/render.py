@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
@@ -44,8 +41,7 @@ from bfpga.contract.processes import (
 )
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
-from bfpga.errors import ConfigurationError
-from bfpga.formats.files import write_error
+from bfpga.formats.files import write_directory
 from bfpga.vendor.clock_counter import counter_context
 from bfpga.vendor.json_fields import json_text
 from bfpga.vendor.source_text import own, source_environment
@@ -386,25 +382,7 @@ def write_project(
 
     The directory appears complete or not at all; ConfigurationError if it exists and is not empty.
     """
-    directory = Path(directory)
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ConfigurationError(f"{directory} exists and is not empty; give a new directory for the HLS project")
-    files = _project_files(name, digest, config, vectors)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
-        for path, content in files.items():
-            target = temporary / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        temporary.chmod(0o755)
-        os.replace(temporary, directory)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise write_error(error, directory, sum(map(len, files.values()))) from None
-        raise
-    return directory
+    return write_directory(Path(directory), _project_files(name, digest, config, vectors), "the HLS project")
 
 
 def _project_files(name: str, digest: str, config: KernelConfig, vectors: VectorWriter | None) -> dict[str, bytes]:

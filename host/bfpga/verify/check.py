@@ -19,6 +19,7 @@ from bfpga.devices.comparison import Mismatch, first_mismatch
 from bfpga.devices.csim import CSimulation, Integers, build
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY, available_sets
+from bfpga.devices.rtl import RTL, RtlSimulation, accelerator_of, is_rtl, named_seed
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.verify.orders import order_of
@@ -126,6 +127,10 @@ def simulation(target: str) -> OpenProgram:
     """
     if target.startswith(NATIVE):
         return lambda program: Emulator(program, target.removeprefix(f"{NATIVE}:"), probe=False)
+    if is_rtl(target):
+        return lambda program: StreamingDevice(
+            program, RtlSimulation(accelerator_of(program), named_seed(target) or order_of(program)), target
+        )
     integers = integers_of(target)
 
     def open_program(program: Program) -> Device:
@@ -184,9 +189,14 @@ def target_names(targets: Sequence[str]) -> list[str]:
     for target in targets:
         if is_stalled(target):
             named_stages(target)
-    unknown = [target for target in targets if target not in (*TARGETS, NATIVE) and not is_stalled(target)]
+        if is_rtl(target):
+            named_seed(target)
+    unknown = [
+        target for target in targets
+        if target not in (*TARGETS, NATIVE) and not is_stalled(target) and not is_rtl(target)
+    ]  # fmt: skip
     if unknown:
-        known = ", ".join((*TARGETS, NATIVE))
+        known = ", ".join((*TARGETS, RTL, NATIVE))
         raise ConfigurationError(f"no device {unknown[0]!r} to verify against; there are {known}")
     return [name for target in targets for name in _instruction_sets(target)]
 
@@ -210,6 +220,11 @@ def opener(target: str, opened: ExitStack) -> OpenProgram:
     return boards.open
 
 
+def is_compiled_otherwise(target: str) -> bool:
+    """Whether a target needs no compiled C++ of the kernel."""
+    return target.startswith(NATIVE) or is_rtl(target)
+
+
 def _built(configs: Sequence[KernelConfig], targets: Sequence[str]) -> Iterator[tuple[int, KernelConfig]]:
     """The arrays one after the other; while one is verified, the compiler builds the next."""
     with ThreadPoolExecutor(1) as pool:
@@ -217,7 +232,7 @@ def _built(configs: Sequence[KernelConfig], targets: Sequence[str]) -> Iterator[
         def start(number: int) -> list[Any]:
             if number >= len(configs):
                 return []
-            kernels = {integers_of(target) for target in targets if not target.startswith(NATIVE)}
+            kernels = {integers_of(target) for target in targets if not is_compiled_otherwise(target)}
             return [pool.submit(build, configs[number], integers, "random", "0" * 64) for integers in sorted(kernels)]
 
         waiting = start(0)
