@@ -49,8 +49,8 @@ def rtl(
 
     A file for each IP, with the names and the ports that C synthesis gives it; fifo.v and clock_counter.v; kernel.v,
     which joins them to the module bfpga_kernel: AXI4-Lite for registers (s_axi_control) and for the clock counter
-    (s_axi_counter), AXI4-Stream for input, weights and output, and the interrupt. Verilog-2005; the clock is ap_clk, the
-    reset ap_rst_n, active low, at least one clock. How many clocks a network takes: bfpga run --device rtl. The files
+    (s_axi_counter), AXI4-Stream for input, weights and output, and the interrupt. Clock ap_clk; reset ap_rst_n, active
+    low, for one clock or more. How many clocks a network takes: bfpga run --device rtl. The files
     need the packages of bfpga[synthesis] and take about a minute.
 
     \b
@@ -85,8 +85,9 @@ def verify(
         list[str] | None,
         typer.Option(
             "--against",
-            help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES], rtl[:seed=N], "
-            "virtual, or native (the emulator's compiled layers with every instruction set of this machine); may be repeated.",
+            help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES], rtl, "
+            "rtl:seed=N, virtual, or native (the emulator's compiled layers with every instruction set of this "
+            "machine); may be repeated.",
         ),
     ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
