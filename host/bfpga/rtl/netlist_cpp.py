@@ -224,25 +224,24 @@ class NetlistCpp:
         a = _extended(cell, "A", size)
         both_ways = kind in ("$shift", "$shiftx") and _number(cell, "B_SIGNED")
         arithmetic = kind == "$sshr" and _number(cell, "A_SIGNED")
-        self._fits(cell, len(b))
-        if size > _LONGEST and (kind in ("$shl", "$sshl") or both_ways or arithmetic):
-            self._fits(cell, size)
         left = kind in ("$shl", "$sshl")
+        if size > _LONGEST and arithmetic:
+            self._fits(cell, size)
         for low, high in _cuts(len(y)) if size > _LONGEST else [(0, len(y))]:
 
             def text(low: int = low, high: int = high) -> str:
-                by = self._value(b)
+                by = self._signed(b) if both_ways else self._value(b)
                 mask = _mask(high - low)
                 if size > _LONGEST:
                     words = ", ".join(self._value(a[x0:x1]) for x0, x1 in _cuts(size))
-                    return f"bits_of<{-(-size // _WORD)}>({{{words}}}, {by} + {low}) & {mask}"
-                value, limit = self._value(a), f"{size}"
+                    place = f"__int128({low}) {'-' if left else '+'} {by}"
+                    return f"bits_of<{-(-size // _WORD)}>({{{words}}}, {place}) & {mask}"
                 long = "true" if size > _WORD else "false"
                 if both_ways:
-                    return f"shifted_both<{long}>({value}, {self._signed(b)}, {limit}) & {mask}"
+                    return f"shifted_both<{long}>({self._value(a)}, {by}, {size}) & {mask}"
                 if arithmetic:
-                    return f"shifted_signed<{long}>({self._signed(a)}, {by}, {limit}) & {mask}"
-                return f"{'left' if left else 'right'}<{long}>({value}, {by}, {limit}) & {mask}"
+                    return f"shifted_signed<{long}>({self._signed(a)}, {by}, {size}) & {mask}"
+                return f"{'left' if left else 'right'}<{long}>({self._value(a)}, {by}, {size}) & {mask}"
 
             self._steps.append(self._step(y[low:high], [*a, *b], text, None, cell))
 
@@ -547,15 +546,13 @@ template <bool Long>
 inline word_t<Long> shifted_both(word_t<Long> value, __int128 by, unsigned bits) {
     return by < 0 ? left<Long>(value, static_cast<u128>(-by), bits) : right<Long>(value, static_cast<u128>(by), bits);
 }
-// The 64 bits of a long value from a place on; beyond its end are zeros.
+// The 64 bits of a long value from a place on; beyond its ends are zeros.
 template <std::size_t Words>
-inline u64 bits_of(const u64 (&words)[Words], u128 from) {
-    if (from >= 64 * Words) {
-        return 0;
-    }
-    const std::size_t at = static_cast<std::size_t>(from) / 64, by = static_cast<std::size_t>(from) % 64;
-    const u64 next = at + 1 < Words ? words[at + 1] : 0;
-    return words[at] >> by | (by ? next << (64 - by) : 0);
+inline u64 bits_of(const u64 (&words)[Words], __int128 from) {
+    const __int128 at = from >> 6;
+    const unsigned by = static_cast<unsigned>(from & 63);
+    const auto word = [&](__int128 n) { return n >= 0 && n < static_cast<__int128>(Words) ? words[n] : 0; };
+    return word(at) >> by | (by ? word(at + 1) << (64 - by) : 0);
 }
 inline u64 word_of(const std::vector<u64>& memory, u64 index, u64 words, u64 number) {
     const u64 at = index * words + number;
