@@ -109,18 +109,18 @@ def top() -> str:
 
 def netlist(verilog: str, name: str, folder: Path) -> NetlistCpp:
     (folder / "text.v").write_text(verilog)
-    script = f"read_verilog text.v\nhierarchy -check -top {name}\nproc -noopt\nflatten\nopt_clean\nwrite_json text.json\n"
-    find_yosys().run(script, folder, 60)
+    script = ("read_verilog text.v", f"hierarchy -check -top {name}", "proc -noopt", "flatten", "write_json text.json")
+    find_yosys().run("\n".join(script), folder, 60)
     return NetlistCpp(json.loads((folder / "text.json").read_text())["modules"][name], "Design")
 
 
 def library(verilog: str, ports: dict[str, int], folder: Path) -> ctypes.CDLL:
-    """A design whose function `clock` takes the words of inputs and gives those of outputs as they are before the edge."""
+    """A design whose function takes the words of inputs and gives those of outputs as they are before the edge."""
     for name, text in netlist(verilog, "cells", folder).files().items():
         (folder / name).write_text(text)
     reads = "".join(f"top.p_{name}[{k}] = *in++; " for name in INPUTS for k in range(-(-INPUTS[name] // 32)))
     writes = "".join(f"*out++ = top.p_{name}[{k}]; " for name in ports for k in range(-(-ports[name] // 32)))
-    main = f'#include "design.h"\nstatic Design top;\nextern "C" void clock_once(const uint32_t* in, uint32_t* out) {{\n'
+    main = '#include "design.h"\nstatic Design top;\nextern "C" void clock_once(const uint32_t* in, uint32_t* out) {\n'
     (folder / "main.cpp").write_text(f"{main}    {reads}\n    top.settle();\n    {writes}\n    top.edge();\n}}\n")
     built = folder / "design.so"
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-O0"]
@@ -132,10 +132,11 @@ INPUTS = {"a": 128, "b": 128, "s": 7, "c": 1, "n": 6}
 
 
 def test_every_cell_computes_what_verilog_says(tmp_path: Path) -> None:
-    ports = {"chain": 8} | {f"{kind}{width}": 32 * WORDS if kind == "y" else width for width in WIDTHS for kind in "yqm"}
+    ports = {"chain": 8}
+    ports |= {f"{kind}{width}": 32 * WORDS if kind == "y" else width for width in WIDTHS for kind in "yqm"}
     design = library("\n".join([*map(module, WIDTHS), top()]), ports, tmp_path)
     chance = random.Random(5)
-    kept = {width: 1 for width in WIDTHS}
+    kept = dict.fromkeys(WIDTHS, 1)
     memories = {width: [0, 0, 1, 0, 0, 0, 0, 0] for width in WIDTHS}
     size = sum(-(-bits // 32) for bits in ports.values())
     for clock in range(60 * len(EXPRESSIONS)):

@@ -33,8 +33,10 @@ def run(ips: Sequence[IpVerilog], vectors: Mapping[str, bytes], starts: int, see
     from cocotb_tools.check_results import get_results
     from cocotb_tools.runner import get_runner
 
-    for name, content in (vectors | {name: text.encode() for name, text in kernel_design(ACCELERATOR, ips).items()}).items():
+    for name, content in vectors.items():
         (folder / name).write_bytes(content)
+    for name, text in kernel_design(ACCELERATOR, ips).items():
+        (folder / name).write_text(text)
     runner = get_runner("icarus")
     runner.build(
         sources=sorted(folder.glob("*.v")), hdl_toplevel=KERNEL_MODULE, build_dir=folder / "built", always=True,

@@ -68,10 +68,10 @@ _STORE = f"""
             reports <= reports ? ~store_reports_TREADY : beat & left == 1;
         end
 """
-_BODIES = {"sequencer": _SEQUENCER, "scratchpad": _SCRATCHPAD, "weights": _WEIGHTS, "store": _STORE}
+BODIES = {"sequencer": _SEQUENCER, "scratchpad": _SCRATCHPAD, "weights": _WEIGHTS, "store": _STORE}
 
 
-def stand_in(ip: KernelIp, bodies: Mapping[str, str] = _BODIES) -> IpVerilog:
+def stand_in(ip: KernelIp, bodies: Mapping[str, str] = BODIES) -> IpVerilog:
     """An IP that has a body here; of others every output is 0."""
     body = bodies.get(ip.part, "")
     ports = [port for stream in ip.streams for port in stream_ports(stream)]

@@ -10,8 +10,9 @@ import ctypes
 import hashlib
 import logging
 import os
+import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -57,19 +58,23 @@ def named_seed(name: str) -> int:
 def build(accelerator: Accelerator, progress: Progress | None = None) -> Path:
     """The shared library of an accelerator's Verilog, made and compiled unless the cache has it.
 
+    $BFPGA_CXXFLAGS follows the flags of this module.
     ToolError if a tool is missing or fails, or the cache cannot be written.
     """
     try:
         from bfpga.rtl.simulation import simulation_digest
     except ModuleNotFoundError as error:
         raise ToolError(f"a simulation of Verilog needs the package {error.name}: pip install {error.name}") from None
+    flags = [*_FLAGS, *shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))]
     compiler = toolchain.compiler_version(toolchain.find_compiler())
-    digest = hashlib.sha256(f"{simulation_digest(accelerator)} {compiler} {_FLAGS}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256(f"{simulation_digest(accelerator)} {compiler} {flags}".encode()).hexdigest()[:32]
     library = cache_directory("rtl") / f"{digest}.so"
-    return cached_library(library, lambda built, directory: _make(accelerator, built, directory, progress))
+    return cached_library(library, lambda built, directory: _make(accelerator, flags, built, directory, progress))
 
 
-def _make(accelerator: Accelerator, built: Path, directory: Path, progress: Progress | None) -> None:
+def _make(
+    accelerator: Accelerator, flags: Sequence[str], built: Path, directory: Path, progress: Progress | None
+) -> None:
     from bfpga.rtl.kernel import ips_of, kernel_design
     from bfpga.rtl.simulation import simulation_sources
 
@@ -78,11 +83,11 @@ def _make(accelerator: Accelerator, built: Path, directory: Path, progress: Prog
     _LOG.info("Verilog of %s after %.1f s", accelerator.name, time.perf_counter() - begun)
     sources = simulation_sources(accelerator, design)
     _LOG.info("its simulation in C++ after %.1f s", time.perf_counter() - begun)
-    _compile(sources, built, directory)
+    _compile(sources, flags, built, directory)
     _LOG.info("compiled after %.1f s", time.perf_counter() - begun)
 
 
-def _compile(sources: Mapping[str, str], built: Path, directory: Path) -> None:
+def _compile(sources: Mapping[str, str], flags: Sequence[str], built: Path, directory: Path) -> None:
     """The files of the simulation, several at once."""
     for name, text in sources.items():
         (directory / name).write_text(text)
@@ -90,7 +95,7 @@ def _compile(sources: Mapping[str, str], built: Path, directory: Path) -> None:
     objects = [str(file.with_suffix(".o")) for file in files]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         runs = [
-            pool.submit(toolchain.run_compiler, [*_FLAGS, "-c", str(file), "-o", target])
+            pool.submit(toolchain.run_compiler, [*flags, "-c", str(file), "-o", target])
             for file, target in zip(files, objects, strict=True)
         ]
     for run in runs:
