@@ -20,11 +20,10 @@ from bfpga.synthesis.delays import technology_of
 from bfpga.synthesis.driver import clock_of
 from bfpga.synthesis.frontend.kernel import IpCode, analyse_ip
 from bfpga.synthesis.frontend.segments import RETURN, Edge
-from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.netlist.expressions import literal, vector
 from bfpga.synthesis.netlist.verilog import TOP, Design, translate
 from bfpga.synthesis.schedule import schedule_loop, schedule_segment
-from bfpga.vendor.kernel_ips import KernelIp, StreamPort, kernel_ips
+from bfpga.vendor.kernel_ips import KernelIp, StreamPort
 
 NEVER = "1'b0"
 SLICE_NAME = "bfpga_axis_slice"
@@ -69,18 +68,12 @@ class IpVerilog:
         return "\n".join(self.modules.values())
 
 
-def kernel_ips_verilog(accelerator: Accelerator) -> list[IpVerilog]:
-    """Verilog of every IP of an accelerator's kernel.
+def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str]) -> IpVerilog:
+    """Verilog of one IP of an accelerator's kernel. ``files``: the kernel's sources (`kernel_files`).
 
     Raises:
         ToolError: clang is missing or refuses the kernel; code that has no place in hardware.
     """
-    files = kernel_files(accelerator)
-    return [ip_verilog(accelerator, ip, files) for ip in kernel_ips(accelerator.config)]
-
-
-def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str]) -> IpVerilog:
-    """Verilog of one IP; errors as `kernel_ips_verilog`."""
     code = analyse_ip(files, ip.source)
     shared = SharedValues(code)
     clock, part = clock_of(accelerator, ip.part), accelerator.board.part
