@@ -1,12 +1,12 @@
-"""Pages of the site that are rendered: start page, changelog, command line, keys of an accelerator, Python interface.
+"""Pages of the site that are rendered: changelog, command line, keys of an accelerator, Python interface, a report.
 
-A hook of MkDocs (mkdocs.yml). Each page has one source: README.md, CHANGELOG.md, the commands' own help, the schema of
-accelerator files, the package's docstrings.
+A hook of MkDocs (mkdocs.yml). Each page has one source: CHANGELOG.md, the commands' own help, the schema of accelerator
+files, the package's docstrings, what `bfpga report` writes of a network that ships.
 """
 
 from __future__ import annotations
 
-import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
-#: A link of Markdown that is neither a picture nor one to another host.
-_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
+MODELS = ROOT / "examples" / "models"
+#: Samples that judge the report's network: enough to show every part, few enough to be quick.
+REPORTED = 100
 #: What a user calls from Python: all that ``dir(bfpga)`` lists.
 INTERFACE = {
     "Compile, run, compare": ["compile", "load_program", "predict", "run", "evaluate", "compare", "open_device"],
-    "Estimates and reports": ["estimate", "report"],
+    "Estimates and reports": ["estimate", "report", "compare_accelerators"],
     "Other networks, other accelerators": ["prune", "explore"],
     "Hardware and boards": ["build", "deploy", "Overlay", "load"],
     "Operations one by one": ["eager", "EagerRun"],
@@ -32,20 +33,6 @@ INTERFACE = {
         "BfpgaError",
     ],
 }  # fmt: skip
-
-
-def start_page() -> str:
-    """README.md with its links relative to docs/; links to files that are not on the site become their names."""
-
-    def seen_from_docs(link: re.Match[str]) -> str:
-        text, path, anchor = link[1], link[2], link[3] or ""
-        if path == "CHANGELOG.md":
-            return f"[{text}](changelog.md)"
-        if not path or path.startswith("docs/"):
-            return f"[{text}]({path.removeprefix('docs/')}{anchor})"
-        return text
-
-    return _LINK.sub(seen_from_docs, (ROOT / "README.md").read_text())
 
 
 def changelog_page() -> str:
@@ -169,12 +156,24 @@ def _defined(name: str) -> str:
     return f"{item.__module__}.{item.__qualname__}"
 
 
+def example_report() -> str:
+    """A report as a user gets it, of LeNet on the default accelerator."""
+    import bfpga
+
+    samples = bfpga.load_samples(MODELS / "mnist_test.npz", count=REPORTED)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        calibration = MODELS / "mnist_calibration.npz"
+        bfpga.report(MODELS / "lenet_mnist.onnx", "pynq_z2_dense", samples, path, calibration=calibration)
+        return path.read_text()
+
+
 PAGES = {
-    "index.md": start_page,
     "changelog.md": changelog_page,
     "reference/command-line.md": command_line_page,
     "reference/keys.md": keys_page,
     "reference/python.md": python_page,
+    "example-report.html": example_report,
 }
 
 

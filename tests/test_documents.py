@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 import bfpga
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.cli import main
+from bfpga.contract import functions
 from bfpga.vendor.render import render_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -65,23 +66,71 @@ ON_MNIST = f"{LENET} -a pynq_z2_dense -d examples/models/mnist_test.npz -c examp
 
 
 @pytest.mark.parametrize(
-    ("page", "command"),
+    ("pages", "command"),
     [
-        ("README.md", f"run {ON_MNIST}"),
-        ("docs/tutorials/own-network.md", f"evaluate {ON_MNIST}"),
-        ("docs/how-to/choose-accelerator.md", f"estimate pynq_z2_dense {LENET}"),
-        ("docs/sparse.md", f"advise {PRUNED} --board pynq_z2 -d examples/models/mnist_test.npz"),
+        (["README.md", "docs/index.md"], f"run {ON_MNIST}"),
+        (["docs/tutorials/own-network.md"], f"evaluate {ON_MNIST}"),
+        (["docs/how-to/choose-accelerator.md"], f"estimate pynq_z2_dense {LENET}"),
+        (["docs/sparse.md"], f"advise {PRUNED} --board pynq_z2 -d examples/models/mnist_test.npz"),
     ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_page_shows_what_a_command_prints(page: str, command: str) -> None:
-    arguments = [sys.executable, "-m", "bfpga", *command.split()]
-    printed = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def test_a_page_shows_what_a_command_prints(
+    pages: list[str], command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(command.split()) == 0
+    printed = capsys.readouterr().out
     if command.startswith("run"):  # on the device of the quickstart, which gives the same and takes longer
         printed = printed.replace(", emulator,", ", csim,")
-    shown = (ROOT / page).read_text().splitlines()
     lines = [line.rstrip() for line in printed.splitlines() if line.strip()]
     assert len(lines) > 8
-    assert [line for line in lines if line not in shown] == []
+    for page in pages:
+        shown = (ROOT / page).read_text().splitlines()
+        assert [line for line in lines if line not in shown] == [], page
+
+
+#: The default accelerator with other keys: what of a command's output the page shows, by how it begins.
+TALL = {"columns": 6, "rows": 16, "hop_columns": 3, "weight_words": 4608}
+CHANGED = [
+    ({"columns": 24}, "", "does-not-fit", ["line 13, engines[0].columns: is 24:"]),
+    ({"weight_words": 512}, LENET, "does-not-fit", ["schedule of one sample: 17,917", "55 % of the time: 3,136 words"]),
+    (TALL, "examples/models/mlp_mnist.onnx", "does-not-fit", ["59,158 images/s"]),
+    ({"clock_mhz": 150}, "", "timing-fails", ["line 8, clock_mhz: is 150,"]),
+]
+
+
+@pytest.mark.parametrize(("keys", "network", "name", "begins"), CHANGED)
+def test_a_page_shows_what_a_changed_accelerator_gives(
+    keys: dict[str, int], network: str, name: str, begins: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "configs" / "accelerators" / "pynq_z2_dense.yaml").read_text()
+    for key, value in keys.items():
+        text = re.sub(rf"^( *){key}: .*$", rf"\g<1>{key}: {value}", text, flags=re.M)
+    (tmp_path / "changed.yaml").write_text(text)
+    assert main(["estimate", str(tmp_path / "changed.yaml"), *network.split()]) in (0, 2)
+    printed = [line for text in capsys.readouterr() for line in text.splitlines()]
+    shown = " ".join(page(f"how-to/{name}.md").split())
+    for begin in begins:
+        [line] = [line for line in printed if begin in line]
+        assert line[line.index(begin) :].strip() in shown
+
+
+def test_the_row_of_the_tutorial_is_a_function_that_a_table_can_hold() -> None:
+    """Its listing is executed; the points fit their words, and between them the error is a fraction of its bound."""
+    listings = re.findall(r"```python\n(.*?)```", page("tutorials/own-function.md"), re.S)
+    names = dict(vars(functions))
+    for listing in listings[:2]:
+        exec(listing, names)
+    row = names["row"]
+    points = np.array(row.table.points) * 2.0**functions.ACTIVATION_EXPONENT
+    x = np.linspace(-5, 5, 10_001)
+    places = np.linspace(0, row.table.limit, len(points))
+    interpolated = np.interp(np.minimum(np.abs(x), row.table.limit), places, points)
+    assert np.abs(interpolated - row.plain(x, 0.0)).max() < 2.0**-12
+    assert np.abs(points).max() <= row.largest
 
 
 def page(name: str) -> str:
@@ -133,9 +182,11 @@ def messages_of_the_source() -> list[str]:
 
 def test_messages_that_how_tos_explain_are_those_of_the_source() -> None:
     texts = messages_of_the_source()
-    tables = {name: page(f"how-to/{name}.md").split("\n## When ")[1] for name in ("first-board", "export-network")}
-    explained = [message for table in tables.values() for message in _SEEN.findall(table)]
-    assert len(explained) > 15
+    tables = [page(f"how-to/{name}.md").split("\n## When ")[1] for name in ("first-board", "export-network")]
+    others = page("how-to/does-not-fit.md") + page("how-to/timing-fails.md")
+    tables += re.findall(r"^\| message \|.*?(?=^\n)", others, re.M | re.S)
+    explained = [message for table in tables for message in _SEEN.findall(table)]
+    assert len(explained) > 25
     assert {message for message in explained if not any(message in text for text in texts)} <= NOT_IN_THE_SOURCE
 
 

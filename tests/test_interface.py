@@ -374,7 +374,7 @@ def test_the_page_for_users_of_other_toolkits_runs(tmp_path: Path, monkeypatch: 
     names: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, "coming-from.md", "exec"), names)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     assert asked == ["192.168.2.99", "render"]
     assert names["comparison"].bit_exact
     assert b"mlp_digits on tiny" in (tmp_path / "report.html").read_bytes()

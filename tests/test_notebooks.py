@@ -1,7 +1,8 @@
-"""The notebooks run from top to bottom on a virtual board, are stored without outputs, and find their files."""
+"""The notebooks run on a virtual board as their pages show it, are stored without outputs, and find their files."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -12,11 +13,12 @@ import pytest
 
 pytest.importorskip("pynq")
 nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 pytest.importorskip("matplotlib")
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES, PAGES = ROOT / "examples", ROOT / "docs" / "notebooks"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 #: What each notebook must have printed when it is through.
 CONCLUSIONS = {
@@ -49,15 +51,16 @@ def test_every_notebook_has_a_conclusion_to_reach() -> None:
 
 @notebooks
 def test_notebook_runs_on_a_virtual_board(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a copy of its folder, as a kernel of its own."""
+    """In a copy of its folder, as a kernel of its own; the site's page has what it prints, and as many pictures."""
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    notebook_pages = importlib.import_module("notebook_pages")
     shutil.copytree(EXAMPLES / "models", tmp_path / "models")
-    notebook = read(path)
-    client = nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    )
-    client.execute()
+    notebook = notebook_pages.executed(path, tmp_path)
+    shown, pictures = notebook_pages.page(notebook, path.stem)
+    assert shown == (PAGES / f"{path.stem}.md").read_text(), "python scripts/notebook_pages.py renews the pages"
+    assert set(pictures) == {picture.name for picture in PAGES.glob(f"{path.stem}_*.png")}
     text = printed(notebook)
     for conclusion in CONCLUSIONS[path.stem]:
         assert conclusion in text

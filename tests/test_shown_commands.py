@@ -47,6 +47,9 @@ STAND_INS = {
     f"compare {LENET} -a pynq_z2_dense -a pynq_z2_bfp16 -a zcu104_dense {MNIST} -o compare.html":
         f"compare net.onnx -a tiny -a pynq_z2_bfp16 {DIGITS} -o compare.html",
     "evaluate net.onnx -a zcu104_dense -d samples.npz --workers 8": "evaluate net.onnx -a zcu104_dense -d samples.npz",
+    "advise lenet --board pynq_z2": "advise net.onnx --board kv260",
+    "run examples/models/lenet_mnist_pruned90.onnx -a pynq_z2_zero_skip -d examples/models/mnist_test.npz -n 4 "
+    "--device csim --compare": "run net.onnx -a pynq_z2_zero_skip -d samples.npz -n 4",
     "build pynq_z2_dense --until hls": f"build tiny --until hls {DRY}",
     "build zcu104_dense --accept Array": f"build tiny --accept Array {DRY}",
     "synthesize ./small.yaml": "synthesize tiny",
@@ -78,6 +81,10 @@ ELSEWHERE = {
     "--structure pynq_z2_zero_skip_wide": "cli/test_prune.py::test_prune_balances_the_groups_of_a_skip_array",
     "advise examples/models/lenet_mnist_pruned90.onnx --board pynq_z2 -d examples/models/mnist_test.npz":
         "test_documents.py::test_a_page_shows_what_a_command_prints",
+    "evaluate keywords -a pynq_z2_shift --formats power_of_two --accuracy-drop 1 --save-recipe keywords.yaml":
+        "precision/test_search.py::test_commands_print_the_table_and_write_the_recipe",
+    "compile keywords -a pynq_z2_shift -r keywords.yaml -o keywords.bfpga":
+        "precision/test_search.py::test_commands_print_the_table_and_write_the_recipe",
     "synthesize tiny --loop Array": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tiny --no-count": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tiny --prove": "synthesis/test_prove.py::test_a_graph_does_what_its_code_does",

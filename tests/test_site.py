@@ -54,15 +54,21 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in GUIDES if commands(path.read_text(), {"sh"})], ids=lambda path: path.stem
+)
 def test_commands_of_a_guide_run_in_their_order(path: Path, desk: Path) -> None:
     """Requirement: every command that a tutorial or how-to shows is executed; `console` fences say they need more."""
     text = path.read_text()
     write_listings(text, desk)
-    asked = commands(text, {"sh"})
-    assert asked or "```python" in text  # which tests/training/test_fine_tuning.py runs, where PyTorch is
-    for arguments in asked:
+    for arguments in commands(text, {"sh"}):
         assert main(arguments) == 0, f"{path.name}: bfpga {shlex.join(arguments)}"
+
+
+def test_every_guide_shows_what_to_type() -> None:
+    """Commands, which this file or test_shown_commands.py runs, or Python, which tests of their own run."""
+    texts = {path.name: path.read_text() for path in GUIDES}
+    assert [name for name, text in texts.items() if not commands(text) and "```python" not in text] == []
 
 
 def test_the_list_of_pages_has_every_page() -> None:

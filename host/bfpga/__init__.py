@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bfpga.accelerator.boards import Board, load_board
     from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
     from bfpga.api.building import build
+    from bfpga.api.comparing import compare_accelerators
     from bfpga.api.deploying import deploy
     from bfpga.api.estimates import Estimate, estimate
     from bfpga.api.exploring import explore
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accelerator", "BfpgaError", "Board", "CompileOptions", "EagerRun", "Estimate", "Evaluation", "Overlay", "Program",
-    "Result", "Samples", "accelerator_names", "build", "compare", "compile", "deploy", "eager", "estimate", "evaluate",
-    "explore", "load", "load_accelerator", "load_board", "load_program", "load_samples", "open_device", "predict",
-    "prune", "report", "run",
+    "Result", "Samples", "accelerator_names", "build", "compare", "compare_accelerators", "compile", "deploy", "eager",
+    "estimate", "evaluate", "explore", "load", "load_accelerator", "load_board", "load_program", "load_samples",
+    "open_device", "predict", "prune", "report", "run",
 ]  # fmt: skip
 __version__ = VERSION
 
@@ -45,6 +46,7 @@ _PLACES = {
     "bfpga.accelerator.boards": ("Board", "load_board"),
     "bfpga.accelerator.loader": ("Accelerator", "accelerator_names", "load_accelerator"),
     "bfpga.api.building": ("build",),
+    "bfpga.api.comparing": ("compare_accelerators",),
     "bfpga.api.deploying": ("deploy",),
     "bfpga.api.estimates": ("Estimate", "estimate"),
     "bfpga.api.exploring": ("explore",),

@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+import bfpga
 from bfpga.cli import main
 from bfpga.report.accuracy import Accuracy, Share
-from bfpga.report.comparison import Entry, best
+from bfpga.report.comparison import Entry, best, content
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = "tiny"
@@ -46,6 +47,30 @@ def test_figures_are_those_of_the_other_commands(comparison_page: Path, tmp_path
         assert found[key] == pytest.approx(one[key]), key
     assert found["cosine"] == pytest.approx(one["cosine"])
     assert found["resources"] == {kind: resources[kind] for kind in ("dsp", "bram36", "lut", "ff")}
+
+
+def test_python_compares_as_the_command_does(comparison_page: Path, tmp_path: Path) -> None:
+    """The same figures, one line as text, a table for notebooks, and the page."""
+    samples = bfpga.load_samples(DATA)
+    target = tmp_path / "python.html"
+    found = bfpga.compare_accelerators(
+        MODEL, ["tiny", "zcu104_cluster"], samples.first(40), recipes=["adaptive"], path=target
+    )
+    command = json.loads((comparison_page.parent / "comparison.json").read_text())
+    wanted = [item for item in command["entries"] if item["recipe"] == "adaptive"]
+    assert [{**item, "accuracy": None, "agreement": None} for item in content(found)["entries"]] == [
+        {**item, "accuracy": None, "agreement": None} for item in wanted
+    ]
+    assert repr(found).startswith("Comparison(mlp_digits: 2 choices, fastest tiny, adaptive")
+    assert "\n" not in repr(found)
+    assert len(repr(found)) < 200
+    assert "zcu104_cluster, adaptive" in found._repr_html_()
+    assert "Side by side" in target.read_text()
+    refusal = bfpga.compare_accelerators(MODEL, ["tiny", "pynq_z2_mixed"], recipes=["two_hot"])
+    assert "1 choice, 1 refused" in repr(refusal)
+    assert "tiny, two_hot: " in refusal._repr_html_()
+    with pytest.raises(OSError, match="must end with"):
+        bfpga.compare_accelerators(MODEL, ["tiny"], path=tmp_path / "comparison.pdf")
 
 
 def test_choices_that_do_not_work_are_told_with_their_reason(

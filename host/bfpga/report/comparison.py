@@ -9,6 +9,8 @@ from typing import Any
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.estimate.sample import estimate_sample
+from bfpga.formats import notebook
+from bfpga.report import words
 from bfpga.report.accuracy import Accuracy, Share
 from bfpga.synthesis.resources import resources_of
 
@@ -60,7 +62,7 @@ class Entry:
         return {kind: self.used[kind] / limit for kind, limit in self.limits.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """All pairs of accelerator and recipe that were asked for. refused: (name, reason) of those that do not work."""
 
@@ -70,6 +72,25 @@ class Comparison:
     refused: list[tuple[str, str]]
     reference: Share | None = None
     reference_name: str = "float"
+
+    def __repr__(self) -> str:
+        fastest = min(self.entries, key=lambda item: item.seconds)
+        said = [f"{len(self.entries)} choices" if len(self.entries) > 1 else "1 choice"]
+        said += [f"{len(self.refused)} refused"] if self.refused else []
+        said += [f"fastest {notebook.clipped(fastest.name)} {words.seconds(fastest.seconds)}"]
+        right = best(self.entries).get("highest accuracy")
+        if right is not None and right.correct is not None:
+            said.append(f"highest accuracy {notebook.clipped(right.name)} {words.points(right.correct.value)}")
+        return f"Comparison({notebook.clipped(self.model)}: {', '.join(said)})"
+
+    def _repr_html_(self) -> str:
+        latencies = [(item.name, 1e6 * item.seconds) for item in self.entries]
+        return notebook.page(
+            repr(self),
+            notebook.table(HEADINGS, rows(self), HEADINGS[1:]),
+            notebook.bars("latency of one sample (estimated)", latencies, "µs"),
+            notebook.lines(*(f"{name}: {reason}" for name, reason in self.refused)),
+        )
 
 
 def entry(accelerator: Accelerator, recipe: str | None, program: Program, accuracy: Accuracy | None) -> Entry:
@@ -144,6 +165,32 @@ def _share(share: Share | None) -> dict[str, Any] | None:
 #: Headings of ``rows``; resources are shares of each accelerator's own board.
 HEADINGS = ("accelerator", "accuracy", "95 % interval", "as float", "work", "schedule", "latency", "images/s", "energy",
             "DSP", "BRAM36", "LUT", "FF")  # fmt: skip
+
+
+#: What a table shows where a figure is missing.
+NONE = "-"
+
+
+def rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """A row of ``HEADINGS`` for each entry."""
+    return [_row(item) for item in comparison.entries]
+
+
+def _row(item: Entry) -> tuple[str, ...]:
+    right = item.correct
+    agreement = None if item.accuracy is None else item.accuracy.agreement
+    return (
+        item.name,
+        NONE if right is None else words.points(right.value),
+        NONE if right is None else words.interval(right),
+        NONE if agreement is None else words.points(agreement.value, 1),
+        words.count(item.work),
+        words.count(item.schedule),
+        words.seconds(item.seconds) + ("" if item.includes_host else " *"),
+        words.rate(item.images_per_second),
+        words.joules(item.joules),
+        *(words.points(item.shares[kind], 0) for kind in ("dsp", "bram36", "lut", "ff")),
+    )
 
 
 def best(entries: Sequence[Entry]) -> dict[str, Entry]:

@@ -1,37 +1,12 @@
-"""A comparison as table rows, as a page, and as one picture."""
+"""A comparison as a page, and as one picture."""
 
 from __future__ import annotations
 
 from bfpga.report import words
 from bfpga.report.charts import comparison as charts
-from bfpga.report.comparison import HEADINGS, Comparison, Entry, best
+from bfpga.report.comparison import HEADINGS, Comparison, Entry, best, rows
 from bfpga.report.page import COUNTED, ESTIMATED, MEASURED, SCHEDULED, Fact, Figure, Page, Section, Spec, Table
 from bfpga.report.theme import standalone
-
-#: What a table shows where a figure is missing.
-NONE = "-"
-
-
-def rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """A row of ``HEADINGS`` for each entry."""
-    return [_row(item) for item in comparison.entries]
-
-
-def _row(item: Entry) -> tuple[str, ...]:
-    right = item.correct
-    agreement = None if item.accuracy is None else item.accuracy.agreement
-    return (
-        item.name,
-        NONE if right is None else words.points(right.value),
-        NONE if right is None else words.interval(right),
-        NONE if agreement is None else words.points(agreement.value, 1),
-        words.count(item.work),
-        words.count(item.schedule),
-        words.seconds(item.seconds) + ("" if item.includes_host else " *"),
-        words.rate(item.images_per_second),
-        words.joules(item.joules),
-        *(words.points(item.shares[kind], 0) for kind in ("dsp", "bram36", "lut", "ff")),
-    )
 
 
 def page(comparison: Comparison) -> Page:
