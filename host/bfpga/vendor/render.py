@@ -278,6 +278,8 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "host_ports": _host_ports(),
         "wires": _wires(config),
         "array_header": config.array.header,
+        "simulation_header": config.array.simulation[0],
+        "simulation_class": config.array.simulation[1],
         **{flag: flag in config.array.flags() for flag in ARRAY_FLAGS},
         "maps": config.compressed_maps,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",

@@ -64,6 +64,8 @@ class Array(ABC):
     engine: ClassVar[str]
     #: The header of its process, below bfpga/processes; what templates ask of it.
     header: ClassVar[str]
+    #: The header of its processes in a simulation of a kernel, and their class, with `SystolicMultiplying`'s interface.
+    simulation: ClassVar[tuple[str, str]]
     template_flags: ClassVar[frozenset[str]] = frozenset()
     #: What commands follow from, in the name of their space in C++.
     command_space: ClassVar[str] = ""

@@ -66,6 +66,7 @@ class SkipArray(WindowArray):
     kind: ClassVar[str] = "skip_array"
     engine: ClassVar[str] = "bfpga.engines.skip_array.entry_engine"
     header: ClassVar[str] = "skip_array/skip_array.hpp"
+    simulation: ClassVar[tuple[str, str]] = ("skip_array/multiplying.hpp", "SkipMultiplying")
     template_flags: ClassVar[frozenset[str]] = frozenset({"skip_array"})
     command_space: ClassVar[str] = "skip_array"
     zeros: ClassVar[Zeros] = "weights"
@@ -134,6 +135,7 @@ class SparseArray(WindowArray):
     kind: ClassVar[str] = "sparse_array"
     engine: ClassVar[str] = "bfpga.engines.skip_array.activation_engine"
     header: ClassVar[str] = "skip_array/sparse_array.hpp"
+    simulation: ClassVar[tuple[str, str]] = ("skip_array/sparse_multiplying.hpp", "SparseMultiplying")
     template_flags: ClassVar[frozenset[str]] = frozenset({"sparse_array"})
     command_space: ClassVar[str] = "sparse_array"
     zeros: ClassVar[Zeros] = "activations"
@@ -183,6 +185,7 @@ class TwoArrays(SparseArray):
     kind: ClassVar[str] = "two_arrays"
     engine: ClassVar[str] = "bfpga.engines.skip_array.both_engine"
     header: ClassVar[str] = "systolic/array.hpp"
+    simulation: ClassVar[tuple[str, str]] = ("skip_array/mixed_multiplying.hpp", "MixedMultiplying")
     template_flags: ClassVar[frozenset[str]] = frozenset({"both_arrays"})
     has_both: ClassVar[bool] = True
 

@@ -69,6 +69,7 @@ class MapArray(WindowArray):
     """
 
     header: ClassVar[str] = "sparse_cluster/cell_feeder.hpp"
+    simulation: ClassVar[tuple[str, str]] = ("sparse_cluster/multiplying.hpp", "ClusterMultiplying")
     zeros: ClassVar[Zeros] = "activations"
     computes_runs: ClassVar[bool] = True
     reads_maps: ClassVar[bool] = True
