@@ -6,9 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from changed_kernels import changed
@@ -149,6 +149,19 @@ def test_every_number_of_a_kernel_is_in_its_identity(name: str) -> None:
     other = replace(config, **{name: value})
     assert other != config
     assert kernel_identity(other) != kernel_identity(config)
+
+
+@dataclass(frozen=True)
+class Copy(SystolicArray):
+    """An array of another kind with the numbers and the streams of a systolic array."""
+
+    kind: ClassVar[str] = "copy"
+
+
+def test_arrays_of_two_kinds_with_the_same_numbers_have_other_identities() -> None:
+    config = load_accelerator("tiny").config
+    other = replace(config, array=Copy(**asdict(config.array)))
+    assert kernel_identity(other) == kernel_identity(config) | {"array": "copy"}
 
 
 def test_numbers_of_what_a_kernel_has_not_are_not_in_its_identity() -> None:

@@ -23,13 +23,17 @@ from bfpga.formats.shift_format import ShiftFormat
 #: with that value were built with this digest.
 BEFORE: Mapping[str, Number] = {"skip_halves": 2, "skip_chunk": 256, "skip_queue": 32, "skip_passes": 16}
 
+#: Kinds of arrays that are told apart by their numbers, processes and streams, and so without their names in a digest.
+UNNAMED = ("systolic", "skip_array", "sparse_array", "two_arrays", "sparse_cluster", "zero_skip_tile")
+
 
 def kernel_identity(config: KernelConfig) -> dict[str, Any]:
     """What makes a kernel another one, as JSON's types: its numbers, its processes, what goes between them, its layout.
 
     Numbers that say that something is not there, or is as it was before there was a key for it, are left out.
     """
-    return {
+    named = {} if config.array.kind in UNNAMED else {"array": config.array.kind}
+    return named | {
         "numbers": {name: value for name, value in _numbers(config).items() if value and value != BEFORE.get(name)},
         "multiplier": config.multiplier,
         "processes": list(kernel_processes(config)),
