@@ -155,6 +155,7 @@ def _with_function(
             return min(min(shift(max(v, 0), -14 - e3, "rne"), largest) + number, largest), -14
         unit = min(e3, -14)
         return min(max(v, 0) << (e3 - unit), largest) - min(number << (-14 - unit), largest), unit
+    assert function == Function.NONE, f"no reference of {Function(function).key}"
     return v, e3
 
 

@@ -92,6 +92,12 @@ void Shifts<T>::make(const s32* e3, s32 e4, int slots, const Format& f) {
     lefts = smallest < 0;
 }
 
+/// Whether ``function_of`` has a function; these never decrease, which ``lead_fast`` needs. The others of arithmetic
+/// and those with tables go through ``stage.hpp``.
+INLINE bool in_vectors(s32 function) {
+    return function == NONE || function == RELU || function == LEAKY_RELU || function == CLIP;
+}
+
 /// How a block of accumulators becomes mantissas. simple: no left shifts, no function but ReLU, half to even.
 template <class T>
 struct Finish {

@@ -166,7 +166,7 @@ Aligned* Plan::align(const Prepared& p, s32 e_acc) const {
         x->reset(p.slots);
     a->outside.reset(p.slots);
     s64 top = 0;
-    bool plain = l.unit == ACCUMULATOR && !f.wrap;
+    bool plain = in_vectors(l.function) && l.unit == ACCUMULATOR && !f.wrap;
     for (int i = 0; i < p.slots; i++) {
         const int c = p.channel[i];
         if (c < 0) {

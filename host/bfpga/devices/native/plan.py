@@ -33,7 +33,7 @@ from bfpga.engines.output.exponents import LEARNING
 #: Bytes of the activations of the samples that pass all layers of a run together: they should stay in the cache.
 CHUNK_BYTES = 256 << 10
 MOST_SAMPLES = 256
-#: Functions by arithmetic that ``scalar.hpp`` and ``epilogue.hpp`` have; tables are data.
+#: Functions by arithmetic that ``scalar.hpp`` has, those of ``in_vectors`` in ``epilogue.hpp`` too; tables are data.
 ARITHMETIC = (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP)
 #: Widest mantissas and weights of the C++ side, and the largest sum of a dot product that 32 bits hold.
 WIDEST, LARGEST_SUM = 16, (1 << 30) - 1
