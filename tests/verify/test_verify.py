@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from dataclasses import replace
+from collections import defaultdict
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import BlockTensor, LaunchStep, Program
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.emulator import Emulator
+from bfpga.engines.configurations import ARRAYS
 from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.verify.check import VerifyReport, random_configs, simulation, verify, verify_case
 from bfpga.verify.orders import order_of
@@ -39,8 +41,23 @@ def kind(config: KernelConfig) -> str:
 
 KINDS = ("dsp", "dsp_packed", "shift", "mixed")
 DRAWN = random_configs(40, seed=2026)
+#: Numbers that have one value in all random kernels, since no key changes them or small layers do not reach them.
+CONSTANT = {"tensor_slots", "policy_slots", "skip_array.chunk", "skip_array.queue"}
 #: Arrays of the slice that every test run verifies: the first of each kind.
 CONFIGS = [next(config for config in DRAWN if kind(config) == wanted) for wanted in KINDS]
+
+
+def test_random_kernels_have_every_kind_of_array_and_several_values_of_every_number() -> None:
+    values: dict[str, set[Any]] = defaultdict(set)
+    for config in random_configs(300, seed=1):
+        for item in fields(config):
+            if item.name != "array":
+                values[item.name].add(getattr(config, item.name))
+        for item in fields(config.array):
+            values[f"{config.array.kind}.{item.name}"].add(getattr(config.array, item.name))
+    assert {name.partition(".")[0] for name in values if "." in name} == {array.kind for array in ARRAYS}
+    assert {name for name, found in values.items() if len(found) == 1} == CONSTANT
+
 
 
 @functools.cache
