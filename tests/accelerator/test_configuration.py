@@ -77,11 +77,11 @@ def test_ready_accelerator_loads_and_fits_its_board(name: str, tmp_path: Path) -
     assert config_findings(accelerator.config) == []
 
 
-def test_the_issue_names_five_ready_accelerators_and_eight_boards() -> None:
+def test_five_ready_accelerators_and_eight_boards_are_always_there() -> None:
     wanted = {"pynq_z2_dense", "pynq_z2_bfp16", "zcu104_dense", "kv260_dense", "tiny"}
     assert wanted <= set(accelerator_names())
     boards = {"pynq_z1", "pynq_z2", "ultra96_v2", "zcu104", "kv260", "rfsoc_2x2", "rfsoc_4x2", "aup_zu3"}
-    assert {board.name for board in load_boards()} == boards
+    assert boards <= {board.name for board in load_boards()}
 
 
 def test_an_accelerator_has_the_numbers_of_its_file() -> None:

@@ -186,7 +186,7 @@ def test_headers_of_different_layouts_do_not_compile_together(tmp_path: Path, mo
 # The version of what the mapping does not hold
 
 #: Version -> SHA-256 of the bytes of ``packed_streams``.
-PACKED = {5: "34326a864968384cb1db880d67691315942227c1f8a865e89d7617d7a935e8af"}
+PACKED = {5: "e0cee9558576854044f8b165336545148adc3453bcbef401010a3d452d074224"}
 
 
 def packed_streams() -> bytes:
@@ -195,7 +195,8 @@ def packed_streams() -> bytes:
     shift = KernelConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
     wide = KernelConfig(columns=3, rows=8, lanes=4)
     skipping = replace(wide, multiplier="dsp_packed", columns=2, array=SkipArray(3, chunk=64))
-    data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words().tobytes()]
+    # A few words of a descriptor: the mapping holds which fields there are, and in which order.
+    data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words()[:8].tobytes()]
     for config in (KernelConfig(columns=2, rows=4, lanes=2), narrow):
         limit = config.format.mantissa_max
         data += [streams.header(-5, config), streams.pack_rows(pattern((3, 5, 3), limit), config)]

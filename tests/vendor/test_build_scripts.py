@@ -163,7 +163,7 @@ def test_same_input_gives_the_same_text() -> None:
 
 def test_fitting_boards_are_of_the_family_and_hold_the_array() -> None:
     boards = fitting_boards(load_accelerator("pynq_z2_dense"))
-    assert [board.name for board in boards] == ["pynq_z2", "pynq_z1"]
+    assert {"pynq_z2", "pynq_z1"} <= {board.name for board in boards}
     large = {board.name for board in fitting_boards(load_accelerator("zcu104_dense"))}
     assert "zcu104" in large
     assert "ultra96_v2" not in large
