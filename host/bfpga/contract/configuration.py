@@ -1,4 +1,4 @@
-"""The numbers that define one systolic array: the single source for emulator, C++ header, estimates and driver.
+"""The numbers that define a kernel, with its array: the single source for emulator, C++ header, estimates and driver.
 
 Only the standard library and numpy are imported: a board loads this module too.
 """
