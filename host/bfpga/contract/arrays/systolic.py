@@ -17,7 +17,7 @@ class SystolicArray(Array):
     kind: ClassVar[str] = "systolic"
     engine: ClassVar[str] = "bfpga.engines.systolic.engine"
     header: ClassVar[str] = "systolic/array.hpp"
-    simulation: ClassVar[tuple[str, str]] = ("multiplying.hpp", "SystolicMultiplying")
+    simulation: ClassVar[tuple[str, str]] = ("systolic/multiplying.hpp", "SystolicMultiplying")
     may_reuse_taps: ClassVar[bool] = True
 
     hop_columns: WidthOrNone = 0

@@ -7,7 +7,6 @@
 
 #include "bfpga/kernel/status.hpp"
 #include "bfpga/processes/maps/paths.hpp"
-#include "bfpga/processes/multiplying.hpp"
 #include "bfpga/processes/post.hpp"
 #include "bfpga/processes/scratchpad.hpp"
 #include "bfpga/processes/sequencer.hpp"
@@ -187,8 +186,8 @@ class DescriptorTrace {
     std::size_t filled_ = 0;
 };
 
-// `Multiplying`: the array with its weights.
-template <class Config, class Storage, class Multiplying = SystolicMultiplying<Config, Storage>>
+// `Multiplying`: the array with its weights, of the interface of `SystolicMultiplying`.
+template <class Config, class Storage, class Multiplying>
 class ProcessKernel {
     using Paths = MapPaths<Config, Config::compressed_maps>;
 
