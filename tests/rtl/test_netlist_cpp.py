@@ -27,6 +27,10 @@ def signed(value: int, width: int) -> int:
     return value - (value >> (width - 1) << width)
 
 
+def divided(value: int, by: int) -> int:
+    return abs(value) // abs(by) * (1 if (value < 0) == (by < 0) else -1)
+
+
 def odd(value: int) -> int:
     return bin(value).count("1") & 1
 
@@ -48,6 +52,9 @@ EXPRESSIONS: tuple[tuple[str, Callable[[int, int, int, int, int], int]], ...] = 
     ("$signed(a) >>> s", lambda a, b, s, c, w: signed(a, w) >> s),
     ("$signed(a) + $signed(b)", lambda a, b, s, c, w: signed(a, w) + signed(b, w)),
     ("$signed(a) * $signed(b)", lambda a, b, s, c, w: signed(a, w) * signed(b, w)),
+    ("b ? a / b : 1", lambda a, b, s, c, w: a // b if b else 1),
+    ("a ? b % a : 2", lambda a, b, s, c, w: b % a if a else 2),
+    ("b ? $signed(a) / $signed(b) : $signed(3'd1)", lambda a, b, s, c, w: divided(signed(a, w), signed(b, w)) if b else 1),
     ("long[s +: 5]", lambda a, b, s, c, w: (a | b << w) >> s & 31),
     ("{a[0], s, c}", lambda a, b, s, c, w: (a & 1) << 8 | s << 1 | c),
     ("a == b", lambda a, b, s, c, w: a == b),
@@ -178,6 +185,6 @@ def test_a_loop_without_a_register_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    text = "module division (input [3:0] a, b, output [3:0] y); assign y = a / b; endmodule"
-    with pytest.raises(ToolError, match=r"knows no cell \$div \(text\.v:1"):
-        netlist(text, "division", tmp_path)
+    text = "module power (input [3:0] a, b, output [3:0] y); assign y = a ** b; endmodule"
+    with pytest.raises(ToolError, match=r"knows no cell \$pow \(text\.v:1"):
+        netlist(text, "power", tmp_path)

@@ -21,6 +21,8 @@ _WORD, _LONGEST = 64, 128
 _BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
 _COMPARED = {"$eq": "==", "$ne": "!=", "$eqx": "==", "$nex": "!=", "$lt": "<", "$le": "<=", "$gt": ">", "$ge": ">="}
 _SUMS = {"$add": "+", "$sub": "-", "$mul": "*"}
+#: Numbers that are divided by 0 are unknown: 0 here.
+_DIVISIONS = {"$div": "/", "$mod": "%"}
 _SHIFTS = ("$shl", "$sshl", "$shr", "$sshr", "$shift", "$shiftx")
 _REGISTERS = ("$dff", "$dffe", "$sdff", "$sdffe", "$sdffce")
 
@@ -166,6 +168,7 @@ class NetlistCpp:
         kind, wires = cell["type"], cell["connections"]
         y = wires["Y"]
         a, b = wires["A"], wires.get("B", [])
+        numeric = kind in (*_SUMS, *_DIVISIONS, "$neg")
         text: Callable[[], str]
         if kind in _SUMS or kind == "$neg":
             size = self._fits(cell, len(y))
@@ -176,6 +179,15 @@ class NetlistCpp:
             def text() -> str:
                 other = f" {_SUMS[kind]} {self._value(second)}" if second else ""
                 return f"({sign}{self._value(first)}{other}) & {_mask(size)}"
+        elif kind in _DIVISIONS:
+            size = self._fits(cell, max(len(a), len(b), len(y)))
+            first, second = _extended(cell, "A", size), _extended(cell, "B", size)
+            signed = _number(cell, "A_SIGNED") and _number(cell, "B_SIGNED")
+
+            def text() -> str:
+                sides = [self._signed(x) if signed else self._value(x) for x in (first, second)]
+                value = f"{_type(size)}({sides[0]} {_DIVISIONS[kind]} {sides[1]})"
+                return f"{sides[1]} != 0 ? {value} & {_mask(len(y))} : 0"
         elif kind in _COMPARED:
             size = max(len(a), len(b))
             first, second = _extended(cell, "A", size), _extended(cell, "B", size)
@@ -213,8 +225,8 @@ class NetlistCpp:
             return
         else:
             raise ToolError(f"the simulation knows no cell {kind} ({_source(cell)})")
-        self._steps.append(self._step(y[: 1 if kind not in (*_SUMS, "$neg") else len(y)], [*a, *b], text, None, cell))
-        if kind not in (*_SUMS, "$neg"):
+        self._steps.append(self._step(y if numeric else y[:1], [*a, *b], text, None, cell))
+        if not numeric:
             self._zeros(y[1:])
 
     def _shift(self, cell: Mapping[str, Any]) -> None:
