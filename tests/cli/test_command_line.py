@@ -29,7 +29,7 @@ from bfpga.program.file import load_program
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "operators"]
 COMMANDS += ["advise", "init", "models", "doctor", "schema", "report", "compare", "explore", "prune"]
-COMMANDS += ["lint-hls", "synthesize", "overlay", "check-tcl", "build", "deploy"]
+COMMANDS += ["lint-hls", "rtl", "synthesize", "overlay", "check-tcl", "build", "deploy"]
 RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
 #: Packages that take longer to load than `--help` may take.
 HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}

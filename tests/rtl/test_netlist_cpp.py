@@ -54,7 +54,10 @@ EXPRESSIONS: tuple[tuple[str, Callable[[int, int, int, int, int], int]], ...] = 
     ("$signed(a) * $signed(b)", lambda a, b, s, c, w: signed(a, w) * signed(b, w)),
     ("b ? a / b : 1", lambda a, b, s, c, w: a // b if b else 1),
     ("a ? b % a : 2", lambda a, b, s, c, w: b % a if a else 2),
-    ("b ? $signed(a) / $signed(b) : $signed(3'd1)", lambda a, b, s, c, w: divided(signed(a, w), signed(b, w)) if b else 1),
+    (
+        "b ? $signed(a) / $signed(b) : $signed(3'd1)",
+        lambda a, b, s, c, w: divided(signed(a, w), signed(b, w)) if b else 1,
+    ),
     ("long[s +: 5]", lambda a, b, s, c, w: (a | b << w) >> s & 31),
     ("{a[0], s, c}", lambda a, b, s, c, w: (a & 1) << 8 | s << 1 | c),
     ("a == b", lambda a, b, s, c, w: a == b),
