@@ -1,0 +1,78 @@
+"""Code between the loops of a process as hardware: a small process against its meaning in Python."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ip_simulation import SimulatedIp
+from process_designs import TINY
+
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.rtl.ip import IpVerilog, ip_verilog
+from bfpga.vendor.kernel_ips import KernelIp, StreamPort
+from bfpga.vendor.render import kernel_sources
+
+SOURCE = Path(__file__).with_name("commanded.cpp")
+PORTS = (StreamPort("commands", False, 32, False), StreamPort("words", False, 32, False),
+         StreamPort("results", True, 32, False))  # fmt: skip
+IP = KernelIp("commanded", "commanded", "commanded", "src/commanded.cpp", False, PORTS)
+WORD = (1 << 32) - 1
+
+
+@functools.cache
+def verilog() -> IpVerilog:
+    files = kernel_sources({IP.source: SOURCE.read_text()})
+    return ip_verilog(load_accelerator(TINY), IP, files)
+
+
+@functools.cache
+def simulated() -> SimulatedIp:
+    with tempfile.TemporaryDirectory() as directory:
+        return SimulatedIp(verilog(), Path(directory))
+
+
+def meaning(commands: Sequence[int], words: Sequence[int]) -> list[int]:
+    """What the process writes."""
+    left, results = list(words), []
+    sums, starts, stored = [0, 100, 200, 300], 7, [0] * 64
+    for command in commands:
+        count, slot, largest = command & 31, command >> 5 & 3, 0
+        for n in range(count):
+            word = left.pop(0)
+            stored[n + slot] = word & 0xFFFF
+            sums[slot] = (sums[slot] + 3 * word) & WORD
+            largest = max(largest, word)
+        results.append(((sums[slot] >> 4 * (command >> 8 & 7) & 15) + 1000 * starts) & WORD)
+        results.append(sums[slot] // (largest + 1) if command >> 30 & 1 and largest < WORD else stored[slot])
+        starts += command >> 31
+    return results
+
+
+COMMANDS = st.builds(
+    lambda count, slot, digit, divides, ends: count | slot << 5 | digit << 8 | divides << 30 | ends << 31,
+    st.integers(0, 31), st.integers(0, 3), st.integers(0, 7), st.integers(0, 1), st.integers(0, 1),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(COMMANDS, min_size=1, max_size=12), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.5]))
+def test_a_process_means_in_verilog_what_it_means_in_python(commands, random, waits) -> None:  # type: ignore[no-untyped-def]
+    words = [random.choice((random.randrange(1 << 31), random.randrange(50))) for c in commands for _ in range(c & 31)]
+    expected = meaning(commands, words)
+    done = simulated().run(
+        {"commands": commands, "words": words}, {"results": len(expected)}, random.randrange(1000), waits, waits
+    )
+    assert done.beats["results"] == expected
+    assert done.taken == {"commands": len(commands), "words": len(words)}
+    assert done.faults == 0
+
+
+def test_a_constructor_is_words_at_power_on_and_no_hardware() -> None:
+    text = verilog().text
+    assert "32'h64;" in text  # 100, the first word of a sum
+    assert "_ZGV" not in text
