@@ -62,7 +62,7 @@ def kernel_design(accelerator: Accelerator, ips: Sequence[IpVerilog]) -> dict[st
         if made.ip.control:
             parts.append(control_verilog(made.ip))
         files[f"{made.ip.function}.v"] = "\n".join(parts)
-    return {name: text for name, text in files.items() if text} | joining_files(accelerator)
+    return {name: text.rstrip() + "\n" for name, text in files.items() if text} | joining_files(accelerator)
 
 
 def joining_files(accelerator: Accelerator) -> dict[str, str]:
