@@ -8,6 +8,7 @@ variable whose address is taken stays in memory; those of loops stay to mark the
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef
 
 VARIABLE_NOTE, LOOP_NOTE = "bfpga_hls_variable", "bfpga_hls_loop"
+_DEFINE = re.compile(r'^define .*?@("[^"]+"|[\w.$-]+)\(')
 _OPTIONS = (
     "-pragma-unroll-threshold=1000000000",
     "-unroll-full-max-count=1000000",
@@ -62,6 +64,10 @@ class UnboundedLoopError(ToolError):
     """A loop within a pipelined one that cannot be unrolled."""
 
 
+class LostLoopError(ToolError):
+    """A loop whose PIPELINE has no loop any more."""
+
+
 def _run_passes(module: ModuleRef, names: tuple[str, ...]) -> None:
     llvm = llvm_library()
     target = llvm.Target.from_triple(module.triple).create_target_machine()
@@ -96,6 +102,7 @@ def flatten(text: str) -> tuple[Module, list[Note], str]:
 
     Raises:
         UnboundedLoopError: a loop within a pipelined loop has no constant number of iterations.
+        LostLoopError: a pipelined loop is no loop of its own in the flat function.
     """
     text = _DEFINED.sub(r"attributes #\1 = { alwaysinline nounwind }", text)
     text = _DEBUG_RECORD.sub("", text)
@@ -105,7 +112,8 @@ def flatten(text: str) -> tuple[Module, list[Note], str]:
     # Names instead of numbers: the notes' variables keep them through the passes that follow.
     _run_passes(module, ("instruction_namer",))
     noted = str(module)
-    notes = variable_notes(read_module(noted))
+    inlined = read_module(noted)
+    notes = variable_notes(inlined)
     text = _LIFETIME.sub("", re.sub(rf"^\s+(?:tail )?call void @{VARIABLE_NOTE}\(.*\n", "", noted, flags=re.MULTILINE))
     for _ in range(8):
         module = _parse(text)
@@ -134,6 +142,7 @@ def flatten(text: str) -> tuple[Module, list[Note], str]:
     text = str(module)
     flat = read_module(text)
     _check_unrolled(flat)
+    _check_kept(inlined, flat)
     return flat, notes, text
 
 
@@ -146,6 +155,28 @@ def _check_unrolled(module: Module) -> None:
                 for loop in loops:
                     if loop.header != outer.header and loop.header in outer.blocks:
                         raise UnboundedLoopError(_unbounded(module, function, loop, notes[outer.header]))
+
+
+def _check_kept(inlined: Module, flat: Module) -> None:
+    """Every pipelined loop that the module calls for has a body of its own: without one it would have no figures."""
+    kept: set[LoopNote] = set()
+    lost: list[LoopNote] = []
+    for function in flat.functions.values():
+        for notes in loop_notes(flat, function, natural_loops(function)).values():
+            pipelines = [note for note in notes if is_pipelined([note])]
+            kept.update(pipelines[:1])
+            lost += [note for note in pipelines if note != pipelines[0]]
+    for function in inlined.functions.values():
+        lost += [note for _, note in _placed_notes(inlined, function) if is_pipelined([note]) and note not in kept]
+    if lost:
+        raise LostLoopError("; ".join(map(_lost, dict.fromkeys(lost))))
+
+
+def _lost(note: LoopNote) -> str:
+    return (
+        f"{note.file}:{note.line}: the pipelined loop {note.label or 'without a label'} is no loop of its own: it is "
+        "within another pipelined or unrolled loop, or never comes to a second iteration; remove its PIPELINE"
+    )
 
 
 def _unbounded(module: Module, function: Function, loop: Loop, notes: list[LoopNote]) -> str:
@@ -209,15 +240,21 @@ def loop_notes(module: Module, function: Function, loops: list[Loop]) -> dict[st
             if name not in inner or len(loop.blocks) < len(inner[name].blocks):
                 inner[name] = loop
     notes: dict[str, list[LoopNote]] = {}
+    for name, note in _placed_notes(module, function):
+        if name in inner:
+            notes.setdefault(inner[name].header, []).append(note)
+    return notes
+
+
+def _placed_notes(module: Module, function: Function) -> Iterator[tuple[str, LoopNote]]:
+    """Pragmas of a function's loops with the blocks that they are in."""
     for name, block in function.blocks.items():
         for instruction in block.instructions:
-            if instruction.opcode == "call" and f"@{LOOP_NOTE}(" in instruction.text and name in inner:
+            if instruction.opcode == "call" and f"@{LOOP_NOTE}(" in instruction.text:
                 text, file, line, label = _arguments(instruction)
-                note = LoopNote(
+                yield name, LoopNote(
                     _string(module, text), _string(module, file), int(line.split()[-1]), _string(module, label)
                 )
-                notes.setdefault(inner[name].header, []).append(note)
-    return notes
 
 
 def is_pipelined(notes: list[LoopNote]) -> bool:
@@ -233,7 +270,7 @@ def _marked_for_unrolling(text: str) -> tuple[str, int]:
     added = [f"!{full} = {_UNROLL_METADATA[0]}", f"!{disable} = {_UNROLL_METADATA[1]}"]
     number += 2
     left = 0
-    of_latch: dict[str, int] = {}
+    of_latch: dict[tuple[str, str], int] = {}
     for function in module.functions.values():
         loops = natural_loops(function)
         notes = loop_notes(module, function, loops)
@@ -246,7 +283,7 @@ def _marked_for_unrolling(text: str) -> tuple[str, int]:
             left += inside
             added.append(f"!{number} = distinct !{{!{number}, !{full if inside else disable}}}")
             for latch in loop.latches:
-                of_latch[latch] = number
+                of_latch[function.name, latch] = number
             number += 1
     lines = _with_loop_metadata(text.split("\n"), of_latch)
     return "\n".join([*lines, *added, ""]), left
@@ -260,18 +297,18 @@ def _to_unroll(module: Module, function: Function, loop: Loop, notes: list[LoopN
     return any("llvm.loop.unroll.full" in module.metadata.get(int(part), "") for part in parts)
 
 
-def _with_loop_metadata(lines: list[str], of_latch: dict[str, int]) -> list[str]:
+def _with_loop_metadata(lines: list[str], of_latch: dict[tuple[str, str], int]) -> list[str]:
+    """``of_latch``: by function and block, since blocks of two functions may be called alike."""
     result = []
-    block, arguments = "", 0
+    function = block = ""
     for line in lines:
-        if line.startswith("define "):
-            arguments = 1
-            block = ""
-        elif arguments and (label := re.match(r'^("[^"]+"|[\w.$-]+):', line)):
+        if found := _DEFINE.match(line):
+            function, block = found.group(1), ""
+        elif function and (label := re.match(r'^("[^"]+"|[\w.$-]+):', line)):
             block = "%" + label.group(1)
         elif line == "}":
-            arguments = 0
-        elif arguments and block in of_latch and re.match(r"\s+br ", line):
-            line = re.sub(r", !llvm\.loop !\d+", "", line) + f", !llvm.loop !{of_latch[block]}"
+            function = ""
+        elif (function, block) in of_latch and re.match(r"\s+br ", line):
+            line = re.sub(r", !llvm\.loop !\d+", "", line) + f", !llvm.loop !{of_latch[function, block]}"
         result.append(line)
     return result

@@ -94,6 +94,7 @@ class Conditions:
         self._graph, self._region, self._edge = graph, region, edge
         self._local: dict[str, int] = {}
         self._absolute: dict[str, int] = {}
+        self._reached: dict[tuple[str, str], int] = {}
 
     def _from_dominator(self, block: str) -> int:
         """Condition of a block where its immediate dominator is executed."""
@@ -111,11 +112,13 @@ class Conditions:
 
     def reached(self, origin: str, block: str) -> int:
         """Condition of a block where ``origin``, which dominates it, is executed."""
-        value = self._graph.constant(1, 1)
-        while block != origin:
-            value = self._graph.logic(Opcode.AND, self._from_dominator(block), value)
-            block = self._region.above[block]
-        return value
+        if (origin, block) not in self._reached:
+            value, at = self._graph.constant(1, 1), block
+            while at != origin:
+                value = self._graph.logic(Opcode.AND, self._from_dominator(at), value)
+                at = self._region.above[at]
+            self._reached[origin, block] = value
+        return self._reached[origin, block]
 
     def edge(self, origin: str, before: str, block: str) -> int:
         """Condition of an edge where ``origin`` is executed."""

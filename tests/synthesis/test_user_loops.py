@@ -1,0 +1,102 @@
+"""Loops as a user's own process may have them: each has a row with the right interval, or one clear error."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bfpga.cli import main
+from bfpga.errors import ToolError
+from bfpga.synthesis.body import LoopBody
+
+pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
+from bfpga.synthesis.frontend import kernel
+from bfpga.synthesis.schedule import Clock, schedule_loop
+
+CLOCK = Clock(10.0, 2.7)
+HEAD = """\
+#include "bfpga/ports/stream.hpp"
+using bfpga::int_t;
+using bfpga::uint_t;
+using Words = bfpga::stream<uint_t<16>>;
+"""
+#: A copy of a loop is another function's, so that LLVM gives the blocks of both the same names.
+ALTERNATE = """
+void NAME(Words& in, Words& out) {
+    bool up = false;
+NAME:
+    for (int n = 0; n < COUNT; ++n) {
+#pragma HLS PRAGMA
+        out.write(up ? static_cast<uint_t<16>>(in.read() + 1) : static_cast<uint_t<16>>(in.read() - 1));
+        up = !up;
+    }
+}
+"""
+NESTED = """
+void nested(volatile int* out) {
+Outer:
+    for (int n = 0; n < 100; ++n) {
+#pragma HLS PIPELINE II=4
+    Inner:
+        for (int k = 0; k < 4; ++k) {
+#pragma HLS PIPELINE II=1
+            *out = k;
+        }
+    }
+}
+"""
+
+
+def alternate(name: str, count: int, pragma: str) -> str:
+    return ALTERNATE.replace("NAME", name).replace("COUNT", str(count)).replace("PRAGMA", pragma)
+
+
+#: Functions of one source, so that clang runs once.
+CODE = HEAD + alternate("Kept", 256, "PIPELINE II=1") + alternate("Unrolled", 4, "UNROLL")
+
+
+def loops_of(code: str) -> dict[str, LoopBody]:
+    """The loops of a source by their labels, and what is outside of them."""
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory) / "code.cpp"
+        source.write_text(code)
+        return {loop.name: loop for loop in kernel.analyse_source(source).loops}
+
+
+@functools.cache
+def loops() -> dict[str, LoopBody]:
+    return loops_of(CODE)
+
+
+def interval(name: str) -> int:
+    return schedule_loop(loops()[name], "xc7z020clg400-1", CLOCK).interval
+
+
+def line_of(text: str, code: str) -> int:
+    """First line of a source that contains a text."""
+    return next(number for number, line in enumerate(code.splitlines(), 1) if text in line)
+
+
+def test_a_loop_stays_where_another_function_unrolls_a_block_of_the_same_name() -> None:
+    assert interval("Kept") == 1
+    assert "Unrolled" not in loops()
+
+
+def test_a_pipelined_loop_without_a_row_is_an_error_that_names_it() -> None:
+    line = line_of("II=1", HEAD + NESTED)
+    with pytest.raises(ToolError, match=rf"^code\.cpp:{line}: the pipelined loop Inner is no loop of its own"):
+        loops_of(HEAD + NESTED)
+
+
+def test_the_gate_fails_on_a_pipelined_loop_without_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = {"src/store.cpp": NESTED}
+    monkeypatch.setattr(kernel, "kernel_files", lambda _: code)
+    monkeypatch.setattr(kernel, "sources_by_ip", lambda _: {"store": "src/store.cpp"})
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    assert main(["synthesize", "tiny", "--check", "--loop", "Outer", "--no-count"]) != 0
+    assert "store.cpp:8: the pipelined loop Inner is no loop of its own" in " ".join(capsys.readouterr().err.split())
