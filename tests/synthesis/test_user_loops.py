@@ -11,6 +11,7 @@ import pytest
 from bfpga.cli import main
 from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody
+from bfpga.synthesis.dependences import Dependences
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 from bfpga.synthesis.frontend import kernel
@@ -35,6 +36,29 @@ NAME:
     }
 }
 """
+#: One of two streams is chosen: LLVM makes one access of the two.
+CHOICE = """
+void choice(Words& first, Words& second, Words& out) {
+Choice:
+    for (int n = 0; n < 256; ++n) {
+#pragma HLS PIPELINE II=1
+        out.write(n % 4 == 1 ? first.read() : second.read());
+    }
+}
+"""
+#: No stream of hardware is one in this iteration and another in the next.
+MOVING = """
+void moving(Words& first, Words& second, Words& out) {
+    Words* from = &first;
+Moving:
+    for (int n = 0; n < 256; ++n) {
+#pragma HLS PIPELINE II=1
+        const uint_t<16> word = from->read();
+        from = word == 3 ? &second : from;
+        out.write(word);
+    }
+}
+"""
 NESTED = """
 void nested(volatile int* out) {
 Outer:
@@ -55,7 +79,7 @@ def alternate(name: str, count: int, pragma: str) -> str:
 
 
 #: Functions of one source, so that clang runs once.
-CODE = HEAD + alternate("Kept", 256, "PIPELINE II=1") + alternate("Unrolled", 4, "UNROLL")
+CODE = HEAD + alternate("Kept", 256, "PIPELINE II=1") + alternate("Unrolled", 4, "UNROLL") + CHOICE
 
 
 def loops_of(code: str) -> dict[str, LoopBody]:
@@ -100,3 +124,20 @@ def test_the_gate_fails_on_a_pipelined_loop_without_a_row(
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     assert main(["synthesize", "tiny", "--check", "--loop", "Outer", "--no-count"]) != 0
     assert "store.cpp:8: the pipelined loop Inner is no loop of its own" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_read_of_one_of_two_streams_is_one_of_each_under_its_condition() -> None:
+    body = loops()["Choice"]
+    enables = [body.operations[stream.accesses[0]].operands[0] for stream in body.streams if stream.name != "out"]
+    assert sorted((stream.name, len(stream.accesses)) for stream in body.streams) == [
+        ("first", 1), ("out", 1), ("second", 1)
+    ]  # fmt: skip
+    assert len(enables) == 2
+    assert Dependences(body).predicates.exclusive(*enables)
+    assert interval("Choice") == 1
+
+
+def test_a_stream_that_changes_between_iterations_is_an_error_with_its_line() -> None:
+    line = line_of("from->read()", HEAD + MOVING)
+    with pytest.raises(ToolError, match=rf"^code\.cpp:{line}: Moving has no hardware here: .* moves from iteration"):
+        loops_of(HEAD + MOVING)

@@ -63,10 +63,28 @@ class _PendingBeat:
     parts: dict[int, int] = field(default_factory=dict)
 
 
+    def is_of(self, block: str, enable: int) -> bool:
+        return (self.block, self.enable) == (block, enable)
+
+
 @dataclass(frozen=True, slots=True)
 class _ReadBeat:
     block: str
+    enable: int
     offset: int
+
+    def is_of(self, block: str, enable: int) -> bool:
+        return (self.block, self.enable) == (block, enable)
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamPlace:
+    """``condition``: that this one of several streams is chosen where the block is executed; ``enable``: both."""
+
+    number: int
+    offset: int
+    condition: int
+    enable: int
 
 
 @dataclass(slots=True)
@@ -121,7 +139,7 @@ class BodyBuilder:
                 continue
             self._enter(name)
             for instruction in self._function.blocks[name].instructions:
-                self._translate(instruction)
+                self._translate_placed(instruction)
             self._states[name] = self._state
         for bank in self._bank_list:
             self._flush(bank)
@@ -233,6 +251,13 @@ class BodyBuilder:
         return self._values[text] if text in self._values else self._operand(kind, text)
 
     # -- instructions
+
+    def _translate_placed(self, instruction: Instruction) -> None:
+        try:
+            self._translate(instruction)
+        except ToolError as error:
+            place = _line_in(self._body.place.file, self._graph.place) or self._body.place
+            raise UntranslatedError(f"{place}: {self._body.name} has no hardware here: {error}") from error
 
     def _translate(self, instruction: Instruction) -> None:
         self._graph.place = self._places.of(instruction.debug) or self._graph.place
@@ -632,31 +657,50 @@ class BodyBuilder:
 
     # -- streams and calls
 
-    def _stream(self, operand: str) -> tuple[int, int]:
-        """Number of a stream and the byte of it that is accessed."""
-        (place,) = self._cells.resolve(operand)
-        name = self._cells.stream_name(place.root)
+    def _streams(self, operand: str) -> list[_StreamPlace]:
+        """The streams that an operand may be: of several the code chooses one."""
+        places = self._cells.resolve(operand)
+        if not places:
+            raise UntranslatedError(f"no stream is {operand}")
+        found = []
+        for place in places:
+            condition, enable = UNDEFINED, self._enable
+            if len(places) > 1:
+                condition = self._holds(place.condition)
+                enable = self._graph.logic(Opcode.AND, enable, condition)
+            found.append(_StreamPlace(self._stream_number(place.root), place.offset, condition, enable))
+        return found
+
+    def _stream_number(self, root: str) -> int:
+        name = self._cells.stream_name(root)
         for number, stream in enumerate(self._body.streams):
             if stream.name == name:
-                return number, place.offset
+                return number
         self._body.streams.append(Stream(name, 0))
-        return len(self._body.streams) - 1, place.offset
+        return len(self._body.streams) - 1
 
     def _stream_read(self, operand: str, width: int) -> int:
-        """A volatile load: a beat's data, then what else belongs to the beat (TLAST), or a question to the stream."""
-        number, offset = self._stream(operand)
+        """A volatile load from one stream, or from the one of several that is chosen."""
+        *others, last = self._streams(operand)
+        value = self._read_stream(last, width)
+        for place in others:
+            value = self._graph.select(place.condition, self._read_stream(place, width), value)
+        return value
+
+    def _read_stream(self, place: _StreamPlace, width: int) -> int:
+        """A beat's data, then what else belongs to the beat (TLAST), or a question to the stream."""
+        number, offset = place.number, place.offset
         stream = self._body.streams[number]
         asked = self._graph.place.function.rpartition("::")[2] if self._graph.place else ""
         if asked in ("empty", "full"):
             # The stream says what is; the operation says what may be done.
             return self._graph.extend(Opcode.ZEXT, self._graph.invert(self._status(number, asked)), width)
         last = self._incoming.get(number)
-        if last is not None and last.block == self._block and offset > last.offset:
-            self._incoming[number] = _ReadBeat(self._block, offset)
+        self._incoming[number] = _ReadBeat(self._block, place.enable, offset)
+        if last is not None and last.is_of(self._block, place.enable) and offset > last.offset:
             return self._graph.extend(Opcode.ZEXT, self._status(number, "last"), width)
-        self._incoming[number] = _ReadBeat(self._block, offset)
         stream.width = max(stream.width, width)
-        value = self._graph.add(Operation(Opcode.STREAM_READ, width, (self._enable,), stream=number), shared=False)
+        value = self._graph.add(Operation(Opcode.STREAM_READ, width, (place.enable,), stream=number), shared=False)
         stream.accesses.append(value)
         return value
 
@@ -664,14 +708,15 @@ class BodyBuilder:
         return self._graph.add(Operation(Opcode.STREAM_STATUS, 1, stream=number, name=name), shared=False)
 
     def _stream_write(self, operand: str, data: int) -> None:
-        number, offset = self._stream(operand)
-        pending = self._outgoing.get(number)
-        if pending is not None and (pending.block != self._block or offset <= max(pending.parts)):
-            self._send(number)
-            pending = None
-        if pending is None:
-            pending = self._outgoing[number] = _PendingBeat(self._block, self._enable, self._graph.place)
-        pending.parts[offset] = data
+        for place in self._streams(operand):
+            number, offset = place.number, place.offset
+            pending = self._outgoing.get(number)
+            if pending is not None and (not pending.is_of(self._block, place.enable) or offset <= max(pending.parts)):
+                self._send(number)
+                pending = None
+            if pending is None:
+                pending = self._outgoing[number] = _PendingBeat(self._block, place.enable, self._graph.place)
+            pending.parts[offset] = data
 
     def _send(self, number: int) -> None:
         """The beat whose parts have been stored is written."""
@@ -897,6 +942,14 @@ def loop_body(notes: list[LoopNote], places: Places, function: Function, loop: L
         Place(pipeline.file, pipeline.line, function_name),
         int(stated.group(1)) if stated else 1,
     )
+
+
+def _line_in(file: str, place: Place | None) -> Place | None:
+    """Where a file calls what comes to be at a place; the place itself if nothing of the file does."""
+    caller = place
+    while caller is not None and caller.file != file:
+        caller = caller.caller
+    return caller or place
 
 
 def _instructions(function: Function, loop: Loop) -> list[Instruction]:
