@@ -76,6 +76,16 @@ def test_a_product_takes_registers_where_it_does_not_fit_the_clock() -> None:
     assert [delays(b, ZYNQ, usable).timing(result).latency for usable in (7.3, 6.95, 3.65)] == [0, 0, 4]
 
 
+@pytest.mark.parametrize(("width", "latency"), [(32, 0), (40, 1), (64, 4)])
+def test_a_product_of_many_slices_takes_five_clocks_at_any_period(width: int, latency: int) -> None:
+    """At 10 ns, and in the slow clock of a part in which the widest of the reports would fit one clock."""
+    b = BodyBuilder()
+    result = b.add(Opcode.MUL, width, *(b.receive(b.stream(width)) for _ in range(2)))
+    b.send(b.stream(width), result)
+    assert delays(b).timing(result).latency == latency
+    assert delays(b, ULTRASCALE, 20.0).timing(result).latency == (latency if latency > 1 else 0)
+
+
 def test_a_product_with_a_small_constant_is_a_sum() -> None:
     b = BodyBuilder()
     value = b.receive(b.stream(32))

@@ -46,6 +46,18 @@ Choice:
     }
 }
 """
+#: Twelve DSP slices: Vitis HLS takes a product of five stages whatever the clock.
+PRODUCT = """
+void product(bfpga::stream<uint_t<64>>& in, bfpga::stream<uint_t<64>>& out, int count) {
+    uint_t<64> all = 1;
+Product:
+    for (int n = 0; n < count; ++n) {
+#pragma HLS PIPELINE II=1
+        all = static_cast<uint_t<64>>(all * in.read());
+    }
+    out.write(all);
+}
+"""
 #: No stream of hardware is one in this iteration and another in the next.
 MOVING = """
 void moving(Words& first, Words& second, Words& out) {
@@ -79,7 +91,7 @@ def alternate(name: str, count: int, pragma: str) -> str:
 
 
 #: Functions of one source, so that clang runs once.
-CODE = HEAD + alternate("Kept", 256, "PIPELINE II=1") + alternate("Unrolled", 4, "UNROLL") + CHOICE
+CODE = HEAD + alternate("Kept", 256, "PIPELINE II=1") + alternate("Unrolled", 4, "UNROLL") + CHOICE + PRODUCT
 
 
 def loops_of(code: str) -> dict[str, LoopBody]:
@@ -141,3 +153,7 @@ def test_a_stream_that_changes_between_iterations_is_an_error_with_its_line() ->
     line = line_of("from->read()", HEAD + MOVING)
     with pytest.raises(ToolError, match=rf"^code\.cpp:{line}: Moving has no hardware here: .* moves from iteration"):
         loops_of(HEAD + MOVING)
+
+
+def test_a_carried_product_of_64_bits_is_a_multiplier_of_five_stages() -> None:
+    assert interval("Product") == 5

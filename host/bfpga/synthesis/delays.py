@@ -27,6 +27,9 @@ DEFAULT_UNCERTAINTY = {"vitis_hls": 0.27, "vivado_hls": 0.125}
 #: Bits of a word of one block memory (UG473, UG573).
 BLOCK_BITS = 36
 
+#: DSP slices of which a product may come in a clock or two (40 x 40 bits); one of more always has registers between.
+_SUMMED_SLICES = 6
+
 _WIRES = {
     Opcode.CONSTANT,
     Opcode.INVARIANT,
@@ -96,7 +99,7 @@ class MemoryDelays(_Table):
 class Multipliers(_Table):
     """Multipliers; a DSP slice takes ``a`` x ``b`` bits signed. ``logic``: in LUTs, by the sum of the widths.
 
-    ``registered``: with registers in one slice; ``registered_wide``: of several slices.
+    ``registered``: with registers in one slice; ``registered_wide``: of up to six; ``registered_widest``: of more.
     """
 
     a: int
@@ -107,6 +110,11 @@ class Multipliers(_Table):
     accumulate: float
     registered: list[PipelinedUnit] = Field(min_length=1)
     registered_wide: list[PipelinedUnit] = Field(min_length=1)
+    registered_widest: list[PipelinedUnit] = Field(min_length=1)
+
+    def slices(self, narrow: int, wide: int) -> int:
+        """DSP slices of a product of signed operands of so many bits; all but the first take them unsigned."""
+        return max(1, -(-(narrow - 1) // (self.b - 1))) * max(1, -(-(wide - 1) // (self.a - 1)))
 
 
 class Division(_Table):
@@ -318,12 +326,13 @@ class Delays:
             return self._spread(interpolate(table.logic, sum(widths)))
         if index in self.groups.multiplies:
             return table.multiply_add.timing()
+        slices = table.slices(*widths)
+        if slices > _SUMMED_SLICES:
+            return self._fitting(table.registered_widest)
         delay = interpolate(table.combinational, max(widths))
         if delay <= self._usable:
             return _combinational(delay)
-        return self._fitting(
-            table.registered if widths[0] <= table.b and widths[1] <= table.a else table.registered_wide
-        )
+        return self._fitting(table.registered if slices == 1 else table.registered_wide)
 
     def _spread(self, delay: float) -> Timing:
         """Logic that registers may cut into equal cycles."""
