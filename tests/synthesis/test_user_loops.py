@@ -58,6 +58,30 @@ Product:
     out.write(all);
 }
 """
+#: Four words beside each other an iteration, each in a bank that is known.
+BANKS = """
+void banksNAME(Words& in, Words& out) {
+    static uint_t<16> words[256];
+#pragma HLS KIND variable=words cyclic factor=FACTOR dim=1
+WriteNAME:
+    for (int i = 0; i < 64; ++i) {
+#pragma HLS PIPELINE II=1
+        const uint_t<16> word = in.read();
+        for (int k = 0; k < 4; ++k) {
+            words[4 * i + k] = static_cast<uint_t<16>>(word + k);
+        }
+    }
+ReadNAME:
+    for (int i = 0; i < 64; ++i) {
+#pragma HLS PIPELINE II=1
+        uint_t<16> sum = 0;
+        for (int k = 0; k < 4; ++k) {
+            sum = static_cast<uint_t<16>>(sum + words[4 * i + k]);
+        }
+        out.write(sum);
+    }
+}
+"""
 #: No stream of hardware is one in this iteration and another in the next.
 MOVING = """
 void moving(Words& first, Words& second, Words& out) {
@@ -90,8 +114,15 @@ def alternate(name: str, count: int, pragma: str) -> str:
     return ALTERNATE.replace("NAME", name).replace("COUNT", str(count)).replace("PRAGMA", pragma)
 
 
+def banks(name: str, kind: str, factor: int) -> str:
+    return BANKS.replace("NAME", name).replace("KIND", kind).replace("FACTOR", str(factor))
+
+
 #: Functions of one source, so that clang runs once.
-CODE = HEAD + alternate("Kept", 256, "PIPELINE II=1") + alternate("Unrolled", 4, "UNROLL") + CHOICE + PRODUCT
+CODE = "".join((
+    HEAD, alternate("Kept", 256, "PIPELINE II=1"), alternate("Unrolled", 4, "UNROLL"), CHOICE, PRODUCT,
+    banks("Two", "ARRAY_PARTITION", 2), banks("Four", "ARRAY_PARTITION", 4), banks("Side", "ARRAY_RESHAPE", 4),
+))  # fmt: skip
 
 
 def loops_of(code: str) -> dict[str, LoopBody]:
@@ -157,3 +188,12 @@ def test_a_stream_that_changes_between_iterations_is_an_error_with_its_line() ->
 
 def test_a_carried_product_of_64_bits_is_a_multiplier_of_five_stages() -> None:
     assert interval("Product") == 5
+
+
+@pytest.mark.parametrize(("name", "accesses"), [("Two", 2), ("Four", 1), ("Side", 1)])
+def test_words_beside_each_other_are_in_banks_that_are_known(name: str, accesses: int) -> None:
+    for access in ("Write", "Read"):
+        memories = loops()[access + name].memories
+        assert {len(memory.accesses) for memory in memories} == {accesses}
+        assert len(memories) == 4 // accesses
+        assert interval(access + name) == 1

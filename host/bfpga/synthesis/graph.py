@@ -479,6 +479,15 @@ class Graph:
             one, other = min(one, other), max(one, other)
         return self.add(Operation(opcode, width, (one, other), binding=binding))
 
+    def offset(self, index: int, by: int) -> int:
+        """A value plus a constant; below the value's lowest bit that is not known to be 0, wiring."""
+        width = self.width(index)
+        low = self._trailing_zeros(index, width)
+        if not low or self.constant_of(index) is not None:
+            return self.arithmetic(Opcode.ADD, index, self.constant(by, width))
+        high = self.arithmetic(Opcode.ADD, self.slice(index, low, width - low), self.constant(by >> low, width - low))
+        return self.concat([self.constant(by, low), high])
+
     def _is_block_product(self, index: int) -> bool:
         operation = self.operations[index]
         while operation.opcode in (Opcode.SEXT, Opcode.ZEXT):

@@ -468,10 +468,10 @@ class BodyBuilder:
             self._state[key] = part
             position += bits
 
-    def _index(self, index: Index) -> int:
-        """Index of a dimension: constant part and terms."""
+    def _index(self, index: Index, in_banks: bool = False) -> int:
+        """Index of a dimension: constant part and terms. ``in_banks``: its lowest bits name one of several banks."""
         width = max(2, (index.extent - 1).bit_length() + 1)
-        total = self._graph.constant(index.constant, width)
+        total = self._graph.constant(0 if in_banks else index.constant, width)
         for term, scale in index.terms:
             operand = self._operand(term.kind, term.operand)
             size = self._graph.width(operand)
@@ -483,6 +483,8 @@ class BodyBuilder:
             if scale != 1:
                 part = self._graph.arithmetic(Opcode.MUL, part, self._graph.constant(scale, width))
             total = self._graph.arithmetic(Opcode.ADD, total, part)
+        if in_banks:
+            total = self._graph.offset(total, index.constant)
         return self._graph.slice(total, 0, max(1, (index.extent - 1).bit_length()))
 
     def _read(self, access: RegisterAccess | MemoryAccess, size: int) -> int:
@@ -541,9 +543,9 @@ class BodyBuilder:
         banks: list[tuple[tuple[int, ...], int]] = [((), graph.constant(1, 1))]
         address = graph.constant(0, 1)
         for dimension, extent in enumerate(access.array.extents):
-            index = self._index(access.indices[dimension])
             split = access.array.splits.get(dimension)
             style = split.style if split else ""
+            index = self._index(access.indices[dimension], in_banks=style in ("cyclic", "block"))
             if style == "reshape":
                 continue
             bank, word, words = self._divided(index, style, split.factor if split else 0, extent)
