@@ -82,6 +82,21 @@ ReadNAME:
     }
 }
 """
+#: A word that was written comes again after so many iterations, says its author.
+APART = """
+void apartCOUNT(Words& in, Words& out) {
+    static uint_t<16> words[256];
+#pragma HLS DEPENDENCE variable=words type=inter direction=RAW distance=COUNT dependent=true
+ApartCOUNT:
+    for (int i = 0; i < 64; ++i) {
+#pragma HLS PIPELINE II=1
+        const uint_t<8> at = static_cast<uint_t<8>>(in.read());
+        const uint_t<16> word = words[at];
+        words[at] = static_cast<uint_t<16>>(word * 3 + 1);
+        out.write(word);
+    }
+}
+"""
 #: No stream of hardware is one in this iteration and another in the next.
 MOVING = """
 void moving(Words& first, Words& second, Words& out) {
@@ -122,6 +137,7 @@ def banks(name: str, kind: str, factor: int) -> str:
 CODE = "".join((
     HEAD, alternate("Kept", 256, "PIPELINE II=1"), alternate("Unrolled", 4, "UNROLL"), CHOICE, PRODUCT,
     banks("Two", "ARRAY_PARTITION", 2), banks("Four", "ARRAY_PARTITION", 4), banks("Side", "ARRAY_RESHAPE", 4),
+    *(APART.replace("COUNT", str(distance)) for distance in (1, 2, 4)),
 ))  # fmt: skip
 
 
@@ -197,3 +213,8 @@ def test_words_beside_each_other_are_in_banks_that_are_known(name: str, accesses
         assert {len(memory.accesses) for memory in memories} == {accesses}
         assert len(memories) == 4 // accesses
         assert interval(access + name) == 1
+
+
+@pytest.mark.parametrize(("distance", "expected"), [(1, 3), (2, 2), (4, 1)])
+def test_a_stated_distance_leaves_a_word_so_many_iterations(distance: int, expected: int) -> None:
+    assert interval(f"Apart{distance}") == expected

@@ -126,14 +126,16 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """``#pragma HLS DEPENDENCE variable=... <kind> <direction> false`` of a memory.
+    """``#pragma HLS DEPENDENCE variable=... <kind> <direction> false`` of a memory, or ``distance=N true``.
 
-    ``kind``: "inter" or "intra"; ``direction``: "RAW", "WAR", "WAW" or "" for all.
+    ``kind``: "inter" or "intra"; ``direction``: "RAW", "WAR", "WAW" or "" for all. ``distance``: iterations before
+    which there is none, 0 if there never is one.
     """
 
     kind: str
     direction: str
     place: Place | None = None
+    distance: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ An edge says that its target starts no earlier than so many cycles after its sou
 Edges through values and registers come straight from the graph. Memories: a write is seen by reads whose address is
 presented a cycle later, a read may share the cycle of a later write (block memories return the old word), two writes
 keep their order. An edge falls away where the addresses of the two accesses can never be equal, where their enables
-exclude each other in one iteration, or where a ``DEPENDENCE`` pragma waives it. Streams keep their order.
+exclude each other in one iteration, or where a ``DEPENDENCE`` pragma waives it; one that states a distance makes no
+edge shorter than that. Streams keep their order.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _memory_edges(found: Dependences, memory: Memory, addresses: Addresses) -> I
     writes = [access for access in memory.accesses if operations[access].opcode is Opcode.MEMORY_WRITE]
     if not writes:
         return
-    waived = {(waiver.kind, waiver.direction) for waiver in memory.waivers}
+    waived = {(waiver.kind, waiver.direction) for waiver in memory.waivers if not waiver.distance}
     for write in writes:
         for other in memory.accesses:
             if other == write or (other in writes and other < write):
@@ -117,6 +118,12 @@ def _memory_edges(found: Dependences, memory: Memory, addresses: Addresses) -> I
 
 def _is_waived(waived: set[tuple[str, str]], kind: str, hazard: str) -> bool:
     return (kind, "") in waived or (kind, hazard) in waived
+
+
+def _least(memory: Memory, hazard: str) -> int:
+    """Iterations between two accesses that a pragma states, 1 if none does."""
+    stated = (waiver.distance for waiver in memory.waivers if waiver.direction in ("", hazard))
+    return max([1, *stated])
 
 
 def _pair_edges(
@@ -139,7 +146,7 @@ def _pair_edges(
         yield Edge(first, second, clocks, 0, "memory", memory.name, hazard)
     for source, target in ((first, second), (second, first)):
         hazard, clocks = _ORDER[writes[source is second], writes[target is second]]
-        distance = addresses.distance(source, target, least=1)
+        distance = addresses.distance(source, target, least=_least(memory, hazard))
         if distance is None or _is_waived(waived, "inter", hazard):
             continue
         if hazard == "RAW" and found.forwards and distance == 1:
@@ -166,7 +173,7 @@ def _first_users(body: LoopBody, index: int) -> list[int]:
 
 def _own_edge(memory: Memory, addresses: Addresses, waived: set[tuple[str, str]], write: int) -> Iterator[Edge]:
     """A write waits for itself of the iterations before: one port needs no edge, a multi-clock start would."""
-    distance = addresses.distance(write, write, least=1)
+    distance = addresses.distance(write, write, least=_least(memory, "WAW"))
     if distance is not None and not _is_waived(waived, "inter", "WAW"):
         yield Edge(write, write, 1, distance, "memory", memory.name, "WAW")
 

@@ -14,7 +14,7 @@ from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term, UnknownPo
 REGISTER_ELEMENTS = 4
 #: Bytes around a place in which the array is looked for that an index plus a constant means.
 _REACH = 64
-_NUMBER = re.compile(r"\b(factor|dim)\s*=\s*(\d+)", re.IGNORECASE)
+_NUMBER = re.compile(r"\b(factor|dim|distance)\s*=\s*(\d+)", re.IGNORECASE)
 _WORD = re.compile(r"\b(type|impl|core|class|direction|dependent)\s*=\s*(\w+)", re.IGNORECASE)
 
 
@@ -85,6 +85,17 @@ class Array:
 def _fits(array: Array, term: Term) -> bool:
     """Whether a term may be an index of an array."""
     return any(stride > 0 and term.stride % stride == 0 for stride in array.strides) and term.stride <= array.strides[0]
+
+
+def _waiver(text: str, words: dict[str, str], numbers: dict[str, int], place: Place) -> list[Waiver]:
+    """What a DEPENDENCE pragma waives: nothing where it says `true` without a distance."""
+    style = words.get("type") or ("intra" if re.search(r"\bintra\b", text, re.IGNORECASE) else "inter")
+    direction = words.get("direction") or next((d for d in ("RAW", "WAR", "WAW") if re.search(rf"\b{d}\b", text)), "")
+    if re.search(r"\bfalse\b", text, re.IGNORECASE):
+        return [Waiver(style, direction.upper(), place)]
+    if style == "inter" and (distance := numbers.get("distance", 0)) > 1:
+        return [Waiver(style, direction.upper(), place, distance)]
+    return []
 
 
 class Storage:
@@ -160,10 +171,8 @@ class Storage:
             array.bound = True
             array.ports = words.get("type", array.ports)
             array.implementation = words.get("impl", array.implementation)
-        elif kind == "DEPENDENCE" and re.search(r"\bfalse\b", rest):
-            style = words.get("type") or ("intra" if re.search(r"\bintra\b", rest) else "inter")
-            direction = words.get("direction") or next((d for d in ("RAW", "WAR", "WAW") if d in rest), "")
-            array.waivers.append(Waiver(style, direction.upper(), place))
+        elif kind == "DEPENDENCE":
+            array.waivers += _waiver(rest, words, numbers, place)
 
     def access(self, pointer: Pointer) -> list[Array]:
         """The arrays that a pointer goes through, outermost first; unknown ones are entered from the types."""
