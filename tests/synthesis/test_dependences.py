@@ -194,3 +194,20 @@ def test_beats_of_a_stream_keep_their_order() -> None:
     edges = {(e.source, e.target, e.distance): e.clocks for e in find_dependences(b.body).edges if e.kind == "stream"}
     assert edges[first, second, 0] == 1
     assert edges[second, first, 1] == 1
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_reads_of_one_word_share_a_port_unless_it_is_written_between_them(written: bool) -> None:
+    b = BodyBuilder()
+    memory = b.memory(256, 32, ports="ram_s2p")
+    at = b.counter(8)
+    first = b.read(memory, at, b.invariant(1, "one"))
+    if written:
+        b.write(memory, at, first)
+    second = b.read(memory, at, b.invariant(1, "other"))
+    elsewhere = b.read(memory, b.invariant(8, "place"), b.invariant(1, "third"))
+    found = find_dependences(b.body)
+    assert found.may_share(first, second) == found.may_share(second, first) == (not written)
+    assert not found.may_share(second, elsewhere)
+    reads = next(limit for limit in port_limits(found) if limit.cycle[0] == first)
+    assert reads.interval == (3 if written else 2)

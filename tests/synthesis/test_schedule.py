@@ -121,15 +121,15 @@ def check_edges(body: LoopBody, schedule: Schedule, built: list[bool]) -> None:
 
 
 def check_ports(body: LoopBody, schedule: Schedule, built: list[bool]) -> None:
-    """In no clock of an interval are there more accesses than ports, those apart that exclude each other."""
-    exclusive = find_dependences(body).exclusive
+    """In no clock of an interval are there more accesses than ports, those apart that may share one."""
+    may_share = find_dependences(body).may_share
     for group in port_groups(body):
         for slot in range(schedule.interval):
             there = [access for access in group.accesses
                      if built[access] and schedule.stage[access] % schedule.interval == slot]  # fmt: skip
 
             def together(turn: list[int], access: int) -> bool:
-                return all(schedule.stage[o] == schedule.stage[access] and exclusive(o, access) for o in turn)
+                return all(schedule.stage[o] == schedule.stage[access] and may_share(o, access) for o in turn)
 
             assert fewest_turns(there, together) <= group.count, (group, slot)
 

@@ -97,6 +97,29 @@ ApartCOUNT:
     }
 }
 """
+#: One word, read again under every condition.
+CONDITIONAL = """
+void conditional(Words& in, Words& out) {
+    static uint_t<16> words[256];
+Conditional:
+    for (int i = 0; i < 256; ++i) {
+#pragma HLS PIPELINE II=1
+        const uint_t<16> bits = in.read();
+        uint_t<16> sum = 0;
+        for (int k = 0; k < 8; ++k) {
+            if (bits >> k & 1) {
+                sum = static_cast<uint_t<16>>(sum + (words[i] >> k));
+            }
+        }
+        out.write(sum);
+    }
+Set:
+    for (int i = 0; i < 256; ++i) {
+#pragma HLS PIPELINE II=1
+        words[i] = in.read();
+    }
+}
+"""
 #: No stream of hardware is one in this iteration and another in the next.
 MOVING = """
 void moving(Words& first, Words& second, Words& out) {
@@ -138,6 +161,7 @@ CODE = "".join((
     HEAD, alternate("Kept", 256, "PIPELINE II=1"), alternate("Unrolled", 4, "UNROLL"), CHOICE, PRODUCT,
     banks("Two", "ARRAY_PARTITION", 2), banks("Four", "ARRAY_PARTITION", 4), banks("Side", "ARRAY_RESHAPE", 4),
     *(APART.replace("COUNT", str(distance)) for distance in (1, 2, 4)),
+    CONDITIONAL,
 ))  # fmt: skip
 
 
@@ -218,3 +242,8 @@ def test_words_beside_each_other_are_in_banks_that_are_known(name: str, accesses
 @pytest.mark.parametrize(("distance", "expected"), [(1, 3), (2, 2), (4, 1)])
 def test_a_stated_distance_leaves_a_word_so_many_iterations(distance: int, expected: int) -> None:
     assert interval(f"Apart{distance}") == expected
+
+
+def test_eight_conditional_reads_of_one_word_are_one() -> None:
+    assert len(loops()["Conditional"].memories[0].accesses) == 8
+    assert interval("Conditional") == 1

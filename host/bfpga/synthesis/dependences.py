@@ -60,6 +60,21 @@ class Dependences:
         """True if in one iteration at most one of the two accesses is enabled."""
         return self.predicates.exclusive(enable_of(self.body, first), enable_of(self.body, second))
 
+    def may_share(self, first: int, second: int) -> bool:
+        """True if one port serves both accesses in one cycle of an iteration: one at most is enabled, or both read the
+        same word."""
+        return self.exclusive(first, second) or self._read_alike(*sorted((first, second)))
+
+    def _read_alike(self, first: int, second: int) -> bool:
+        """Whether two accesses read one address with no write of the memory between them."""
+        one, other = (self.body.operations[access] for access in (first, second))
+        if not one.opcode is other.opcode is Opcode.MEMORY_READ or one.operands[0] != other.operands[0]:
+            return False
+        between = (access for access in self.body.memories[one.memory].accesses if first < access < second)
+        return one.memory == other.memory and all(
+            self.body.operations[access].opcode is Opcode.MEMORY_READ for access in between
+        )
+
 
 def find_dependences(body: LoopBody, forwards: bool = False) -> Dependences:
     """All edges of ``body`` that its operands do not show.

@@ -1,8 +1,9 @@
 """Accesses on ports, cycle by cycle: which access waits when more fall on a cycle than there are ports.
 
 Every access has its earliest cycle; those of one group of ports take turns on the cycles of an interval. Accesses that
-exclude each other share a turn if they are in the same cycle of an iteration. An access that finds no turn is pushed to
-the next cycle that has one. What was pushed before chooses first, so that two accesses cannot alternate.
+exclude each other, and reads of one word, share a turn if they are in the same cycle of an iteration. An access that
+finds no turn is pushed to the next cycle that has one. What was pushed before chooses first, so that two accesses
+cannot alternate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class NoRoomError(Exception):
 
 @dataclass(slots=True)
 class Placement:
-    """Pushes accesses until all have ports. ``shares_first``: an access rather waits for one that it excludes.
+    """Pushes accesses until all have ports. ``shares_first``: an access rather waits for a turn to share.
 
     ``backwards``: of accesses that start together, the last of the program chooses first.
     """
@@ -89,8 +90,8 @@ class Placement:
         raise NoRoomError
 
     def _shared(self, taken: list[list[int]], clocks: dict[int, int], access: int, clock: int) -> list[int] | None:
-        """A turn in ``clock`` whose accesses all exclude ``access``, if there is one."""
+        """A turn in ``clock`` that ``access`` may share with all that have it, if there is one."""
         for turn in taken:
-            if all(clocks[other] == clock and self.dependences.exclusive(access, other) for other in turn):
+            if all(clocks[other] == clock and self.dependences.may_share(access, other) for other in turn):
                 return turn
         return None

@@ -55,7 +55,7 @@ def _of(body: LoopBody, accesses: list[int], opcode: Opcode) -> tuple[int, ...]:
 
 
 def port_limits(dependences: Dependences) -> list[Limit]:
-    """Least interval of each group of ports: its accesses, those that exclude each other counted as one."""
+    """Least interval of each group of ports: its accesses, those that may share a port counted as one."""
     limits = []
     for group in port_groups(dependences.body):
         turns = _turns(dependences, group)
@@ -65,11 +65,11 @@ def port_limits(dependences: Dependences) -> list[Limit]:
 
 
 def _turns(dependences: Dependences, group: PortGroup) -> int:
-    """Accesses an iteration where each takes the place of the first with which all there exclude it."""
+    """Accesses an iteration where each takes the first place that it may share with all there."""
     turns: list[list[int]] = []
     for access in group.accesses:
         for turn in turns:
-            if all(dependences.exclusive(access, other) for other in turn):
+            if all(dependences.may_share(access, other) for other in turn):
                 turn.append(access)
                 break
         else:
