@@ -54,6 +54,8 @@ def test_notebook_runs_on_a_virtual_board(path: Path, tmp_path: Path, monkeypatc
     """In a copy of its folder, as a kernel of its own; the site's page has what it prints, and as many pictures."""
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    # Hundreds of digits run: a kernel that is compiled for speed, the one of tests/board.
+    monkeypatch.setenv("BFPGA_CXXFLAGS", "-O2")
     monkeypatch.syspath_prepend(ROOT / "scripts")
     notebook_pages = importlib.import_module("notebook_pages")
     shutil.copytree(EXAMPLES / "models", tmp_path / "models")
