@@ -14,6 +14,10 @@ from bfpga.scale.cluster import Cluster
 def cluster() -> Iterator[Cluster]:
     pytest.importorskip("distributed")
     pytest.importorskip("cryptography")
-    with open_workers(2) as workers:
-        assert isinstance(workers, Cluster)
-        yield workers
+    with pytest.MonkeyPatch.context() as patch:
+        # Their virtual boards run for minutes without optimization. Processes have the settings of when they start.
+        patch.setenv("BFPGA_CXXFLAGS", "-O2")
+        with open_workers(2) as workers:
+            patch.undo()
+            assert isinstance(workers, Cluster)
+            yield workers
