@@ -13,7 +13,10 @@ from process_designs import TINY
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.rtl.ip import IpVerilog, ip_verilog
+from bfpga.synthesis.driver import clock_of
+from bfpga.synthesis.frontend.kernel import analyse_ip
 from bfpga.synthesis.kept import kernel_files
+from bfpga.synthesis.schedule import schedule_loop
 from bfpga.synthesis.traffic import Traffic
 from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.verify.traffic import kernel_traffic
@@ -80,3 +83,11 @@ def test_a_constructor_is_words_at_power_on_and_no_logic() -> None:
     text = verilog("array").text
     assert "_ZGV" not in text
     assert "bfpga_array_segment_0" in text
+
+
+def test_a_loop_has_the_interval_that_synthesis_finds() -> None:
+    """Pragmas of variables stand in constructors, which are no hardware: they count all the same."""
+    dense = load_accelerator("pynq_z2_dense")
+    code = analyse_ip(kernel_files(dense), "src/array.cpp").bodies
+    (loop,) = (body for body, is_loop in zip(code.bodies, code.is_loop, strict=True) if is_loop)
+    assert schedule_loop(loop, dense.board.part, clock_of(dense, "array")).interval == loop.stated_interval == 1

@@ -99,7 +99,7 @@ class _Ports:
         port = 0
         while True:
             others = self._taken.setdefault((is_write, port, slot), [])
-            if all(self._dependences.exclusive(access.index, other) for other in others):
+            if all(self._dependences.may_share(access.index, other) for other in others):
                 break
             port += 1
         others.append(access.index)

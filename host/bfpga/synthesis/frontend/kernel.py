@@ -133,10 +133,11 @@ def analyse_ip(files: Mapping[str, str], top: str) -> IpCode:
     (function,) = (each for each in module.functions.values() if each.blocks)
     names = VariableNames(read_module(text).metadata)
     parameters = dict(zip(function.arguments, names.parameters(function.name), strict=False))
-    words = power_on(flat, module, function)
     named = {source_name(path): content for path, content in files.items()}
-    of_loop = loop_notes(module, function, natural_loops(function))
+    # The pragmas of a variable stand in its constructor, whose pointers they name.
     cells = cells_of(module, function, notes, names, named)
+    words = power_on(flat, module, function)
+    of_loop = loop_notes(module, function, natural_loops(function))
     visible = visible_roots(module)
     return IpCode(bodies_of(function, of_loop, Places(module.metadata), cells, visible), words, parameters)
 
