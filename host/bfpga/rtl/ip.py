@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS
 from bfpga.errors import ToolError
-from bfpga.rtl.memories import Bank, bank_module, bank_pins, banks_of, fitted
+from bfpga.rtl.memories import Access, Bank, bank_module, bank_pins, banks_of, fitted
 from bfpga.rtl.values import Bits, SharedValues
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.delays import technology_of
@@ -82,8 +82,7 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
         schedule = (schedule_loop if is_loop else schedule_segment)(body, part, clock)
         designs.append(translate(body, schedule, loads=shared.loads[number], resets=shared.resets[number]))
     banks, ports = banks_of(designs, technology_of(part), code.power_on.words)
-    wrapper = _Wrapper(ip, code, shared, designs, banks)
-    wrapper.memory_ports = {(access.body, access.index): where for access, where in ports.items()}
+    wrapper = _Wrapper(ip, code, shared, designs, banks, ports)
     modules: dict[str, str] = {}
     for number, design in enumerate(designs):
         modules.update(design.modules)
@@ -98,11 +97,12 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
 
 class _Wrapper:
     def __init__(
-        self, ip: KernelIp, code: IpCode, shared: SharedValues, designs: Sequence[Design], banks: Sequence[Bank]
-    ) -> None:
+        self, ip: KernelIp, code: IpCode, shared: SharedValues, designs: Sequence[Design], banks: Sequence[Bank],
+        ports: Mapping[Access, tuple[str, int]],
+    ) -> None:  # fmt: skip
         self.ip, self.code, self.shared, self.designs, self.banks = ip, code, shared, designs, banks
+        self.memory_ports = ports
         self.name = f"{ip.function}_core" if ip.control else ip.function
-        self.memory_ports: dict[tuple[int, int], tuple[str, int]] = {}
         self.inputs, self.outputs = self._arguments()
         self.bits = max(1, (len(designs)).bit_length())
         #: Names of expressions of which bits are taken.
@@ -276,7 +276,7 @@ class _Wrapper:
         if operation.opcode is Opcode.INVARIANT:
             return self._invariant(number, index)
         if operation.opcode is Opcode.MEMORY_READ:
-            bank, port = self.memory_ports[number, index]
+            bank, port = self.memory_ports[Access(number, index)]
             return f"{bank}_rd{port}"
         return self._answer(number, index)
 
@@ -287,9 +287,7 @@ class _Wrapper:
             raise ToolError(f"{design.body.name}: a stream with latency")
         port = self._port(design.body, index)
         if operation.opcode is Opcode.STREAM_READ:
-            return fitted(f"{port.name}_word", port.bits + port.packets, operation.width) if (
-                operation.width >= port.bits + port.packets
-            ) else f"{port.name}_word{vector(operation.width)}"
+            return fitted(f"{port.name}_word", port.bits + port.packets, operation.width)
         if operation.name == "last":
             self._check_last(design, index)
             return f"{port.name}_word[{port.bits}]"
