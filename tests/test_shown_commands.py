@@ -91,6 +91,14 @@ ELSEWHERE = {
     "synthesize tiny --prove --loop Array": (
         "synthesis/test_prove.py::test_a_netlist_of_a_process_repeats_iterations_of_the_c_simulation"
     ),
+    # A minute or two of making Verilog.
+    "rtl tiny --output build/tiny_rtl":
+        "rtl/test_ips.py::test_an_ip_writes_the_words_of_all_starts_however_its_streams_wait",
+    **dict.fromkeys(
+        ("run lenet -a tiny --samples 1 --device rtl --compare", "verify tiny --against rtl --cases 40",
+         "run lenet -a tiny --samples 1 --device rtl:seed=3 --compare"),
+        "rtl/test_rtl_simulation.py::test_random_networks_on_a_whole_kernel_are_as_on_the_emulator",
+    ),
     "synthesize --check": "synthesis/test_gate.py::test_a_ready_accelerator_passes_the_gate",
 }  # fmt: skip
 
