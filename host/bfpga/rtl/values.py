@@ -232,7 +232,3 @@ class SharedValues:
             raise ToolError(f"{name} is used and no body computes it")
         return self._exporter[name]
 
-    def is_exported(self, name: str) -> bool:
-        """Whether a body exports a value."""
-        return name in self._exporter
-

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bfpga.errors import ToolError
 from bfpga.synthesis.frontend.flatten import LOOP_NOTE
-from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, phi_pairs, read_module, split_type
+from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, phi_pairs, split_type
 from bfpga.synthesis.frontend.llvm import llvm_library
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def power_on(flat: str, module: Module, function: Function) -> PowerOn:
         ToolError: what the function does before its variables are constructed is not understood.
     """
     built = _constructors(function)
+    texts = [_extracted(function, guarded, number) for number, guarded in enumerate(built)]
     for guarded in built:
         _remove(function, guarded)
     statics = _STATIC.findall(flat)
     layouts = Layouts(module.structures)
     sizes = {name: layouts.of(split_type(kind)[0].rstrip(",")).size for name, kind in statics}
     text = re.sub(r"^(@\S+) = internal ((?:unnamed_addr )?global)", r"\1 = \2", flat, flags=re.MULTILINE)
-    texts = [_extracted(flat, function, guarded, number) for number, guarded in enumerate(built)]
     engine = _compiled("\n".join([text, *texts]))
     for number in range(len(built)):
         ctypes.CFUNCTYPE(None)(engine.get_function_address(f"{_CONSTRUCT}{number}"))()
@@ -98,15 +98,14 @@ def _remove(function: Function, guarded: _Guarded) -> None:
             instruction.text = f"{kind} " + ", ".join(f"[ {value}, {before} ]" for value, before in pairs)
 
 
-def _extracted(flat: str, function: Function, guarded: _Guarded, number: int) -> str:
+def _extracted(function: Function, guarded: _Guarded, number: int) -> str:
     """The constructor as a function of its own."""
-    whole = next(f for f in read_module(flat).functions.values() if f.name == function.name)
     lines = [f"define void @{_CONSTRUCT}{number}() {{"]
     order = [guarded.first, *(name for name in guarded.blocks if name != guarded.first)]
     lines += ["begin:", f"  br label {guarded.first}"]
     for name in order:
         lines.append(f"{name[1:]}:")
-        for instruction in whole.blocks[name].instructions:
+        for instruction in function.blocks[name].instructions:
             if instruction.opcode == "call" and f"@{LOOP_NOTE}" in instruction.text:
                 continue
             text = re.sub(r" #\d+$", "", instruction.text)

@@ -40,15 +40,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The bodies of a function; it begins with the first one. ``is_loop``: of each, whether it is a pipelined loop.
-
-    ``arguments``: names of the function's parameters.
-    """
+    """The bodies of a function; it begins with the first one. ``is_loop``: of each, whether it is a pipelined loop."""
 
     bodies: tuple[LoopBody, ...]
     is_loop: tuple[bool, ...]
     edges: tuple[Edge, ...]
-    arguments: tuple[str, ...]
 
     def leaving(self, body: int) -> list[Edge]:
         """The edges by which a body is left."""
@@ -70,7 +66,7 @@ def bodies_of(
     segments = _segments(function, loops, pipelined)
     headers = [*segments, *pipelined]
     numbers = {header: number for number, header in enumerate(headers)}
-    builders, edges = [], []
+    bodies, edges = [], []
     everything = set(function.blocks)
     for number, header in enumerate(headers):
         if header in pipelined:
@@ -86,9 +82,9 @@ def bodies_of(
         if header not in pipelined:
             body.leaves = builder.always()
         _export_values(function, region, builder)
-        builders.append(body)
+        bodies.append(body)
     is_loop = tuple(header in pipelined for header in headers)
-    found = Bodies(tuple(builders), is_loop, tuple(edges), tuple(function.arguments))
+    found = Bodies(tuple(bodies), is_loop, tuple(edges))
     return _without_unused(found, visible)
 
 
