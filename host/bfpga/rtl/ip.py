@@ -14,6 +14,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS
 from bfpga.errors import ToolError
 from bfpga.rtl.memories import Access, Bank, bank_module, bank_pins, banks_of, fitted
+from bfpga.rtl.names import Names, instance_text, unused
 from bfpga.rtl.values import Bits, SharedValues
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.delays import technology_of
@@ -21,11 +22,13 @@ from bfpga.synthesis.driver import clock_of
 from bfpga.synthesis.frontend.kernel import IpCode, analyse_ip
 from bfpga.synthesis.frontend.segments import RETURN, Edge
 from bfpga.synthesis.netlist.expressions import literal, vector
-from bfpga.synthesis.netlist.verilog import TOP, Design, translate
+from bfpga.synthesis.netlist.verilog import Design, translate
 from bfpga.synthesis.schedule import schedule_loop, schedule_segment
 from bfpga.vendor.kernel_ips import KernelIp, StreamPort
 
 NEVER = "1'b0"
+#: What the number of no body is called.
+IDLE = "IDLE"
 SLICE_NAME = "bfpga_axis_slice"
 SLICE = f"""\
 // Two words between two handshakes; nothing combinational leads from one side to the other.
@@ -75,32 +78,40 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
         ToolError: clang is missing or refuses the kernel; code that has no place in hardware.
     """
     code = analyse_ip(files, ip.source)
-    shared = SharedValues(code)
+    names = Names(files)
+    shared = SharedValues(code, names)
     clock, part = clock_of(accelerator, ip.part), accelerator.board.part
     designs = []
     for number, (body, is_loop) in enumerate(zip(code.bodies.bodies, code.bodies.is_loop, strict=True)):
         schedule = (schedule_loop if is_loop else schedule_segment)(body, part, clock)
         designs.append(translate(body, schedule, loads=shared.loads[number], resets=shared.resets[number]))
     banks, ports = banks_of(designs, technology_of(part), code.power_on.words)
-    wrapper = _Wrapper(ip, code, shared, designs, banks, ports)
+    wrapper = _Wrapper(ip, code, shared, designs, banks, ports, names)
+    lines = list(wrapper.lines())
     modules: dict[str, str] = {}
     for number, design in enumerate(designs):
-        modules.update(design.modules)
-        name = wrapper.module_of(number)
-        modules[name] = design.above().replace(f"module {TOP}(", f"module {name}(")
+        wrapper.leave_unused_open(number)
+        modules.update(names.parts(design))
+        modules[wrapper.module_of(number)], wrapper.ports[number] = names.body(design, wrapper.module_of(number))
     for bank in banks:
         modules[f"{ip.function}_{bank.name}"] = bank_module(f"{ip.function}_{bank.name}", bank)
     modules[SLICE_NAME] = SLICE
-    modules[wrapper.name] = "\n".join([*wrapper.lines(), ""])
+    modules[wrapper.name] = "\n".join([*lines, *wrapper.instances(), "endmodule", ""])
     return IpVerilog(ip, modules)
 
 
 class _Wrapper:
     def __init__(
         self, ip: KernelIp, code: IpCode, shared: SharedValues, designs: Sequence[Design], banks: Sequence[Bank],
-        ports: Mapping[Access, tuple[str, int]],
+        ports: Mapping[Access, tuple[str, int]], names: Names,
     ) -> None:  # fmt: skip
         self.ip, self.code, self.shared, self.designs, self.banks = ip, code, shared, designs, banks
+        self.names = names
+        #: Wires between the bodies and the IP by body and port, and the outputs among them that are used.
+        self.nets: dict[tuple[int, str], str] = {}
+        self.used: set[tuple[int, str]] = set()
+        #: Ports of the bodies' modules, by their numbers.
+        self.ports: dict[int, Mapping[str, str]] = {}
         self.memory_ports = ports
         self.name = f"{ip.function}_core" if ip.control else ip.function
         self.inputs, self.outputs = self._arguments()
@@ -111,6 +122,26 @@ class _Wrapper:
     def module_of(self, number: int) -> str:
         """The module of a body."""
         return f"{self.ip.function}_{self.designs[number].body.name}"
+
+    def net(self, number: int, port: str) -> str:
+        """The wire at a port of a body."""
+        key = number, port
+        self.used.add(key)
+        if key not in self.nets:
+            body = self.designs[number].body
+            hint = f"{body.name.lower()}_{self.names.port(body, port)}"
+            self.nets[key] = unused(hint, (), set(self.nets.values()))
+        return self.nets[key]
+
+    def leave_unused_open(self, number: int) -> None:
+        """Take from a body the ports of what nobody reads."""
+        design = self.designs[number]
+        for name in [name for name in design.outputs if name != "busy" and (number, name) not in self.used]:
+            del design.outputs[name]
+
+    def number_of(self, number: int) -> str:
+        """What the number of a body is called."""
+        return self.designs[number].body.name.upper()
 
     def _arguments(self) -> tuple[dict[str, str], dict[str, str]]:
         """Arguments that are registers of the host: name in the flat code -> name, those read and those written."""
@@ -147,8 +178,8 @@ class _Wrapper:
             return self._invariant(number, operation)
         for register, own in enumerate(body.registers):
             if own.next == operation:
-                return f"b{number}_state_{register}"
-        return f"b{number}_result_{operation}"
+                return self.net(number, f"state_{register}")
+        return self.net(number, f"result_{operation}")
 
     def _cut(self, word: str, width: int, wanted: int) -> str:
         """An expression of ``width`` bits as one of ``wanted`` bits."""
@@ -164,28 +195,45 @@ class _Wrapper:
     def lines(self) -> Iterator[str]:
         """The module with the ports."""
         yield f"// {self.name}: made from {self.ip.source}."
-        for number, design in enumerate(self.designs):
-            times = f"interval {design.pipeline.interval}, depth {design.pipeline.depth}"
-            yield f"// {number}: {design.body.name} {design.body.place}, {times}"
         ports = list(self._ports())
         yield f"module {self.name}(\n    " + ",\n    ".join(ports) + ");"
+        yield "// Which body runs."
+        for number, design in enumerate(self.designs):
+            place, pipeline = design.body.place, design.pipeline
+            said = f"{place}, interval {pipeline.interval}" if place.line else "between loops"
+            word = literal(number, self.bits)
+            name = f"{vector(self.bits)} {self.number_of(number)}"
+            yield f"localparam {name} = {word}; // {said}, depth {pipeline.depth}"
+        if self.ip.control:
+            yield f"localparam {vector(self.bits)} {IDLE} = {literal(len(self.designs), self.bits)};"
         yield "wire reset = ~ap_rst_n;"
-        yield f"reg {vector(self.bits)} at = {literal(len(self.designs) if self.ip.control else 0, self.bits)};"
+        yield f"reg {vector(self.bits)} at = {IDLE if self.ip.control else self.number_of(0)};"
         yield "reg entered = 1'b0;"
         yield f"wire {vector(len(self.designs))} start, ce, busy, done;"
         streams = [line for port in self.ip.streams for line in self._stream(port)]
         bodies = [line for number in range(len(self.designs)) for line in self._body(number)]
         rest = [*self._memories(), *self._enables(), *self._requests(), *self._control(), *self._updates()]
         outputs = list(self._outputs())
+        declared = list(self._declared())
         yield from self._storage()
         yield from streams
-        yield from self._declared()
+        yield from declared
         for (word, width), name in self.wires.items():
             yield f"wire {vector(width)} {name} = {word};"
         yield from outputs
         yield from bodies
         yield from rest
-        yield "endmodule"
+
+    def instances(self) -> Iterator[str]:
+        """The instances of the bodies, whose ports are known when their modules are made."""
+        for number, design in enumerate(self.designs):
+            pins = {"clk": "ap_clk"} | {name: f"{name}[{self.number_of(number)}]" for name in ("ce", "start")}
+            pins |= {"reset": "reset", "busy": f"busy[{self.number_of(number)}]"}
+            ports = self.ports[number]
+            pins |= {
+                ports[name]: self.nets[number, name] for name in (*design.inputs, *design.outputs) if name != "busy"
+            }
+            yield instance_text(self.module_of(number), f"{design.body.name.lower()}_body", pins)
 
     def _ports(self) -> Iterator[str]:
         yield "input ap_clk"
@@ -242,31 +290,24 @@ class _Wrapper:
         yield f"{SLICE_NAME} #(.WIDTH({width})) {name}_slice (.clk(ap_clk), .reset(reset), {joined});"
 
     def _body(self, number: int) -> Iterator[str]:
-        design = self.designs[number]
-        pins = ["clk(ap_clk)", f"ce(ce[{number}])", f"start(start[{number}])", "reset(reset)", f"busy(busy[{number}])"]
-        for name, (_, width) in design.inputs.items():
-            yield f"assign b{number}_{name} = {self._input(number, name, width)};"
-            pins.append(f"{name}(b{number}_{name})")
-        for name in design.outputs:
-            if name in ("busy", "valid"):
-                continue
-            pins.append(f"{name}(b{number}_{name})")
-        yield f"{self.module_of(number)} b{number} ({', '.join('.' + pin for pin in pins)});"
+        """The words that a body is given."""
+        for name in self.designs[number].inputs:
+            yield f"assign {self.net(number, name)} = {self._input(number, name)};"
 
     def _declared(self) -> Iterator[str]:
         """Nets to and from the bodies, and words of memories."""
         for number, design in enumerate(self.designs):
             for name, (_, width) in design.inputs.items():
-                yield f"wire {vector(width)} b{number}_{name};"
+                yield f"wire {vector(width)} {self.net(number, name)};"
             for name, net in design.outputs.items():
-                if name not in ("busy", "valid"):
+                if (number, name) in self.used:
                     span = design.nets[net]
-                    yield f"wire {vector(span.high, span.low)} b{number}_{name};"
+                    yield f"wire {vector(span.high, span.low)} {self.nets[number, name]};"
         for bank in self.banks:
             for port in range(len(bank.reads)):
                 yield f"wire {vector(bank.memory.width)} {bank.name}_rd{port};"
 
-    def _input(self, number: int, name: str, width: int) -> str:
+    def _input(self, number: int, name: str) -> str:
         """What a body is given: the first word of a register, a value, the answer to an access."""
         kind, index = name.split("_")[0], int(name.split("_")[-1])
         if kind == "initial":
@@ -309,7 +350,7 @@ class _Wrapper:
     def _memories(self) -> Iterator[str]:
         for bank in self.banks:
             pins = ["clk(ap_clk)", "ce(ce[at])"]
-            pins += [f"{pin}({expression})" for pin, expression in bank_pins(self.designs, bank)]
+            pins += [f"{pin}({expression})" for pin, expression in bank_pins(self.designs, self.net, bank)]
             for port in range(len(bank.reads)):
                 pins.append(f"rd{port}({bank.name}_rd{port})")
             yield f"{self.ip.function}_{bank.name} {bank.name} ({', '.join('.' + pin for pin in pins)});"
@@ -322,7 +363,7 @@ class _Wrapper:
 
     def _wanted(self, number: int, index: int) -> str:
         operands = self.designs[number].body.operations[index].operands
-        return f"b{number}_operand_{index}_{len(operands) - 1}"
+        return self.net(number, f"operand_{index}_{len(operands) - 1}")
 
     def _enables(self) -> Iterator[str]:
         """A body moves on if none of its beats is refused."""
@@ -332,13 +373,13 @@ class _Wrapper:
         for number, index, port in self._accesses(Opcode.STREAM_WRITE):
             refused[number].append(f"{self._wanted(number, index)} & ~{port.name}_room")
         for number, reasons in enumerate(refused):
-            yield f"assign ce[{number}] = ~({' | '.join(reasons) or NEVER});"
+            yield f"assign ce[{self.number_of(number)}] = ~({' | '.join(reasons) or NEVER});"
 
     def _requests(self) -> Iterator[str]:
         reads, writes = list(self._accesses(Opcode.STREAM_READ)), list(self._accesses(Opcode.STREAM_WRITE))
         for port in self.ip.streams:
             own = [(n, k) for n, k, each in (writes if port.master else reads) if each.name == port.name]
-            wanted = " | ".join(f"{self._wanted(n, k)} & ce[{n}]" for n, k in own) or NEVER
+            wanted = " | ".join(f"{self._wanted(n, k)} & ce[{self.number_of(n)}]" for n, k in own) or NEVER
             if not port.master:
                 yield f"assign {port.name}_take = {wanted};"
                 continue
@@ -348,37 +389,37 @@ class _Wrapper:
             for place, (number, index) in enumerate(reversed(own)):
                 body = self.designs[number].body
                 size = body.operations[body.operations[index].operands[0]].width
-                beat = fitted(f"b{number}_operand_{index}_0", size, width)
+                beat = fitted(self.net(number, f"operand_{index}_0"), size, width)
                 word = beat if place == 0 else f"{self._wanted(number, index)} ? {beat} : {word}"
             yield f"assign {port.name}_word = {word};"
 
     def _control(self) -> Iterator[str]:
-        idle = literal(len(self.designs), self.bits)
-        first = literal(0, self.bits)
-        for number in range(len(self.designs)):
-            here = f"(at == {literal(number, self.bits)})"
-            yield f"assign start[{number}] = {here} & ~entered;"
-            yield f"assign done[{number}] = {here} & entered & ~busy[{number}];"
-        after = first
+        names = [self.number_of(number) for number in range(len(self.designs))]
+        for name in names:
+            yield f"assign start[{name}] = (at == {name}) & ~entered;"
+            yield f"assign done[{name}] = (at == {name}) & entered & ~busy[{name}];"
+        after = names[0]
         if self.ip.control:
-            returns = [f"done[{e.source}] & {self._taken(e)}" for e in self.code.bodies.edges if e.target == RETURN]
+            returns = [
+                f"done[{names[e.source]}] & {self._taken(e)}" for e in self.code.bodies.edges if e.target == RETURN
+            ]
             yield "reg finished = 1'b0;"
             yield f"always @(posedge ap_clk) finished <= ~reset & ({' | '.join(returns) or NEVER});"
             yield "assign ap_done = finished;"
             yield "assign ap_ready = finished;"
-            yield f"assign ap_idle = (at == {idle}) & ~finished;"
-            after = idle
+            yield f"assign ap_idle = (at == {IDLE}) & ~finished;"
+            after = IDLE
         yield "always @(posedge ap_clk)"
         yield f"if (reset) begin at <= {after}; entered <= 1'b0; end"
         if self.ip.control:
-            yield f"else if (at == {idle}) begin if (ap_start & ~finished) at <= {first}; entered <= 1'b0; end"
+            yield f"else if (at == {IDLE}) begin if (ap_start & ~finished) at <= {names[0]}; entered <= 1'b0; end"
         yield "else if (~entered) entered <= 1'b1;"
-        for number in range(len(self.designs)):
+        for number, name in enumerate(names):
             target = after
             for place, edge in enumerate(reversed(self.code.bodies.leaving(number))):
-                follows = after if edge.target == RETURN else literal(edge.target, self.bits)
+                follows = after if edge.target == RETURN else names[edge.target]
                 target = follows if place == 0 else f"{self._taken(edge)} ? {follows} : {target}"
-            yield f"else if (done[{number}]) begin at <= {target}; entered <= 1'b0; end"
+            yield f"else if (done[{name}]) begin at <= {target}; entered <= 1'b0; end"
 
     def _result(self, number: int, name: str) -> tuple[str, int]:
         body = self.designs[number].body
@@ -396,8 +437,8 @@ class _Wrapper:
                 continue
             lines = [f"if (reset) {piece.name} <= {word};"]
             for number, register, low in piece.writers:
-                state = f"b{number}_state_{register}{vector(low + piece.width, low)}"
-                lines.append(f"if (done[{number}]) {piece.name} <= {state};")
+                state = f"{self.net(number, f'state_{register}')}{vector(low + piece.width, low)}"
+                lines.append(f"if (done[{self.number_of(number)}]) {piece.name} <= {state};")
             yield "always @(posedge ap_clk) " + " else ".join(lines)
         for phi, (name, width) in self.shared.phis.items():
             lines = []
@@ -405,7 +446,7 @@ class _Wrapper:
                 if phi in edge.words and phi not in self.shared.constant_phis:
                     word, size = self._result(edge.source, edge.words[phi])
                     known = self._cut(word, size, width)
-                    lines.append(f"if (done[{edge.source}] & {self._taken(edge)}) {name} <= {known};")
+                    lines.append(f"if (done[{self.number_of(edge.source)}] & {self._taken(edge)}) {name} <= {known};")
             if lines:
                 yield "always @(posedge ap_clk) " + " else ".join(lines)
 

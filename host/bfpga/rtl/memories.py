@@ -5,10 +5,11 @@ Only one body runs at a time, and its schedule has no more accesses in a cycle t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.errors import ToolError
+from bfpga.rtl.names import readable, unused
 from bfpga.synthesis.bank_contents import BankContents
 from bfpga.synthesis.body import Memory, Opcode
 from bfpga.synthesis.delays import Technology, implementation_of
@@ -25,6 +26,10 @@ class Access:
 
     body: int
     index: int
+
+
+#: The wire at a port of a body: (body, port) -> name.
+Net = Callable[[int, str], str]
 
 
 @dataclass(slots=True)
@@ -52,7 +57,7 @@ def banks_of(
     for number, design in enumerate(designs):
         dependences = find_dependences(design.body, False) if design.body.memories else None
         for own, memory in enumerate(design.body.memories):
-            bank = banks.setdefault(_key(memory, number, own), _new_bank(len(banks), memory, technology, power_on))
+            bank = banks.setdefault(_key(memory, number, own), _new_bank(banks, memory, technology, power_on))
             assert dependences is not None
             taken = _Ports(design, dependences)
             for index in memory.accesses:
@@ -76,14 +81,17 @@ def _key(memory: Memory, body: int, own: int) -> object:
     return origin.root, origin.offset, origin.extents, origin.bank
 
 
-def _new_bank(number: int, memory: Memory, technology: Technology, power_on: Mapping[str, bytes]) -> Bank:
+def _new_bank(
+    others: Mapping[object, Bank], memory: Memory, technology: Technology, power_on: Mapping[str, bytes]
+) -> Bank:
     implementation = implementation_of(memory, technology)
     words = memory.initial
     if not words and memory.origin is not None and memory.origin.root in power_on:
         contents = BankContents(memory, power_on)
         words = tuple(contents.read(address) for address in range(memory.words))
     latency = technology.memories[implementation].latency
-    return Bank(f"memory_{number}", memory, latency, _STYLES[implementation], words if any(words) else ())
+    name = unused(f"{readable(memory.name) or 'table'}_bank", (), {bank.name for bank in others.values()})
+    return Bank(name, memory, latency, _STYLES[implementation], words if any(words) else ())
 
 
 class _Ports:
@@ -150,36 +158,38 @@ def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
         yield f"assign rd{port} = {last};"
 
 
-def bank_pins(designs: Sequence[Design], bank: Bank) -> Iterator[tuple[str, str]]:
-    """(pin, expression) of each input of a bank; operands of body b are nets with the prefix ``b<b>_``."""
+def bank_pins(designs: Sequence[Design], net: Net, bank: Bank) -> Iterator[tuple[str, str]]:
+    """(pin, expression) of each input of a bank. ``net``: the wire at a port of a body."""
     bits = max(1, (bank.memory.words - 1).bit_length())
     for port, accesses in enumerate(bank.writes):
-        yield f"we{port}", _any(designs, accesses)
-        yield f"wa{port}", _chosen(designs, accesses, 0, bits)
-        yield f"wd{port}", _chosen(designs, accesses, 1, bank.memory.width)
+        yield f"we{port}", _any(designs, net, accesses)
+        yield f"wa{port}", _chosen(designs, net, accesses, 0, bits)
+        yield f"wd{port}", _chosen(designs, net, accesses, 1, bank.memory.width)
     for port, accesses in enumerate(bank.reads):
-        yield f"re{port}", _any(designs, accesses)
-        yield f"ra{port}", _chosen(designs, accesses, 0, bits)
+        yield f"re{port}", _any(designs, net, accesses)
+        yield f"ra{port}", _chosen(designs, net, accesses, 0, bits)
 
 
-def _enable(designs: Sequence[Design], access: Access) -> str:
+def _enable(designs: Sequence[Design], net: Net, access: Access) -> str:
     operands = designs[access.body].body.operations[access.index].operands
-    return f"b{access.body}_operand_{access.index}_{len(operands) - 1}"
+    return net(access.body, f"operand_{access.index}_{len(operands) - 1}")
 
 
-def _any(designs: Sequence[Design], accesses: Sequence[Access]) -> str:
-    return " | ".join(_enable(designs, access) for access in accesses) or "1'b0"
+def _any(designs: Sequence[Design], net: Net, accesses: Sequence[Access]) -> str:
+    return " | ".join(_enable(designs, net, access) for access in accesses) or "1'b0"
 
 
-def _chosen(designs: Sequence[Design], accesses: Sequence[Access], operand: int, width: int) -> str:
+def _chosen(
+    designs: Sequence[Design], net: Net, accesses: Sequence[Access], operand: int, width: int
+) -> str:
     words = []
     for access in accesses:
         body = designs[access.body].body
-        name = f"b{access.body}_operand_{access.index}_{operand}"
+        name = net(access.body, f"operand_{access.index}_{operand}")
         words.append(fitted(name, body.operations[body.operations[access.index].operands[operand]].width, width))
     text = words[-1]
     for access, word in zip(reversed(accesses[:-1]), reversed(words[:-1]), strict=True):
-        text = f"{_enable(designs, access)} ? {word} : {text}"
+        text = f"{_enable(designs, net, access)} ? {word} : {text}"
     return text
 
 

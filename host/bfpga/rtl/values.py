@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from bfpga.errors import ToolError
 from bfpga.rtl.liveness import live_words, only, used_states
+from bfpga.rtl.names import Names, readable, unused
 from bfpga.synthesis.bank_contents import variable_of
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.frontend.kernel import IpCode
@@ -27,6 +28,10 @@ class Bits:
     root: str
     low: int
     high: int
+
+    def covers(self, other: Bits) -> bool:
+        """Whether other bits are among these."""
+        return self.root == other.root and self.low <= other.low and other.high <= self.high
 
 
 @dataclass(slots=True)
@@ -53,8 +58,9 @@ class SharedValues:
     """What the bodies of an IP exchange. ``loads``: registers of each body that take a word when the body begins;
     ``resets``: words of all its registers at power-on."""
 
-    def __init__(self, code: IpCode) -> None:
-        self.code = code
+    def __init__(self, code: IpCode, names: Names) -> None:
+        self.code, self._names = code, names
+        self._taken: set[str] = set()
         self._bodies = code.bodies.bodies
         self.pieces: dict[str, list[Piece]] = {}
         #: Phi -> its register and width.
@@ -92,33 +98,40 @@ class SharedValues:
         pieces = list(self._pieces_of(self.register_bits(body, register)))
         return any(piece.is_shared for piece in pieces)
 
-    def _touched(self) -> Iterator[tuple[int, Bits]]:
+    def _touched(self) -> Iterator[tuple[int, Bits, str]]:
+        """Each use of a variable: the body, the bits and what the body calls them."""
         for number, body in enumerate(self._bodies):
             for register in range(len(body.registers)):
                 if self.is_variable(number, register):
-                    yield number, self.register_bits(number, register)
+                    yield number, self.register_bits(number, register), body.registers[register].name
             for operation in body.operations:
                 if operation.opcode is Opcode.INVARIANT:
                     origin = body.origins[operation.name]
                     if origin.offset >= 0:
-                        yield number, Bits(origin.root, 8 * origin.offset, 8 * origin.offset + operation.width)
+                        bits = Bits(origin.root, 8 * origin.offset, 8 * origin.offset + operation.width)
+                        yield number, bits, operation.name
 
     def _cut(self) -> None:
         touched = list(self._touched())
         cuts: dict[str, set[int]] = {}
-        for _, bits in touched:
+        for _, bits, _ in touched:
             cuts.setdefault(bits.root, set()).update((bits.low, bits.high))
         for root, edges in cuts.items():
             order = sorted(edges)
             for low, high in pairwise(order):
                 bits = Bits(root, low, high)
-                users = {k for k, each in touched if each.root == root and each.low <= low and high <= each.high}
-                if users:
+                uses = [(k, said) for k, each, said in touched if each.covers(bits)]
+                if uses:
+                    users = {body for body, _ in uses}
                     if root in self.code.parameters:
                         users.add(RETURN)
-                    name = f"v{sum(map(len, self.pieces.values()))}"
-                    piece = Piece(name, bits, self._power_on(bits), users, len(users) > 1)
+                    piece = Piece(self._name_register(uses[0][1]), bits, self._power_on(bits), users, len(users) > 1)
                     self.pieces.setdefault(root, []).append(piece)
+
+    def _name_register(self, said: str) -> str:
+        name = unused(f"shared_{readable(said)}", (), self._taken)
+        self._taken.add(name)
+        return name
 
     def _share_whole_registers(self) -> None:
         """A register of a body takes all of its word from the IP, or nothing of it."""
@@ -210,12 +223,14 @@ class SharedValues:
 
     def _find_phis(self) -> None:
         widths: dict[str, int] = {}
+        hints: dict[str, str] = {}
         for number, body in enumerate(self._bodies):
             for register in range(len(body.registers)):
                 if not self.is_variable(number, register):
                     bits = self.register_bits(number, register)
+                    hints.setdefault(bits.root, self._names.register(body, register))
                     widths[bits.root] = max(widths.get(bits.root, 0), bits.high)
-        self.phis = {phi: (f"p{k}", width) for k, (phi, width) in enumerate(widths.items())}
+        self.phis = {phi: (self._name_register(hints[phi]), width) for phi, width in widths.items()}
         for phi in self.phis:
             words = [self._constant_export(edge, phi) for edge in self.code.bodies.edges if phi in edge.words]
             if (word := only(words)) is not None:

@@ -56,7 +56,7 @@ class Instance:
     """A part of the body: an instance of a module that others may share.
 
     ``inputs`` and ``outputs``: net of each port; ``origins``: operation of each name in the module, or the complement
-    of a register's number for its state.
+    of a register's number for its state; ``wires``: operation of each other name.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Instance:
     inputs: dict[str, str]
     outputs: dict[str, str]
     origins: dict[str, int]
+    wires: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -166,7 +167,7 @@ class _Translation:
             design.modules[module] = f"module {module}{text}"
             name = f"{'border' if part is border else 'u'}_{len(design.instances)}"
             design.instances.append(
-                Instance(name, module, part.function, part.inputs, dict(part.outputs), dict(part.origins))
+                Instance(name, module, part.function, part.inputs, dict(part.outputs), part.origins, part.wires)
             )
             design.nets.update(part.nets)
             design.outputs.update({net.removeprefix("to_"): net for net in part.outputs.values() if net[:3] == "to_"})
@@ -294,6 +295,7 @@ class _Module:
         self.outputs: dict[str, str] = {}
         self.nets: dict[str, Span] = {}
         self.origins: dict[str, int] = {}
+        self.wires: dict[str, int] = {}
         self.signals: dict[Signal, str] = {}
         self.values: dict[tuple[int, int], str] = {}
 
@@ -320,13 +322,13 @@ class _Module:
         if operation.opcode is Opcode.CONSTANT:
             key = (index, 0)
             if key not in self.values:
-                self.values[key] = self._wire(operation.width, literal(operation.value, operation.width))
+                self.values[key] = self._wire(index, literal(operation.value, operation.width))
             return self.values[key]
         if operation.opcode in WIRING:
             if (index, stage) not in self.values:
                 operands = [self.value(operand, stage) for operand in operation.operands]
                 widths = [self.body.operations[operand].width for operand in operation.operands]
-                self.values[index, stage] = self._wire(operation.width, wiring(operation, operands, widths))
+                self.values[index, stage] = self._wire(index, wiring(operation, operands, widths))
             return self.values[index, stage]
         return self.signal((index, self.pipeline.age(index, stage)))
 
@@ -341,7 +343,7 @@ class _Module:
         width = self.body.operations[signal[0]].width
         span = self.all.spans.get(signal)
         if span is None:  # bits that are all known
-            self.signals[signal] = self._wire(width, literal(0, width))
+            self.signals[signal] = self._wire(signal[0], literal(0, width))
             return
         name = name or self.input(self.all.net(signal), span)
         if span.low == 0 and span.high == width:
@@ -351,11 +353,13 @@ class _Module:
         repeated = f"{name}[{span.high - 1}]" if bits.is_signed and span.high == bits.count else "1'b0"
         pieces = [f"{{{width - span.high}{{{repeated}}}}}"] if width > span.high else []
         pieces += [name, *([literal(0, span.low)] if span.low else [])]
-        self.signals[signal] = self._wire(width, "{" + ", ".join(pieces) + "}")
+        self.signals[signal] = self._wire(signal[0], "{" + ", ".join(pieces) + "}")
 
-    def _wire(self, width: int, expression: str) -> str:
+    def _wire(self, index: int, expression: str) -> str:
+        """A wire with all bits of an operation."""
         name = f"w{len(self.lines)}"
-        self.lines.append(f"wire {vector(width)} {name} = {expression};")
+        self.lines.append(f"wire {vector(self.body.operations[index].width)} {name} = {expression};")
+        self.wires[name] = index
         return name
 
     def clocked(self, statement: str) -> None:
