@@ -1,11 +1,23 @@
 // A process with all that stands between loops: commands, a constructor, a division, a local array, two ways on, a
-// variable that lasts from start to start.
+// variable that lasts from start to start, one that is copied whole and indexed, fields of which one is chosen.
 #include "bfpga/ports/stream.hpp"
 
 namespace {
 
+struct History {
+    uint32_t sums[8];
+    uint32_t next;
+};
+
+struct Lanes {
+    bool mask[2];
+    uint8_t lane[2];
+};
+
 struct Totals {
     Totals() {
+#pragma HLS ARRAY_PARTITION variable = lanes complete dim = 0
+#pragma HLS BIND_STORAGE variable = histories type = ram_s2p impl = lutram
         for (int n = 0; n < 4; ++n) {
             sums[n] = 100 * n;
         }
@@ -14,6 +26,8 @@ struct Totals {
     uint32_t sums[4];
     uint32_t starts;
     uint16_t words[64];
+    History histories[16];
+    Lanes lanes[2];
 };
 
 }  // namespace
@@ -28,6 +42,7 @@ void commanded(bfpga::stream<uint32_t>& commands, bfpga::stream<uint32_t>& words
         more = (command >> 31) == 0;
         uint32_t sum = totals.sums[slot];
         uint32_t largest = 0;
+        uint32_t chosen = 0;
         if (count != 0) {
             uint32_t n = 0;
             bool last = false;
@@ -38,11 +53,33 @@ void commanded(bfpga::stream<uint32_t>& commands, bfpga::stream<uint32_t>& words
                 totals.words[n + slot] = uint16_t(word);
                 sum += word * 3u;
                 largest = word > largest ? word : largest;
+                for (int k = 0; k < 2; ++k) {
+#pragma HLS UNROLL
+                    Lanes& own = totals.lanes[k];
+                    uint8_t value = 0;
+                    bool found = false;
+                    for (int l = 1; l >= 0; --l) {
+#pragma HLS UNROLL
+                        value = own.mask[l] ? own.lane[l] : value;
+                        found = found || own.mask[l];
+                    }
+                    chosen += found ? value << k : 0;
+                    for (int l = 0; l < 2; ++l) {
+#pragma HLS UNROLL
+                        own.mask[l] = word >> (2 * k + l) & 1u;
+                        own.lane[l] = uint8_t(word >> (8 * k + 8 * l));
+                    }
+                }
                 last = n + 1 == count;
                 ++n;
             }
         }
         totals.sums[slot] = sum;
+        History history = totals.histories[command >> 12 & 15u];
+        history.sums[history.next & 7u] = sum;
+        ++history.next;
+        const uint32_t remembered = history.sums[command >> 16 & 7u];
+        totals.histories[command >> 12 & 15u] = history;
         uint32_t digits[8];
         for (int k = 0; k < 8; ++k) {
 #pragma HLS UNROLL
@@ -54,6 +91,8 @@ void commanded(bfpga::stream<uint32_t>& commands, bfpga::stream<uint32_t>& words
         } else {
             results.write(totals.words[slot]);
         }
+        results.write(remembered);
+        results.write(chosen);
     }
     ++totals.starts;
 }

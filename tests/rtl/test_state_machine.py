@@ -40,22 +40,34 @@ def meaning(commands: Sequence[int], words: Sequence[int]) -> list[int]:
     """What the process writes."""
     left, results = list(words), []
     sums, starts, stored = [0, 100, 200, 300], 7, [0] * 64
+    histories, lanes = [[0] * 8 for _ in range(16)], [[(0, 0), (0, 0)], [(0, 0), (0, 0)]]
+    counts = [0] * 16
     for command in commands:
-        count, slot, largest = command & 31, command >> 5 & 3, 0
+        count, slot, largest, chosen = command & 31, command >> 5 & 3, 0, 0
         for n in range(count):
             word = left.pop(0)
             stored[n + slot] = word & 0xFFFF
             sums[slot] = (sums[slot] + 3 * word) & WORD
             largest = max(largest, word)
+            for k in range(2):
+                chosen += next((value for there, value in lanes[k] if there), 0) << k
+                lanes[k] = [(word >> 2 * k + lane & 1, word >> 8 * (k + lane) & 255) for lane in range(2)]
         results.append(((sums[slot] >> 4 * (command >> 8 & 7) & 15) + 1000 * starts) & WORD)
         results.append(sums[slot] // (largest + 1) if command >> 30 & 1 and largest < WORD else stored[slot])
+        number = command >> 12 & 15
+        histories[number][counts[number] & 7] = sums[slot]
+        counts[number] += 1
+        results += [histories[number][command >> 16 & 7], chosen]
         starts += command >> 31
     return results
 
 
 COMMANDS = st.builds(
-    lambda count, slot, digit, divides, ends: count | slot << 5 | digit << 8 | divides << 30 | ends << 31,
-    st.integers(0, 31), st.integers(0, 3), st.integers(0, 7), st.integers(0, 1), st.integers(0, 1),
+    lambda count, slot, digit, history, back, divides, ends: (
+        count | slot << 5 | digit << 8 | history << 12 | back << 16 | divides << 30 | ends << 31
+    ),
+    st.integers(0, 31), st.integers(0, 3), st.integers(0, 7), st.sampled_from((0, 15)), st.integers(0, 7),
+    st.integers(0, 1), st.integers(0, 1),
 )  # fmt: skip
 
 

@@ -67,6 +67,7 @@ class SharedValues:
         self.phis: dict[str, tuple[str, int]] = {}
         self.constant_phis: dict[str, int] = {}
         self._exporter = {name: (k, op) for k, body in enumerate(self._bodies) for name, op in body.exports.items()}
+        self._check_memories()
         self._cut()
         self._share_whole_registers()
         self._find_writers()
@@ -110,6 +111,20 @@ class SharedValues:
                     if origin.offset >= 0:
                         bits = Bits(origin.root, 8 * origin.offset, 8 * origin.offset + operation.width)
                         yield number, bits, operation.name
+
+    def _check_memories(self) -> None:
+        """No byte of a variable is in a memory and in a register: each would have a word of its own."""
+        spans: dict[str, list[tuple[int, int, str]]] = {}
+        for body in self._bodies:
+            for memory in body.memories:
+                if memory.origin is not None and not memory.initial:
+                    low = 8 * memory.origin.offset
+                    high = low + 8 * memory.origin.extents[0] * memory.origin.strides[0]
+                    spans.setdefault(memory.origin.root, []).append((low, high, memory.name))
+        for number, bits, said in self._touched():
+            for low, high, name in spans.get(bits.root, ()):
+                if bits.low < high and low < bits.high:
+                    raise ToolError(f"{self._bodies[number].place}: {said} is a register and a part of memory {name}")
 
     def _cut(self) -> None:
         touched = list(self._touched())

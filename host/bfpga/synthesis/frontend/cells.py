@@ -78,6 +78,18 @@ class Cells:
         self._carried: set[str] = set()
         self._constants: dict[str, bytes] = {}
 
+    # -- the function
+
+    def settle(self, function: Function) -> None:
+        """Decides which arrays are registers because some code copies a variable that they are part of."""
+        spans: dict[str, set[tuple[int, int]]] = {}
+        for use in _uses(function, set(function.blocks)):
+            for access, _ in self._known_accesses(use.operand):
+                for root, offset in _touched(access):
+                    spans.setdefault(root, set()).add((offset, use.size))
+        for array in self._storage.arrays():
+            array.copied = any(array.is_parted_by(*span) for span in spans.get(array.root, ()))
+
     # -- the loop
 
     def scan(self, function: Function, blocks: set[str], pieces_of: set[str] | None = None) -> None:

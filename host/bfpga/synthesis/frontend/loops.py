@@ -108,7 +108,9 @@ def cells_of(
     for note in notes:
         storage.note(note, pointers)
     streams = dict(zip(function.arguments, names.parameters(function.name), strict=False))
-    return Cells(module, pointers, storage, types, names, streams, bindings(sources))
+    cells = Cells(module, pointers, storage, types, names, streams, bindings(sources))
+    cells.settle(function)
+    return cells
 
 
 def _outside(function: Function, pipelined: list[Loop]) -> Region:

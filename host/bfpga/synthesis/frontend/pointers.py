@@ -166,13 +166,42 @@ class Pointers:
         return tuple(
             Pointer(
                 place.root,
-                place.offset + offset,
-                (*place.terms, *terms),
-                place.condition,
-                _anchor(place, offset, bool(terms)),
+                place.offset + offset + by,
+                (*place.terms, *left),
+                (*condition, *place.condition),
+                _anchor(place, offset + by, bool(left)),
             )
+            for by, left, condition in self._chosen(terms)
             for place in self.resolve(split_type(base)[1])
         )
+
+    def _chosen(self, terms: list[Term]) -> list[tuple[int, list[Term], tuple[tuple[str, bool], ...]]]:
+        """Bytes, terms that are left and conditions of each alternative: an index may be one of two constants."""
+        chosen: list[tuple[int, list[Term], tuple[tuple[str, bool], ...]]] = [(0, [], ())]
+        for term in terms:
+            numbers = self._constants(term.operand)
+            if numbers:
+                chosen = [
+                    (by + number * term.stride, left, (*condition, *held))
+                    for by, left, condition in chosen
+                    for number, held in numbers
+                ]
+            else:
+                chosen = [(by, [*left, term], condition) for by, left, condition in chosen]
+        return chosen
+
+    def _constants(self, operand: str) -> list[tuple[int, tuple[tuple[str, bool], ...]]]:
+        """The constants that a value is selected from, each with its conditions; nothing for any other value."""
+        if re.fullmatch(r"-?\d+", operand):
+            return [(int(operand), ())]
+        instruction = self._defined.get(operand)
+        if instruction is None or instruction.opcode != "select":
+            return []
+        condition, *arms = (split_type(part)[1] for part in split_list(instruction.text))
+        found = [(self._constants(arm), holds) for arm, holds in zip(arms, (True, False), strict=True)]
+        if not all(numbers for numbers, _ in found):
+            return []
+        return [(number, ((condition, holds), *held)) for numbers, holds in found for number, held in numbers]
 
 
 def _anchor(place: Pointer, offset: int, indexed: bool) -> int | None:

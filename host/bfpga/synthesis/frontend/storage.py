@@ -44,6 +44,8 @@ class Array:
     waivers: list[Waiver] = field(default_factory=list)
     bound: bool = False
     indexed: bool = False
+    #: Part of a variable that is copied as a whole, which takes registers.
+    copied: bool = False
     place: Place | None = None
 
     @property
@@ -79,7 +81,14 @@ class Array:
         """Whether the array is a memory; otherwise each element is a register."""
         if not self.address_dimensions():
             return False
-        return self.bound or (self.indexed and self.elements > REGISTER_ELEMENTS)
+        return self.bound or (self.indexed and not self.copied and self.elements > REGISTER_ELEMENTS)
+
+    def is_parted_by(self, offset: int, size: int) -> bool:
+        """Whether an access of ``size`` bytes touches the array, and not one element of it."""
+        first = offset - self.offset
+        if first >= self.size or first + size <= 0:
+            return False
+        return first < 0 or first // self.element != (first + size - 1) // self.element
 
 
 def _fits(array: Array, term: Term) -> bool:
