@@ -88,3 +88,17 @@ def test_a_constructor_is_words_at_power_on_and_no_hardware() -> None:
     text = verilog().text
     assert "32'h64;" in text  # 100, the first word of a sum
     assert "_ZGV" not in text
+
+
+def test_beats_of_a_stream_keep_their_order_however_long_each_takes(tmp_path: Path) -> None:
+    """Two writes of which an iteration makes one: that of the next iteration has its word many clocks earlier."""
+    source = SOURCE.with_name("alternating.cpp").read_text()
+    ports = (StreamPort("words", False, 32, False), StreamPort("results", True, 32, False))
+    ip = KernelIp("alternating", "alternating", "alternating", "src/alternating.cpp", False, ports)
+    made = ip_verilog(load_accelerator(TINY), ip, kernel_sources({ip.source: source}))
+    words = [3, 5, 8, 2, 9, 7, 0, 1 << 31 | 1, 4, 6, 0]
+    expected = []
+    for word in words:
+        expected += [(word * word + 7) * (word | 1) & WORD, *([word] if word & 1 else [])]
+    done = SimulatedIp(made, tmp_path).run({"words": words}, {"results": len(expected)})
+    assert done.beats["results"] == expected

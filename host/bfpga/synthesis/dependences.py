@@ -194,15 +194,17 @@ def _own_edge(memory: Memory, addresses: Addresses, waived: set[tuple[str, str]]
 
 
 def _stream_edges(found: Dependences) -> Iterator[Edge]:
-    """Accesses of a stream of one direction keep the program's order; so does its status around them."""
+    """Accesses of a stream of one direction keep the program's order, also from iteration to iteration; so does its
+    status around them."""
     body = found.body
     for stream in body.streams:
         accesses = stream.accesses
         for position, first in enumerate(accesses):
             for second in accesses[position + 1 :]:
-                if _same_side(body, first, second) and not found.exclusive(first, second):
+                if _same_side(body, first, second):
                     clocks = _stream_clocks(body, first, second)
-                    yield Edge(first, second, clocks, 0, "stream", stream.name, "order")
+                    distance = int(found.exclusive(first, second))
+                    yield Edge(first, second, clocks, distance, "stream", stream.name, "order")
             for second in accesses[: position + 1]:
                 if _same_side(body, first, second):
                     clocks = _stream_clocks(body, first, second)
