@@ -173,3 +173,23 @@ def test_an_element_is_chosen_by_the_bits_of_its_index() -> None:
     opcodes = [operation.opcode for operation in graph.operations]
     assert opcodes.count(Opcode.SELECT) == len(values) - 1
     assert Opcode.EQ not in opcodes
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from((Opcode.UDIV, Opcode.SDIV, Opcode.UREM, Opcode.SREM)), st.integers(2, 20), st.integers(0, 1 << 20),
+    st.integers(0, 18),
+)  # fmt: skip
+def test_a_division_by_a_power_of_two_needs_no_divider(opcode: Opcode, width: int, value: int, places: int) -> None:
+    value, places = value & mask_of(width), min(places, width - 2)
+    graph = Graph()
+    index = graph.add(Operation(Opcode.STATE, width, register=0), shared=False)
+    result = graph.division(opcode, index, graph.constant(1 << places, width))
+    body = LoopBody("loop", Place("", 0, ""), 1, graph.operations, [Register("x", width, index, index)])
+    dividend = signed(value, width) if opcode in (Opcode.SDIV, Opcode.SREM) else value
+    quotient = abs(dividend) >> places
+    quotient = -quotient if dividend < 0 else quotient
+    rest = dividend - (quotient << places)
+    expected = quotient if opcode in (Opcode.UDIV, Opcode.SDIV) else rest
+    assert iterate(body, [value], {}, {}).values[result] == expected & mask_of(width)
+    assert not {o.opcode for o in graph.operations} & {Opcode.UDIV, Opcode.SDIV, Opcode.UREM, Opcode.SREM}

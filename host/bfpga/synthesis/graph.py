@@ -450,6 +450,23 @@ class Graph:
 
     # -- arithmetic
 
+    def division(self, opcode: Opcode, one: int, other: int) -> int:
+        """UDIV, SDIV, UREM or SREM; by a power of two an addition at most: a quotient is rounded to zero."""
+        width, by = self.width(one), self.constant_of(other)
+        if by is None or by & (by - 1) or by == 0 or by >> (width - 1):
+            return self.add(Operation(opcode, width, (one, other)))
+        places = by.bit_length() - 1
+        low = self.constant(by - 1, width)
+        if opcode is Opcode.UDIV:
+            return self.shift(Opcode.LSHR, one, self.constant(places, width))
+        if opcode is Opcode.UREM:
+            return self.logic(Opcode.AND, one, low)
+        sign = self.shift(Opcode.ASHR, one, self.constant(width - 1, width))
+        biased = self.arithmetic(Opcode.ADD, one, self.logic(Opcode.AND, sign, low))
+        if opcode is Opcode.SDIV:
+            return self.shift(Opcode.ASHR, biased, self.constant(places, width))
+        return self.arithmetic(Opcode.SUB, one, self.logic(Opcode.AND, biased, self.invert(low)))
+
     def arithmetic(self, opcode: Opcode, one: int, other: int, binding: str = "") -> int:
         """ADD, SUB or MUL, as narrow as the operands allow."""
         width = self.width(one)

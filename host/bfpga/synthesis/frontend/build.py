@@ -295,7 +295,7 @@ class BodyBuilder:
                 return graph.logic(_LOGIC[opcode], one, other)
             if opcode in _SHIFT:
                 return graph.shift(_SHIFT[opcode], one, other)
-            return graph.add(Operation(_DIVISION[opcode], graph.width(one), (one, other)))
+            return graph.division(_DIVISION[opcode], one, other)
         if opcode == "icmp":
             predicate, rest = text.split(" ", 1)
             kind, rest = split_type(_FLAGS.sub("", rest))
