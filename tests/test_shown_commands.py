@@ -56,6 +56,7 @@ STAND_INS = {
 }  # fmt: skip
 #: Done by a test of its own, since a second time would cost seconds: workers, boards, netlists.
 ELSEWHERE = {
+    "build tiny --hls own": "vendor/test_build_script.py::test_build_with_own_hls_asks_for_vivado_alone",
     "init other --model net.onnx -d samples.npz --board pynq_z2 --goal latency":
         "cli/test_init.py::test_the_accelerator_is_the_best_for_the_goal",
     "models --train keywords": "cli/test_models.py::test_a_trained_network_is_kept_with_what_it_learned_from_and_runs",

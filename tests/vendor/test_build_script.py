@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_by_hand import MadeByHand
 from process_designs import TINY
 from rich.console import Console
 from vendor_tools.workshop import HERE, Workshop
@@ -138,6 +139,23 @@ def test_dry_run_shows_the_flow_that_was_asked_for(
     assert "vitis-run --mode hls --package --config" in shown
 
 
+def test_build_with_own_hls_asks_for_vivado_alone(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bfpga.rtl.packaged.PackagedVerilog", MadeByHand)
+    (workshop.bin / "vitis_hls").unlink()
+    assert main(["build", TINY, "--hls", "own", "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert "ip_array.tcl" in shown.out
+    assert "vitis" not in shown.out.replace("--hls vitis", "")
+    assert "no HLS" not in shown.err
+    assert main(["build", TINY, "--hls", "own", "--json", "r.json"]) == 0
+    assert "hls: done in" in capsys.readouterr().err
+    content = result(Path("r.json"))
+    assert content["tools"]["hls"].startswith("bfpga ")
+    assert content["results"]["hls_check"]["intervals"]["Array"] == 1
+
+
 def test_several_accelerators_are_built_one_after_the_other(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +175,8 @@ def test_several_accelerators_are_built_one_after_the_other(
         ([TINY, "--until", "hsl"], "there is no stage 'hsl'"),
         ([TINY, "--from", "package", "--until", "hls"], "comes after hls"),
         ([TINY, "--hls-flow", "vivado_hls"], "--hls-flow vivado_hls"),
+        ([TINY, "--hls", "vivado"], "--hls vivado: there is vitis, own"),
+        ([TINY, "--hls", "own", "--hls-flow", "v++"], "which --hls own does not run"),
         ([TINY, "--vivado-version", "new"], "'new' is no version of Vivado"),
         ([TINY, "--jobs", "0"], "--jobs"),
         ([TINY, "--timeout", "0"], "--timeout"),

@@ -19,7 +19,7 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.process_stream import PROCESSES
 from bfpga.contract.processes import process_function
 from bfpga.vendor import render
-from bfpga.vendor.bitstream import hls_stages, source_stages
+from bfpga.vendor.bitstream import source_stages, vitis_ips
 from bfpga.vendor.bitstream.hls_gates import PROCESS_LOOPS
 from bfpga.vendor.bitstream.pipeline import run_build, stage_names
 from bfpga.vendor.bitstream.processes import processes_of
@@ -40,7 +40,7 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     def rendered(name: str, digest: str, config: KernelConfig) -> dict[str, str]:
         return {path: text + changed.get(path, "") for path, text in real(name, digest, config).items()}
 
-    for module in (render, hls_stages, source_stages):
+    for module in (render, vitis_ips, source_stages):
         monkeypatch.setattr(module, "render_kernel", rendered)
     return changed
 

@@ -99,7 +99,8 @@ def rendered(accelerator: Accelerator) -> dict[str, str]:
     """All source text that is made of an accelerator."""
     paths = ScriptPaths(Path("/sources"), Path("/build"))
     files = render_kernel(accelerator.name, accelerator.digest, accelerator.config)
-    return files | render_scripts(block_design(accelerator), paths, 1, ScriptOptions())
+    own = render_scripts(block_design(accelerator), paths, 1, ScriptOptions(hls="own"))
+    return files | own | render_scripts(block_design(accelerator), paths, 1, ScriptOptions())
 
 
 #: Text of an attack that would be read as source: a line of its own, or behind what ends a statement or quotes.

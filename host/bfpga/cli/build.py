@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from bfpga.cli import output
 from bfpga.cli.completion import complete_accelerator
 from bfpga.cli.options import Json, ScaleOptions, grouped
+
+if TYPE_CHECKING:
+    from bfpga.vendor.build_scripts import Hls
 
 
 @grouped
@@ -40,8 +43,19 @@ def build(
     ] = False,
     directory: Annotated[Path, typer.Option(help="Where builds are kept.", metavar="DIR")] = Path("build"),
     overlays: Annotated[Path, typer.Option(help="Where finished overlays go.", metavar="DIR")] = Path("overlays"),
+    hls: Annotated[
+        str,
+        typer.Option(
+            help="vitis: C synthesis by Vitis HLS. own: the Verilog that bfpga makes of the kernel (bfpga rtl), Vivado "
+            "alone; no Vivado has read it yet.",
+            metavar="WHO",
+        ),
+    ] = "vitis",
     hls_flow: Annotated[
-        str, typer.Option(help="vitis_hls, vitis-run, v++, or auto: the first that is found.", metavar="FLOW")
+        str,
+        typer.Option(
+            help="Of --hls vitis: vitis_hls, vitis-run, v++, or auto: the first that is found.", metavar="FLOW"
+        ),
     ] = "auto",
     vivado_version: Annotated[
         str | None, typer.Option(help="Version of the tools, if several are installed.", metavar="VERSION")
@@ -79,6 +93,7 @@ def build(
       bfpga build my_accelerator.yaml --until utilization --jobs 2 --timeout 6
       bfpga build pynq_z2_dense --from implementation --vivado-version 2022.1
       bfpga build pynq_z2_dense --accept Array
+      bfpga build tiny --hls own
       bfpga build pynq_z2_dense zcu104_dense kv260_dense --scheduler tcp://farm:8786
 
     \b
@@ -94,7 +109,8 @@ def build(
     check_choice(scale.workers, scale.scheduler)
     last = "render" if dry_run else until
     plan = BuildPlan(
-        last, redo_from, jobs, timeout, directory, overlays, hls_flow, vivado_version, board_files, accept or ()
+        last, redo_from, jobs, timeout, directory, overlays, hls_flow, vivado_version, board_files, accept or (),
+        cast("Hls", hls),
     )
     orders = [plan.order(described) for described in map(load_accelerator, dict.fromkeys(accelerators))]
     build_several.check(orders)

@@ -17,9 +17,11 @@ from rich.status import Status as Spinner
 from rich.text import Text
 
 from bfpga.cli import output
-from bfpga.errors import BfpgaError, ToolError
+from bfpga.errors import ToolError
+from bfpga.formats.version import VERSION
 from bfpga.vendor.bitstream.diagnosis import duration
 from bfpga.vendor.bitstream.gates import utilization_table
+from bfpga.vendor.bitstream.own_ips import PROGRAM
 from bfpga.vendor.bitstream.pipeline import STAGES, BuildReport, Status
 from bfpga.vendor.bitstream.reports import Usage
 from bfpga.vendor.bitstream.stage import Build, Stage
@@ -147,7 +149,7 @@ def content(build: Build, report: BuildReport) -> dict[str, Any]:
         "board": accelerator.board.name,
         "directory": str(build.directory),
         "overlay": None if report.overlay is None else str(report.overlay),
-        "tools": tool_labels(build.tools),
+        "tools": tool_labels(build),
         "stages": [vars(item) for item in report.outcomes],
         "results": build.results,
         "error": None
@@ -161,11 +163,12 @@ def content(build: Build, report: BuildReport) -> dict[str, Any]:
     }
 
 
-def tool_labels(tools: Toolset) -> dict[str, str | None]:
-    """The tools that were found, in words."""
+def tool_labels(build: Build) -> dict[str, str | None]:
+    """The tools that were found, in words; of own HLS this toolkit."""
+    tools, own = build.tools, f"{PROGRAM} {VERSION}" if build.settings.own_hls else None
     return {
-        "hls": None if isinstance(tools.hls, BfpgaError) else tools.hls.tool.label(),
-        "vivado": None if isinstance(tools.vivado, BfpgaError) else tools.vivado.label(),
+        "hls": tools.hls.tool.label() if isinstance(tools.hls, HlsTools) else own,
+        "vivado": None if isinstance(tools.vivado, ToolError) else tools.vivado.label(),
     }
 
 

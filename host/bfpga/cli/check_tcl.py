@@ -29,7 +29,8 @@ def check_tcl(
 ) -> None:
     """Check the scripts for HLS and Vivado without these tools: they run in tclsh, and all that they call is compared.
 
-    An accelerator is checked on its board and on every other board of the family that holds it.
+    An accelerator is checked on its board and on every other board of the family that holds it, with the scripts for
+    Vitis HLS and those of `bfpga build --hls own`.
 
     \b
     Examples:
@@ -65,7 +66,7 @@ def _checks(name: str) -> list[dict[str, Any]]:
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.accelerator.variants import fitting_boards, on_board
     from bfpga.vendor.block_design import block_design
-    from bfpga.vendor.build_scripts import ScriptPaths, render_scripts
+    from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, render_scripts
     from bfpga.vendor.tcl_check import check_scripts
 
     accelerator = load_accelerator(name)
@@ -74,8 +75,16 @@ def _checks(name: str) -> list[dict[str, Any]]:
     for board in fitting_boards(accelerator):
         start = time.perf_counter()
         design = block_design(on_board(accelerator, board))
-        scripts = render_scripts(design, paths, jobs=1)
-        findings = check_scripts(design, scripts, paths, jobs=1)
+        scripts: dict[str, str] = {}
+        findings = []
+        for options in (ScriptOptions(hls="vitis"), ScriptOptions(hls="own")):
+            others = {
+                name: text
+                for name, text in render_scripts(design, paths, 1, options).items()
+                if scripts.get(name) != text
+            }
+            findings += check_scripts(design, others, paths, 1, options)
+            scripts |= others
         seconds = time.perf_counter() - start
         checks.append(
             {

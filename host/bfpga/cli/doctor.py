@@ -244,9 +244,10 @@ def site() -> Check:
     return package("MkDocs", "mkdocs", "these documents as a site", trial, extra="site")
 
 
-def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
+def vendor_tool(name: str, find: Callable[[], Tool], purpose: str, otherwise: str = "") -> Check:
     """A vendor tool where the build looks for it: its version and place."""
     remedy = "install it, best where the installer proposes; not needed for emulation, C simulation and estimates"
+    remedy += f"; {otherwise}" * bool(otherwise)
     try:
         tool = find()
     except ToolError as error:
@@ -255,7 +256,8 @@ def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
 
 
 def vitis_hls() -> Check:
-    return vendor_tool("Vitis HLS", lambda: find_hls().tool, "synthesis of the kernels")
+    return vendor_tool("Vitis HLS", lambda: find_hls().tool, "synthesis of the kernels",
+                       "bitstreams without it: `bfpga build --hls own`")  # fmt: skip
 
 
 def vivado() -> Check:

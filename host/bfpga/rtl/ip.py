@@ -8,7 +8,7 @@ it was left says which body follows. All stages of a body stand still while one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS
@@ -60,10 +60,14 @@ endmodule
 
 @dataclass(frozen=True)
 class IpVerilog:
-    """Verilog of an IP. ``modules``: text by name, those that are used first; the last one has the ports."""
+    """Verilog of an IP. ``modules``: text by name, those that are used first; the last one has the ports.
+
+    ``intervals``: of its pipelined loops, by their labels; the longest where a loop is there several times.
+    """
 
     ip: KernelIp
     modules: Mapping[str, str]
+    intervals: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -82,8 +86,11 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
     shared = SharedValues(code, names)
     clock, part = clock_of(accelerator, ip.part), accelerator.board.part
     designs = []
+    intervals: dict[str, int] = {}
     for number, (body, is_loop) in enumerate(zip(code.bodies.bodies, code.bodies.is_loop, strict=True)):
         schedule = (schedule_loop if is_loop else schedule_segment)(body, part, clock)
+        if is_loop:
+            intervals[body.name] = max(schedule.interval, intervals.get(body.name, 0))
         designs.append(translate(body, schedule, loads=shared.loads[number], resets=shared.resets[number]))
     banks, ports = banks_of(designs, technology_of(part), code.power_on.words)
     wrapper = _Wrapper(ip, code, shared, designs, banks, ports, names)
@@ -97,7 +104,7 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
         modules[f"{ip.function}_{bank.name}"] = bank_module(f"{ip.function}_{bank.name}", bank)
     modules[SLICE_NAME] = SLICE
     modules[wrapper.name] = "\n".join([*lines, *wrapper.instances(), "endmodule", ""])
-    return IpVerilog(ip, modules)
+    return IpVerilog(ip, modules, intervals)
 
 
 class _Wrapper:

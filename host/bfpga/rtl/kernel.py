@@ -17,6 +17,7 @@ from bfpga.rtl.control import control_verilog
 from bfpga.rtl.fifo import fifo_address_bits, fifo_module, fifo_verilog
 from bfpga.rtl.ip import IpVerilog, ip_verilog
 from bfpga.rtl.ports import Port, lite_signals, stream_ports, wire_range
+from bfpga.scale.worker_side import source_digest
 from bfpga.synthesis.kept import kernel_files
 from bfpga.vendor.clock_counter import AXI_LITE, CONTROL_MONITOR, COUNTER_ADDRESS_BITS, INTERRUPT_PIN
 from bfpga.vendor.kernel_ips import KernelIp, StreamPort, kernel_ips
@@ -48,6 +49,13 @@ def ips_of(accelerator: Accelerator, progress: Progress | None = None) -> list[I
                 progress(done, len(ips))
     made = {ip.part: run.result() for run, ip in runs.items()}
     return [made[ip.part] for ip in ips]
+
+
+def made_of(accelerator: Accelerator) -> list[str]:
+    """All that the Verilog of the IPs follows from: device and clock, this code, the kernel's C++."""
+    code = source_digest("bfpga.synthesis", "bfpga.rtl")
+    sources = sorted(kernel_files(accelerator).items())
+    return [accelerator.board.part, str(accelerator.clock_mhz), code, *(text for item in sources for text in item)]
 
 
 def kernel_design(accelerator: Accelerator, ips: Sequence[IpVerilog]) -> dict[str, str]:

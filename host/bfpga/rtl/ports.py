@@ -22,11 +22,8 @@ def lite_signals(address_bits: int, clocked: Collection[str] = ()) -> list[Port]
 
 def stream_ports(stream: StreamPort) -> Iterator[Port]:
     """The ports of an AXI-Stream."""
-    yield _port(f"{stream.name}_TDATA", stream.bits, stream.master)
-    if stream.packets:
-        yield _port(f"{stream.name}_TLAST", 1, stream.master)
-    yield _port(f"{stream.name}_TVALID", 1, stream.master)
-    yield _port(f"{stream.name}_TREADY", 1, not stream.master)
+    for signal, bits in stream.signals.items():
+        yield _port(f"{stream.name}_{signal}", bits, stream.master != (signal == "TREADY"))
 
 
 def wire_range(bits: int) -> str:

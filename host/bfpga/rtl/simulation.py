@@ -25,10 +25,8 @@ from bfpga.contract.registers import (
     WEIGHT_STREAM,
     Control,
 )
-from bfpga.rtl.kernel import KERNEL_MODULE, WATCHED, WATCHED_BITS, host_ports, joining_files
+from bfpga.rtl.kernel import KERNEL_MODULE, WATCHED, WATCHED_BITS, host_ports, joining_files, made_of
 from bfpga.rtl.netlist_cpp import NetlistCpp
-from bfpga.scale.worker_side import source_digest
-from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.netlist.yosys import find_yosys
 from bfpga.vendor.clock_counter import AXI_LITE
 from bfpga.vendor.json_fields import json_text
@@ -50,10 +48,8 @@ def simulation_digest(accelerator: Accelerator) -> str:
     ToolError without Yosys.
     """
     content = hashlib.sha256()
-    parts = [accelerator.board.part, str(accelerator.clock_mhz), source_digest("bfpga.synthesis", "bfpga.rtl"),
-             find_yosys().version, _host(accelerator)]  # fmt: skip
-    for texts in (kernel_files(accelerator), joining_files(accelerator)):
-        parts += [part for item in sorted(texts.items()) for part in item]
+    parts = [*made_of(accelerator), find_yosys().version, _host(accelerator)]
+    parts += [part for item in sorted(joining_files(accelerator).items()) for part in item]
     for part in parts:
         content.update(len(part).to_bytes(8, "little") + part.encode())
     return content.hexdigest()[:32]

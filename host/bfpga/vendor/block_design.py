@@ -27,6 +27,7 @@ from bfpga.vendor.kernel_ips import (
     FIFO_VERSION,
     KERNEL_CELL,
     KERNEL_VERSION,
+    REGISTER_BLOCK,
     fifo_cell,
     fifo_parameters,
     host_stream_cell,
@@ -286,7 +287,7 @@ def _interrupts(system: ProcessingSystem) -> tuple[Net, ...]:
 def _segments(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Segment, ...]:
     control, base = f"ps/{system.control_port}", system.register_base
     slaves = (
-        (f"{KERNEL_CELL}/{CONTROL_PORT}", "Reg"),
+        (f"{KERNEL_CELL}/{CONTROL_PORT}", REGISTER_BLOCK),
         ("tensor_dma/S_AXI_LITE", "Reg"),
         ("weight_dma/S_AXI_LITE", "Reg"),
         ("interrupt_controller/s_axi", "Reg"),

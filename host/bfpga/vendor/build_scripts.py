@@ -10,7 +10,7 @@ import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jinja2
 
@@ -18,9 +18,12 @@ from bfpga.accelerator.boards import Board
 from bfpga.accelerator.clocks import wire_percent
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import BlockDesign, Cell, Segment
+from bfpga.vendor.ip_packaging import packaging_context
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 from bfpga.vendor.source_text import braced, own, prose, source_environment
 
+#: Who makes the kernel's IPs of its C++: Vitis HLS, or this toolkit, whose Verilog Vivado packages.
+Hls = Literal["vitis", "own"]
 #: Stages that a script of its own runs.
 STAGES = ("hls", "block_design", "synthesis", "implementation")
 #: Names inside the vendor's projects.
@@ -52,6 +55,23 @@ class ScriptPaths:
     def hls_project(self, ip: KernelIp) -> Path:
         """Project of the classic flow; in the config-file flow the argument of `--work_dir`."""
         return self.build / ip.stem
+
+    def script(self, name: str) -> Path:
+        """A script of this build."""
+        return self.build / "scripts" / name
+
+    @property
+    def own_verilog(self) -> Path:
+        """The Verilog of the kernel's IPs where this toolkit makes it, a file for each."""
+        return self.build / "verilog"
+
+    def ip_verilog(self, ip: KernelIp) -> Path:
+        """The Verilog of an IP."""
+        return self.own_verilog / f"{ip.function}.v"
+
+    def packaging_project(self, ip: KernelIp) -> Path:
+        """Project of Vivado in which an IP is packaged."""
+        return self.build / ip.packaging
 
     @property
     def verilog(self) -> Path:
@@ -108,18 +128,25 @@ class ScriptPaths:
 
 @dataclass(frozen=True)
 class ScriptOptions:
-    """What a user may choose. Limits are in minutes; ``board_files``: a folder of board files that Vivado lacks."""
+    """What a user may choose. Limits are in minutes; ``board_files``: a folder of board files that Vivado lacks.
+
+    ``hls``: who makes the IPs.
+    """
 
     synthesis_minutes: int = 240
     implementation_minutes: int = 480
     board_files: Path | None = None
+    hls: Hls = "vitis"
 
 
 def render_scripts(
     design: BlockDesign, paths: ScriptPaths, jobs: int, options: ScriptOptions | None = None
 ) -> dict[str, str]:
-    """All scripts by file name: of each IP hls_PROCESS.tcl and hls_PROCESS_config.cfg, then block_design.tcl,
-    synthesis.tcl, implementation.tcl.
+    """All scripts by file name: of each IP those that make it, then block_design.tcl, synthesis.tcl,
+    implementation.tcl.
+
+    An IP is made by hls_PROCESS.tcl or hls_PROCESS_config.cfg; of own Verilog by ip_PROCESS.tcl, with its constraints
+    ip_PROCESS_ooc.xdc.
 
     ``jobs``: processes that Vivado may start. ConfigurationError for a path that the vendor's tools cannot take.
     """
@@ -128,12 +155,45 @@ def render_scripts(
         jobs=jobs, synthesis_minutes=options.synthesis_minutes, implementation_minutes=options.implementation_minutes
     )
     context = _context(design, paths, jobs, options)
-    scripts = {}
+    scripts: dict[str, str] = {}
     for ip in kernel_ips(design.accelerator.config):
-        own = context | _ip_context(ip, paths, context)
-        scripts[hls_script(ip)] = _rendered("hls.tcl", own)
-        scripts[hls_config(ip)] = _rendered("hls_config.cfg", own)
+        scripts |= (_packaging_scripts if options.hls == "own" else _hls_scripts)(ip, paths, context)
     return scripts | {f"{stage}.tcl": _rendered(f"{stage}.tcl", context) for stage in STAGES[1:]}
+
+
+def _hls_scripts(ip: KernelIp, paths: ScriptPaths, context: dict[str, Any]) -> dict[str, str]:
+    own = context | _ip_context(ip, paths, context)
+    return {hls_script(ip): _rendered("hls.tcl", own), hls_config(ip): _rendered("hls_config.cfg", own)}
+
+
+def _packaging_scripts(ip: KernelIp, paths: ScriptPaths, context: dict[str, Any]) -> dict[str, str]:
+    verilog = paths.ip_verilog(ip).absolute()
+    own = context | {
+        "ip": packaging_context(ip),
+        "kernel": _kernel(ip, paths),
+        "script": packaging_script(ip),
+        "project": {"name": ip.packaging, "directory": _braced(paths.packaging_project(ip))},
+        "verilog": _braced(verilog),
+        "constraints": _braced(paths.script(packaging_constraints(ip))),
+        "no_module": braced(f"Vivado finds no module {ip.function} with a clock in {verilog}"),
+        "unpacked_ip": _braced(paths.unpacked_ip(ip)),
+        "result": _braced(paths.result(ip.packaging)),
+        "partial_result": _braced(paths.results / f"{ip.packaging}.txt.partial"),
+    }
+    return {
+        packaging_script(ip): _rendered("ip.tcl", own),
+        packaging_constraints(ip): _rendered("ip_ooc.xdc", own),
+    }
+
+
+def packaging_script(ip: KernelIp) -> str:
+    """The script that packages the Verilog of an IP."""
+    return f"{ip.packaging}.tcl"
+
+
+def packaging_constraints(ip: KernelIp) -> str:
+    """The clock of an IP where Vivado synthesises it alone."""
+    return f"{ip.packaging}_ooc.xdc"
 
 
 def hls_script(ip: KernelIp) -> str:
@@ -225,7 +285,7 @@ def _reports(paths: ScriptPaths) -> dict[str, str]:
 
 def _kernel(ip: KernelIp, paths: ScriptPaths) -> dict[str, str]:
     vendor, library, name, version = ip.vlnv.split(":")
-    missing = braced(f"the IP {ip.vlnv} is not in {paths.ip_repository.absolute()}: run C synthesis first")
+    missing = braced(f"the IP {ip.vlnv} is not in {paths.ip_repository.absolute()}: the stage hls makes it")
     return {
         "vlnv": ip.vlnv,
         "vendor": vendor,

@@ -15,6 +15,8 @@ from bfpga.contract.registers import OUTPUT_STREAM, WEIGHT_STREAM
 #: Vendor and library of the IPs, and their version.
 LIBRARY = "xilinx.com:hls"
 KERNEL_VERSION = "1.0"
+#: The address block of the kernel's registers, as C synthesis calls it.
+REGISTER_BLOCK = "Reg"
 #: The cell with registers and interrupt: the kernel as the host sees it.
 KERNEL_CELL = "accelerator"
 #: FIFO of a stream between two processes (PG085).
@@ -29,6 +31,11 @@ class StreamPort:
     master: bool
     bits: int
     packets: bool
+
+    @property
+    def signals(self) -> dict[str, int]:
+        """Its signals, with their bits."""
+        return {"TDATA": self.bits, **({"TLAST": 1} if self.packets else {}), "TVALID": 1, "TREADY": 1}
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,11 @@ class KernelIp:
     def stem(self) -> str:
         """What the files of its C synthesis are called after: script, result, report, log, project."""
         return f"hls_{self.part}"
+
+    @property
+    def packaging(self) -> str:
+        """What the files are called after that make an IP of its Verilog: script, result, log, project."""
+        return f"ip_{self.part}"
 
     @property
     def title(self) -> str:

@@ -4,6 +4,7 @@ foreach name {mode stage version ip csynth hwh bit utilization timing wns whs pa
 }
 set ip_repository ""
 set verilog {}
+set constraints {}
 set progress(synth_1) "0%"
 set progress(impl_1) "0%"
 
@@ -66,6 +67,8 @@ proc create_project {name folder args} {
 }
 proc set_property {args} {
     if {[lindex $args 0] eq "ip_repo_paths"} { set ::ip_repository [lindex $args 1] }
+    if {[lindex $args 0] eq "top"} { set ::top [lindex $args 1] }
+    if {[llength $args] == 3} { set ::ipx::values([lindex $args 2],[lindex $args 0]) [lindex $args 1] }
 }
 proc get_ipdefs {args} {
     set pattern [lindex $args end]
@@ -74,6 +77,90 @@ proc get_ipdefs {args} {
     }
     return [string map {* 1.0} $pattern]
 }
+# Packaging: what a script says of an IP ends in its component.xml, with the ports that the Verilog itself has.
+namespace eval ipx {
+    proc package_project {args} {
+        variable folder [option $args -root_dir] vendor [option $args -vendor] library [option $args -library]
+        variable ports {} buses {} registers {} core {} values
+        array unset values
+        file mkdir [file join $folder src]
+        foreach file $::verilog {
+            set channel [open $file r]
+            set text [read $channel]
+            close $channel
+            if {[regexp "module ${::top} ?\\((\[^;\]*)\\);" $text match head]} {
+                foreach {match range name} [regexp -all -inline {put\s+(?:wire|reg)?\s*(\[\d+:0\])?\s*(\w+)} $head] {
+                    lappend ports $name [expr {$range eq "" ? 0 : [scan $range {[%d}]}]
+                }
+                file copy $file [file join $folder src]
+            }
+        }
+        foreach file $::constraints { file copy $file [file join $folder src] }
+    }
+    proc current_core {} { return core }
+    proc get_ports {args} { return [dict keys $::ipx::ports [lindex $args 1]] }
+    proc get_memory_maps {args} { return {} }
+    proc get_bus_interfaces {name args} { return "bus $name" }
+    proc remove_all_bus_interface {core} { variable buses {} }
+    proc add_bus_interface {name core} { variable buses; lappend buses $name; return "bus $name" }
+    proc add_port_map {signal bus} { return "map [lindex $bus 1] $signal" }
+    proc add_bus_parameter {name bus} { return "parameter [lindex $bus 1] $name" }
+    proc add_memory_map {name core} { return "map $name" }
+    proc add_address_block {name map} { return "block [lindex $map 1] $name" }
+    proc add_register {name block} { variable registers; lappend registers $name; return "register $name" }
+    proc add_field {name register} { return "field [lindex $register 1] $name" }
+    proc said {object property} { variable values; return $values($object,$property) }
+    proc tag {name text} { return "<spirit:$name>$text</spirit:$name>" }
+    proc check_integrity {core} {
+        variable ports
+        variable values
+        foreach key [array names values "map *,physical_name"] {
+            if {![dict exists $ports $values($key)]} { error "ERROR: \[IP_Flow 19-5107\] no port $values($key)" }
+        }
+    }
+    proc save_core {core} {
+        variable folder
+        set text "<spirit:component xmlns:spirit=\"http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009\">"
+        foreach part {vendor library} { append text [tag $part [set ::ipx::$part]] }
+        foreach part {name version} { append text [tag $part [said core $part]] }
+        append text [tag busInterfaces [described_buses]]
+        set listed ""
+        foreach name $::ipx::registers {
+            append listed [tag register [tag name $name][tag addressOffset [said "register $name" address_offset]]]
+        }
+        append text [tag memoryMaps [tag memoryMap [tag addressBlock $listed]]]
+        append text [tag model [tag ports [described_ports]]]
+        write_text [file join $folder component.xml] "$text</spirit:component>"
+    }
+    proc described_ports {} {
+        set text ""
+        dict for {name left} $::ipx::ports {
+            set vector [expr {$left ? [tag vector [tag left $left][tag right 0]] : ""}]
+            append text [tag port [tag name $name][tag wire $vector]]
+        }
+        return $text
+    }
+    proc described_buses {} {
+        set text ""
+        foreach name $::ipx::buses {
+            set kind [lindex [split [said "bus $name" bus_type_vlnv] :] 2]
+            set maps ""
+            foreach key [lsort [array names ::ipx::values "map $name *,physical_name"]] {
+                set signal [lindex [split [lindex $key 2] ,] 0]
+                append maps [tag portMap [tag logicalPort [tag name $signal]][tag physicalPort [tag name $::ipx::values($key)]]]
+            }
+            set said ""
+            foreach key [lsort [array names ::ipx::values "parameter $name *,value"]] {
+                set parameter [lindex [split [lindex $key 2] ,] 0]
+                append said [tag parameter [tag name $parameter][tag value $::ipx::values($key)]]
+            }
+            append text [tag busInterface "[tag name $name]<spirit:busType spirit:name=\"$kind\"/><spirit:[said "bus $name" \
+                interface_mode]/>[tag portMaps $maps][tag parameters $said]"]
+        }
+        return $text
+    }
+}
+
 proc in_repository {name} {
     foreach file [glob -nocomplain [file join $::ip_repository */component.xml]] {
         set channel [open $file r]
@@ -92,7 +179,11 @@ proc can_resolve_reference {module} {
     }
     return 0
 }
-proc add_files {args} { if {[string match *.v [lindex $args end]]} { lappend ::verilog [lindex $args end] } }
+proc add_files {args} {
+    set file [expr {[string match -* [lindex $args 0]] ? [lindex $args end] : [lindex $args 0]}]
+    if {![file exists $file]} { error "ERROR: \[Vivado 12-172\] File or Directory '$file' does not exist" }
+    if {[string match *.v $file]} { lappend ::verilog $file } else { lappend ::constraints $file }
+}
 proc generate_target {args} {
     set folder [expr {$::stand_in(version) < 2020.2 ? "srcs" : "gen"}]
     set target [file join $::folder $::name.$folder sources_1 bd system hw_handoff system.hwh]

@@ -16,7 +16,7 @@ from vendor_tools.artefacts import write_artefacts
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.vendor.bitstream.pipeline import BuildReport, SilentReporter, run_build
-from bfpga.vendor.bitstream.stage import Build, BuildSettings
+from bfpga.vendor.bitstream.stage import Build, BuildSettings, OwnHls
 from bfpga.vendor.bitstream.tools import Search
 from bfpga.vendor.bitstream.toolset import discover
 from bfpga.vendor.bitstream.versions import Version
@@ -96,7 +96,7 @@ class Workshop:
 
     def new_build(
         self, flow: str = "auto", limit_seconds: float = 60.0, version: Version | None = None, jobs: int = 2,
-        accepted: tuple[str, ...] = (),
+        accepted: tuple[str, ...] = (), own_hls: OwnHls | None = None,
     ) -> Build:  # fmt: skip
         """A build as the script would set it up."""
         self.configure()
@@ -108,8 +108,10 @@ class Workshop:
             limit_seconds=limit_seconds,
             vectors=lambda config: {"starts.txt": b""},
             accepted=accepted,
+            own_hls=own_hls,
         )
-        return Build(self.design, settings, discover(flow, version, Search(self.environment, ())))
+        found = None if own_hls else flow
+        return Build(self.design, settings, discover(found, version, Search(self.environment, ())))
 
     def run(self, until: str = "package", redo_from: str | None = None, **settings: Any) -> BuildReport:
         """Build, and hear what became of it."""
@@ -122,7 +124,7 @@ class Workshop:
 
     def stages(self) -> list[str]:
         """The stages of these calls; those for the IPs of the kernel are one stage."""
-        names = ("hls" if call.startswith("hls_") else call for call in self.calls())
+        names = ("hls" if call.startswith(("hls_", "ip_")) else call for call in self.calls())
         return [name for name, _ in itertools.groupby(names)]
 
     @property

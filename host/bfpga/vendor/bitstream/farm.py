@@ -33,7 +33,8 @@ NEEDS = {"vivado": 1}
 class BuildOrder:
     """What is built and how; the tools are those that a worker finds.
 
-    hls_flow, version: as for `discover`. until, redo_from: as for `run_build`.
+    hls_flow, version: as for `discover`; no HLS program is looked for where the settings say what else makes the IPs.
+    until, redo_from: as for `run_build`.
     """
 
     accelerator: Accelerator
@@ -45,7 +46,8 @@ class BuildOrder:
 
     def build(self) -> Build:
         """The build with the tools of this machine."""
-        return Build(block_design(self.accelerator), self.settings, discover(self.hls_flow, self.version))
+        flow = self.hls_flow if self.settings.own_hls is None else None
+        return Build(block_design(self.accelerator), self.settings, discover(flow, self.version))
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,7 @@ ARRAY_LOOPS = frozenset({"Array", "Skip", "Sparse", "Feed"})
 #: Name under which a user accepts the clock; loops and resources have their own.
 CLOCK = "clock"
 _ADVICE = "see the warnings of C synthesis in its log; `--accept {name}` builds it as it is"
+_OWN_ADVICE = "`bfpga synthesize` says what it waits for; `--accept {name}` builds it as it is"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ class IpReport:
     ip: KernelIp
     loops: Sequence[StatedLoop]
     report: CsynthReport
+    path: Path
+
+
+@dataclass(frozen=True)
+class OwnReport:
+    """The intervals of an IP that this toolkit has made, and the loops of its sources that state one."""
+
+    ip: KernelIp
+    loops: Sequence[StatedLoop]
+    intervals: Mapping[str, int]
     path: Path
 
 
@@ -73,15 +84,34 @@ def hls_gate(design: BlockDesign, reports: Sequence[IpReport], accepted: Collect
         *(item for found in reports for item in (*_loops(found), *_clock(design, found))),
         *_resources(design, reports),
     ]
+    return _accepted(shortfalls, accepted, _ADVICE) + [note for found in reports for note in _remarks(found)]
+
+
+def own_gate(reports: Sequence[OwnReport], accepted: Collection[str]) -> list[str]:
+    """As `hls_gate`, for Verilog that this toolkit has made: the interval of every loop against the stated one."""
+    return _accepted([item for found in reports for item in _own_loops(found)], accepted, _OWN_ADVICE)
+
+
+def _accepted(shortfalls: Sequence[Shortfall], accepted: Collection[str], advice: str) -> list[str]:
+    """Remarks on accepted shortfalls; BuildError with the first that is not."""
     refused = [item for item in shortfalls if item.name not in accepted]
     if refused:
         first, others = refused[0], refused[1:]
         more = "".join(f"\n  also: {item.sentence}" for item in others)
-        advice = _ADVICE.format(name=first.name)
-        raise BuildError(first.kind, f"{first.sentence}{more}\n{advice}\nreport: {first.path}", first.path)
-    return [f"accepted: {item.sentence}" for item in shortfalls] + [
-        note for found in reports for note in _remarks(found)
-    ]
+        said = advice.format(name=first.name)
+        raise BuildError(first.kind, f"{first.sentence}{more}\n{said}\nreport: {first.path}", first.path)
+    return [f"accepted: {item.sentence}" for item in shortfalls]
+
+
+def _own_loops(found: OwnReport) -> Iterator[Shortfall]:
+    for loop in found.loops:
+        interval = found.intervals.get(loop.label)
+        if interval is None and loop.label in computing_loops(found.ip):
+            sentence = f"loop {loop} states an interval of {loop.interval}, but {found.ip.function} has no such loop"
+            yield Shortfall(loop.label, "interval", sentence, found.path)
+        elif interval is not None and interval > loop.interval:
+            sentence = f"loop {loop} has an interval of {interval} clocks instead of {loop.interval}"
+            yield Shortfall(loop.label, "interval", sentence, found.path)
 
 
 def computing_loops(ip: KernelIp) -> frozenset[str]:

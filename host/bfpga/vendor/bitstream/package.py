@@ -9,6 +9,7 @@ from typing import Any
 
 from bfpga.vendor.bitstream.bitstream import check_bitstream
 from bfpga.vendor.bitstream.handoff_check import check_handoff
+from bfpga.vendor.bitstream.hls_stages import ip_maker
 from bfpga.vendor.bitstream.records import hashes, text_hash
 from bfpga.vendor.bitstream.reports import read_utilization
 from bfpga.vendor.bitstream.stage import Build, Product, Stage, files_below
@@ -38,7 +39,6 @@ def _package(build: Build) -> Product:
     bitstream, handoff = paths.overlay_file("bit"), paths.overlay_file("hwh")
     check_handoff(design, handoff)
     check_bitstream(bitstream, design.accelerator.board.part)
-    hls = build.tools.require_hls()
     usage = read_utilization(paths.reports / "implementation.txt")
     clock_hz = build.results["block_design"]["clock_hz"]
     directory = overlay_directory(build)
@@ -50,7 +50,7 @@ def _package(build: Build) -> Product:
             bitstream,
             handoff,
             tools={
-                "hls": {"program": hls.tool.name, "version": str(hls.tool.version)},
+                "hls": ip_maker(build).record,
                 "vivado": {"program": "vivado", "version": str(build.tools.require_vivado().version)},
                 "board_files": build.results["block_design"]["board_part"],
                 "ips": _ips(build),
@@ -69,7 +69,7 @@ def _package(build: Build) -> Product:
 
 
 def _ips(build: Build) -> dict[str, Any]:
-    """The IPs of the kernel, each with a hash of all that C synthesis has exported."""
+    """The IPs of the kernel, each with a hash of all that was exported."""
     ips = kernel_ips(build.design.accelerator.config)
     return {ip.vlnv: {"cell": ip.cell, "sha256": _exported(build.paths.unpacked_ip(ip))} for ip in ips}
 

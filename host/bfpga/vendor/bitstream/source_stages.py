@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 from bfpga.errors import ToolError
+from bfpga.formats.files import write_directory
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.runner import Command
-from bfpga.vendor.bitstream.stage import Build, Product, Stage, files_below
+from bfpga.vendor.bitstream.stage import Build, OwnHls, Product, Stage, files_below
+from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel, write_project
 from bfpga.vendor.tcl_check import check_scripts, format_findings
 
@@ -17,11 +19,13 @@ from bfpga.vendor.tcl_check import check_scripts, format_findings
 def _render_inputs(build: Build) -> list[str]:
     accelerator = build.design.accelerator
     sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.config))
-    return [*sources, *sources.values(), f"vectors: {build.settings.vectors is not None}"]
+    own = build.settings.own_hls
+    made = [] if own is None else own.made_of(accelerator)
+    return [*sources, *sources.values(), f"vectors: {build.settings.vectors is not None}", *made]
 
 
 def _render(build: Build) -> Product:
-    """The HLS project; without a compiler its testbench has no vectors."""
+    """The HLS project, and the Verilog if it is made here; without a compiler the testbench has no vectors."""
     accelerator = build.design.accelerator
     project = (accelerator.name, accelerator.digest, accelerator.config, build.paths.sources)
     notes = []
@@ -30,7 +34,20 @@ def _render(build: Build) -> Product:
     except ToolError as error:
         write_project(*project)
         notes.append(f"the testbench has no vectors: {error}")
-    return Product(artefacts=files_below(build.paths.sources), notes=notes)
+    own = build.settings.own_hls
+    intervals = {} if own is None else _write_verilog(build, own)
+    return Product([*files_below(build.paths.sources), *files_below(build.paths.own_verilog)],
+                   result={"intervals": intervals} if own else {}, notes=notes)  # fmt: skip
+
+
+def _write_verilog(build: Build, own: OwnHls) -> dict[str, dict[str, int]]:
+    """The Verilog of the IPs, a file for each; the intervals of their loops."""
+    made = own.make(build.design.accelerator)
+    ips = kernel_ips(build.design.accelerator.config)
+    write_directory(build.paths.own_verilog, {
+        build.paths.ip_verilog(ip).name: made[ip.function].verilog.encode() for ip in ips
+    }, "the Verilog")  # fmt: skip
+    return {ip.function: dict(made[ip.function].intervals) for ip in ips}
 
 
 def _csim_directory(build: Build) -> Path:
@@ -75,10 +92,10 @@ def _check_inputs(build: Build) -> list[str]:
 
 RENDER = Stage(
     "render",
-    "HLS project and scripts from the accelerator",
+    "HLS project and scripts from the accelerator, and its Verilog with --hls own",
     finish=_render,
     inputs=_render_inputs,
-    clears=lambda build: [build.paths.sources],
+    clears=lambda build: [build.paths.sources, build.paths.own_verilog],
 )
 CSIM = Stage(
     "csim",

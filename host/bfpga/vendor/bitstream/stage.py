@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from bfpga.accelerator.loader import Accelerator
 from bfpga.vendor.bitstream.runner import Command
 from bfpga.vendor.bitstream.tools import Tool
 from bfpga.vendor.bitstream.toolset import Toolset
 from bfpga.vendor.block_design import BlockDesign
-from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, render_scripts
+from bfpga.vendor.build_scripts import Hls, ScriptOptions, ScriptPaths, render_scripts
 from bfpga.vendor.render import VectorWriter
 
 #: Minutes by which a script's own limit exceeds ours, so that ours is the one that ends a stage and explains it.
@@ -20,8 +21,28 @@ SCRIPT_SLACK_MINUTES = 10
 
 
 @dataclass(frozen=True)
+class OwnIp:
+    """An IP that this toolkit has made. ``intervals``: of its pipelined loops, by their labels."""
+
+    verilog: str
+    intervals: Mapping[str, int]
+
+
+class OwnHls(Protocol):
+    """Makes the IPs of a kernel without the vendor's C synthesis."""
+
+    def made_of(self, accelerator: Accelerator) -> Sequence[str]:
+        """All that the IPs follow from."""
+
+    def make(self, accelerator: Accelerator) -> Mapping[str, OwnIp]:
+        """The IPs by the name of their top module; ToolError if it cannot."""
+
+
+@dataclass(frozen=True)
 class BuildSettings:
     """What a user may choose. ``directory``: of this build; ``overlays``: where the overlay's directory goes.
+
+    ``own_hls``: what makes the kernel's IPs, None for Vitis HLS.
 
     ``accepted``: loops, resources or `clock` with which the build goes on although their gate fails.
     """
@@ -33,6 +54,12 @@ class BuildSettings:
     board_files: Path | None = None
     vectors: VectorWriter | None = None
     accepted: tuple[str, ...] = ()
+    own_hls: OwnHls | None = None
+
+    @property
+    def hls(self) -> Hls:
+        """Who makes the kernel's IPs."""
+        return "own" if self.own_hls else "vitis"
 
 
 @dataclass(frozen=True)
@@ -56,7 +83,7 @@ class Build:
     def script_options(self) -> ScriptOptions:
         """Limits beyond those of the stages, and the user's board files."""
         minutes = int(self.settings.limit_seconds // 60) + SCRIPT_SLACK_MINUTES
-        return ScriptOptions(minutes, minutes, self.settings.board_files)
+        return ScriptOptions(minutes, minutes, self.settings.board_files, self.settings.hls)
 
     @cached_property
     def scripts(self) -> dict[str, str]:
@@ -66,10 +93,10 @@ class Build:
     @cached_property
     def script_identities(self) -> dict[str, str]:
         """The scripts without what changes no result: jobs, limits, the place of the board files."""
-        return render_scripts(self.design, self.paths, 1)
+        return render_scripts(self.design, self.paths, 1, ScriptOptions(hls=self.settings.hls))
 
     def script(self, name: str) -> Path:
-        return self.directory / "scripts" / name
+        return self.paths.script(name)
 
     def log(self, name: str) -> Path:
         return self.directory / "logs" / f"{name}.log"

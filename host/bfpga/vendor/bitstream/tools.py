@@ -239,10 +239,10 @@ def y2k22_problem(tool: Tool) -> str | None:
     )
 
 
-def version_warnings(hls: HlsTools, vivado: Tool, images: Sequence[str]) -> list[str]:
+def version_warnings(hls: HlsTools | None, vivado: Tool, images: Sequence[str]) -> list[str]:
     """What may go wrong with these versions: HLS and Vivado differ; none of the board's PYNQ images has this Vivado."""
     warnings = []
-    if hls.tool.version.base != vivado.version.base:
+    if hls is not None and hls.tool.version.base != vivado.version.base:
         warnings.append(
             f"{hls.tool.label()} and {vivado.label()} differ: IP of a newer HLS may be refused; use one version"
         )

@@ -24,20 +24,30 @@ INSTALL = (
     "Install Vivado with Vitis HLS (the free edition does for small devices) and source its settings64.sh, or run this "
     "on a machine that has it: everything up to here needs none, and a build continues where it stopped."
 )
+#: What to do about it where Vitis HLS alone is missing, or is not asked for.
+WITHOUT_HLS = "With --hls own no HLS program is needed: Vivado packages the Verilog that bfpga makes (docs/rtl.md)."
+INSTALL_VIVADO = (
+    "Install Vivado (the free edition does for small devices) and source its settings64.sh, or run this on a machine "
+    "that has it: everything up to here needs none, and a build continues where it stopped."
+)
 
 
 @dataclass(frozen=True)
 class Toolset:
-    """HLS program and Vivado, or why there is none. ``environment``: what they run in."""
+    """HLS program and Vivado, or why there is none. ``environment``: what they run in.
 
-    hls: HlsTools | ToolError
+    ``hls``: None if the build asks for none.
+    """
+
+    hls: HlsTools | ToolError | None
     vivado: Tool | ToolError
     environment: dict[str, str]
 
     def require_hls(self) -> HlsTools:
         """The HLS program; BuildError if it is missing or cannot package IP."""
+        assert self.hls is not None  # a build that needs it asks for it
         if isinstance(self.hls, ToolError):
-            raise BuildError("missing_tool", f"{self.hls}\n{INSTALL}")
+            raise BuildError("missing_tool", f"{self.hls}\n{INSTALL}\n{WITHOUT_HLS}")
         problem = y2k22_problem(self.hls.tool)
         if problem is not None:
             raise BuildError("y2k22", problem)
@@ -50,7 +60,7 @@ class Toolset:
     def require_vivado(self) -> Tool:
         """Vivado; BuildError if it is missing."""
         if isinstance(self.vivado, ToolError):
-            raise BuildError("missing_tool", f"{self.vivado}\n{INSTALL}")
+            raise BuildError("missing_tool", f"{self.vivado}\n{INSTALL_VIVADO if self.hls is None else INSTALL}")
         return self.vivado
 
     def notes(self, board: Board) -> list[str]:
@@ -63,13 +73,13 @@ class Toolset:
         return version_warnings(self.hls, self.vivado, board.pynq_images)
 
 
-def discover(flow: str, wanted: Version | None, search: Search | None = None) -> Toolset:
-    """Find the tools; ConfigurationError for an HLS flow that does not exist."""
+def discover(flow: str | None, wanted: Version | None, search: Search | None = None) -> Toolset:
+    """Find the tools; None: no HLS program. ConfigurationError for an HLS flow that does not exist."""
     search = search or Search()
-    hls: HlsTools | ToolError
+    hls: HlsTools | ToolError | None
     vivado: Tool | ToolError
     try:
-        hls = find_hls(flow, search, wanted)
+        hls = None if flow is None else find_hls(flow, search, wanted)
     except ToolError as error:
         hls = error
     try:
@@ -77,13 +87,13 @@ def discover(flow: str, wanted: Version | None, search: Search | None = None) ->
         vivado = _matching_vivado(search, wanted, hls)
     except ToolError as error:
         vivado = error
-    found = [] if isinstance(hls, ToolError) else [hls.tool, *filter(None, [hls.packager])]
+    found = [hls.tool, *filter(None, [hls.packager])] if isinstance(hls, HlsTools) else []
     found += [] if isinstance(vivado, ToolError) else [vivado]
     return Toolset(hls, vivado, tool_environment(found, search.environment))
 
 
-def _matching_vivado(search: Search, wanted: Version | None, hls: HlsTools | ToolError) -> Tool:
-    if wanted is None and not isinstance(hls, ToolError):
+def _matching_vivado(search: Search, wanted: Version | None, hls: HlsTools | ToolError | None) -> Tool:
+    if wanted is None and isinstance(hls, HlsTools):
         try:
             return find_tool("vivado", search, hls.tool.version.base)
         except ToolError:

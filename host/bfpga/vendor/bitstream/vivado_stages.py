@@ -16,13 +16,17 @@ from bfpga.vendor.build_scripts import VIVADO_PROJECT
 
 def _command(stage: str) -> Callable[[Build], list[Command]]:
     def commands(build: Build) -> list[Command]:
-        vivado = build.tools.require_vivado()
-        options = ("-mode", "batch", "-nojournal", "-nolog", "-source", str(build.script(f"{stage}.tcl")))
-        return [
-            Command((str(vivado.path), *options), build.directory / "logs", build.log(stage), build.tools.environment)
-        ]
+        return [vivado_command(build, f"{stage}.tcl", stage)]
 
     return commands
+
+
+def vivado_command(build: Build, script: str, log: str, part: str = "") -> Command:
+    """Vivado with a script. part: of the stage, where several run at the same time."""
+    vivado = build.tools.require_vivado()
+    options = ("-mode", "batch", "-nojournal", "-nolog", "-source", str(build.script(script)))
+    arguments = (str(vivado.path), *options)
+    return Command(arguments, build.directory / "logs", build.log(log), build.tools.environment, part)
 
 
 def _vivado_stage(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from bfpga.vendor.block_design import BlockDesign
-from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, hls_config
+from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, hls_config, packaging_constraints
 from bfpga.vendor.finding import Finding
 from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.tcl_check.commands import command_findings
@@ -22,7 +22,7 @@ RULES = {
     "tcl-error": "a script runs to its end where every step of the tools succeeds",
     "command": "a command is one that the tool has, with options that it knows and as many words as it takes",
     "script": "a script calls what the golden script of its stage calls, in the same order and with the same words",
-    "configuration": "a configuration file holds the lines that the C synthesis of the IP needs",
+    "configuration": "a configuration file holds the lines that the IP needs",
     "guard": "a script stops with an error, and writes no result, where a step has failed or something is missing",
     "cell": "the IPs of the block design are known, and each cell has its own name",
     "parameter": "parameters of an IP are those that it has, with values that work in our designs",
@@ -31,7 +31,7 @@ RULES = {
 }
 BLOCK_DESIGN = "block_design.tcl"
 #: Commands that change nothing: what they return shows in the commands that do.
-_QUESTION = re.compile(r"(get|current)_|version |can_resolve_reference |report_utilization -return_string$")
+_QUESTION = re.compile(r"(ipx::)?(get|current)_|version |can_resolve_reference |report_utilization -return_string$")
 Calls = list[tuple[int, Words]]
 
 
@@ -50,11 +50,11 @@ def check_scripts(
     in_design = {_located(fault, scripts) for fault in faults(design)}
     findings = set(in_design)
     for ip in kernel_ips(design.accelerator.config):
-        if (name := hls_config(ip)) in scripts:
+        for name in scripts.keys() & {hls_config(ip), packaging_constraints(ip)}:
             lines: Calls = [
                 (n, (line,)) for n, line in enumerate(scripts[name].split("\n"), 1) if line and line[0] != "#"
             ]
-            findings |= set(_differences(name, "configuration", lines, golden.configuration(ip)))
+            findings |= set(_differences(name, "configuration", lines, golden.configuration(name, ip)))
     situations = list(scenarios(design, [name for name in scripts if name.endswith(".tcl")]))
     recordings = record([(scripts[scenario.script], answers) for scenario, answers in situations])
     for (scenario, _), recording in zip(situations, recordings, strict=True):

@@ -34,12 +34,17 @@ reset_run: 1; launch_runs: 1..9 -jobs= -to_step=; wait_on_run: 1 -timeout=; open
 report_utilization: 0 -hierarchical -return_string -file= -format=
 report_timing_summary: 0 -return_string -file= -delay_type= -max_paths=
 write_hw_platform: 0..1 -fixed -include_bit -force -file=
+ipx::package_project: 0 -root_dir= -vendor= -library= -taxonomy= -import_files -force; ipx::current_core: 0
+ipx::remove_all_bus_interface, ipx::create_xgui_files, ipx::update_checksums, ipx::check_integrity, ipx::save_core: 1
+ipx::get_ports, ipx::get_memory_maps, ipx::get_bus_interfaces: 1 -quiet -of_objects=; ipx::remove_memory_map: 2
+ipx::add_bus_interface, ipx::add_port_map, ipx::add_bus_parameter, ipx::add_memory_map, ipx::add_address_block: 2
+ipx::add_register, ipx::add_field: 2
 """
 
 
 def _table(text: str) -> dict[str, tuple[int, int, frozenset[str]]]:
     table = {}
-    for names, least, most, options in re.findall(r"([a-z_, ]+): (\d+)(?:\.\.(\d+))?((?: -\w+=?)*)", text):
+    for names, least, most, options in re.findall(r"([a-z_:, ]+): (\d+)(?:\.\.(\d+))?((?: -\w+=?)*)", text):
         for name in names.split(", "):
             table[name.strip()] = int(least), int(most or least), frozenset(options.split())
     return table

@@ -14,6 +14,7 @@ from bfpga.accelerator.clocks import wire_percent
 from bfpga.vendor.block_design import BlockDesign, Cell, Link
 from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths
 from bfpga.vendor.kernel_ips import KERNEL_VERSION, KernelIp, kernel_ips
+from bfpga.vendor.tcl_check.golden_ip import packaged
 from bfpga.vendor.tcl_check.recorder import Words
 from bfpga.vendor.tcl_check.scenarios import NEWEST, VERSION
 from bfpga.vendor.tcl_check.soundness import design_ends
@@ -53,6 +54,32 @@ package.ip.name={ip.function}
 package.ip.version=1.0
 package.output.format=ip_catalog
 package.output.syn=false
+"""
+_PACKAGING = """
+file mkdir {build}/results {build}/ip
+file delete -force {build}/results/ip_{ip.part}.txt {build}/ip/{ip.part}
+create_project ip_{ip.part} {build}/ip_{ip.part} -part {board.part} -force
+add_files -norecurse {build}/verilog/{ip.function}.v
+add_files -norecurse -fileset constrs_1 {build}/scripts/ip_{ip.part}_ooc.xdc
+set_property USED_IN "synthesis implementation out_of_context" [get_files {build}/scripts/ip_{ip.part}_ooc.xdc]
+set_property top {ip.function} [current_fileset]
+update_compile_order -fileset sources_1
+ipx::package_project -root_dir {build}/ip/{ip.part} -vendor xilinx.com -library hls {packager}
+set_property name {ip.function} [ipx::current_core]
+set_property version 1.0 [ipx::current_core]
+set_property core_revision 1 [ipx::current_core]
+set_property display_name "bfpga {ip.part}" [ipx::current_core]
+set_property description "bfpga {ip.part}" [ipx::current_core]
+ipx::remove_all_bus_interface [ipx::current_core]
+"""
+_PACKAGED = """
+ipx::create_xgui_files [ipx::current_core]
+ipx::update_checksums [ipx::current_core]
+ipx::check_integrity [ipx::current_core]
+ipx::save_core [ipx::current_core]
+"""
+_OOC = """
+create_clock -name ap_clk -period {clock.period_ns:g} [get_ports ap_clk]
 """
 _PROJECT = """
 file mkdir {build}/results {build}/reports
@@ -111,13 +138,16 @@ class Golden:
         self._values: dict[str, Any] = {
             "board": board, "clock": design.clock, "options": options, "jobs": jobs, "build": build, "sources": sources,
             "board_files": f"{board.board_part.rpartition(':')[0]}:{NEWEST}", "vivado": f"{build}/vivado/bfpga",
-            "handoff": "hw_handoff/system.hwh", "flags": f"-std=c++14 -I{sources}/include -I{sources}/src",
+            "handoff": "hw_handoff/system.hwh", "packager": "-taxonomy /UserIP -import_files -force",
+            "flags": f"-std=c++14 -I{sources}/include -I{sources}/src",
         }  # fmt: skip
-        self._ips = {ip.stem: ip for ip in kernel_ips(design.accelerator.config)}
+        ips = kernel_ips(design.accelerator.config)
+        self._ips = {ip.stem: ip for ip in ips}
+        self._packaged = {f"ip_{ip.part}": ip for ip in ips}
 
-    def configuration(self, ip: KernelIp) -> list[Words]:
-        """The lines of an IP's configuration file, comments apart."""
-        return [(line,) for line in self._filled(_HLS_CONFIG, ip)]
+    def configuration(self, name: str, ip: KernelIp) -> list[Words]:
+        """The lines of an IP's file of options or constraints, comments apart."""
+        return [(line,) for line in self._filled(_OOC if name.endswith(".xdc") else _HLS_CONFIG, ip)]
 
     def commands(self, stage: str, reported: Mapping[str, str]) -> list[Words]:
         """The commands of a stage (name of its script) where the tools have ``reported`` these numbers."""
@@ -127,6 +157,10 @@ class Golden:
         if stage in self._ips:
             lines = {"part": board.part, "period_ns": f"{clock.period_ns:g}", "kernel": self._ips[stage].vlnv}
             return [*self._calls(_HLS, self._ips[stage]), *self._result(stage, lines), ("exit",)]
+        if stage in self._packaged:
+            ip = self._packaged[stage]
+            calls = [*self._calls(_PACKAGING, ip), *packaged(ip), *self._calls(_PACKAGED)]
+            return [*calls, *self._result(stage, head | {"kernel": ip.vlnv}), ("close_project",)]
         if stage == "block_design":
             names = [cell.name for cell in self._design.cells]
             lines = {

@@ -26,7 +26,7 @@ proc record {line args} {
             }
         }
     }
-    return [expr {[regexp {^(get|current)_} $command] ? "\[$command\]" : ""}]
+    return [expr {[regexp {^(ipx::)?(get|current)_|^ipx::add_} $command] ? "\[$command\]" : ""}]
 }
 
 # An interpreter without files, clocks and processes; what is hidden here becomes a recorded command as well.

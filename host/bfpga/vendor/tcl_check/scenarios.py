@@ -57,6 +57,7 @@ def _common(design: BlockDesign) -> Answers:
         *((f"get_property VLNV {ip}:{version}", f"{ip}:{version}") for ip in ips for version in (OLDER, NEWEST)),
         ("get_property PART \\[current_project]", design.accelerator.board.part),
         (f"get_property CONFIG.FREQ_HZ *ps/{design.system.clock_pin}]", f"{design.clock.actual_mhz * 1e6:.0f}"),
+        ("ipx::get_memory_maps *", "guessed"),
         ("version *", VERSION),
         (f"can_resolve_reference {CLOCK_COUNTER}", "1"),
         ("can_resolve_reference *", "0"),
@@ -100,6 +101,7 @@ def _failures(design: BlockDesign) -> Iterator[Scenario]:
     yield Scenario(block_design, "the board files are missing", (("get_board_parts *", ""),))
     for ip in kernel_ips(design.accelerator.config):
         yield Scenario(block_design, f"{ip.title} is not in the catalog", ((f"get_ipdefs *{ip.vlnv}", ""),))
+        yield Scenario(f"{ip.packaging}.tcl", "the Verilog has no such module", (("ipx::get_ports *", ""),))
     yield Scenario(block_design, "an IP is not in the catalog", (("get_ipdefs *axi_dma*", ""),))
     yield Scenario(block_design, "Vivado cannot read a Verilog module", (("can_resolve_reference *", "0"),))
     yield Scenario(block_design, "the board has another part", (("get_property PART *", "xc7a35tcpg236-1"),))
