@@ -100,6 +100,8 @@ ELSEWHERE = {
          "run lenet -a tiny --samples 1 --device rtl:seed=3 --compare"),
         "rtl/test_rtl_simulation.py::test_random_networks_on_a_whole_kernel_are_as_on_the_emulator",
     ),
+    "run lenet -a tiny --samples 2 --device virtual:rtl --compare":
+        "board/virtual/test_virtual_rtl.py::test_a_network_runs_on_the_verilog_and_again_after_an_interrupted_run",
     "synthesize --check": "synthesis/test_gate.py::test_a_ready_accelerator_passes_the_gate",
 }  # fmt: skip
 

@@ -42,7 +42,7 @@ Compiled: TypeAlias = "Program | str | Path"
 
 #: Names of devices, as `open_device` takes them.
 SIMULATIONS = ("csim", "csim:native", "csim:ap_int", "csim:exact")
-DEVICES = ("emulator", *SIMULATIONS, "rtl", "rtl:seed=N", "virtual", "board", "remote:HOST[:PORT]")
+DEVICES = ("emulator", *SIMULATIONS, "rtl", "rtl:seed=N", "virtual", "virtual:rtl", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
 #: An evaluation looks at the tensors of so many samples, fewer where they take more products than this; no batch of it
@@ -99,10 +99,11 @@ def open_device(name: str, program: Compiled) -> Device:
     """Open a device for one program, which may be named by its file.
 
     `emulator`; `csim` (native integers), `csim:ap_int` or `csim:exact`; `rtl`, the kernel's Verilog clock by clock, or
-    `rtl:seed=N`, with pauses of its streams by chance; `virtual`, a board with PYNQ that is a model in
-    this process; `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network; several boards with commas
-    between, which share the samples (docs/scale.md). Boards need an overlay of the program's accelerator. DeviceError
-    for an unknown name or a board that cannot be opened; ToolError if a compiler that the C simulation needs is
+    `rtl:seed=N`, with pauses of its streams by chance; `virtual`, a board with PYNQ that is a model in this process;
+    `virtual:rtl`, such a board whose kernel is the simulated Verilog; `board`, the one this runs on;
+    `remote:HOST[:PORT]`, one in the network; several boards with commas between, which share the samples
+    (docs/scale.md). Boards need an overlay of the program's accelerator. DeviceError for an unknown name or a board
+    that cannot be opened; ToolError if a compiler that a simulation needs is
     missing.
     """
     check_device(name)

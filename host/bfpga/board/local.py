@@ -12,21 +12,28 @@ from bfpga.board.target import FPGA_MANAGER, MINIMUM_SECONDS, Family, free_all, 
 
 if TYPE_CHECKING:
     from bfpga.board.virtual.board import VirtualBoard
+    from bfpga.board.virtual.kernel_model import KernelFactory
 
 
 class VirtualTarget:
-    """A virtual board in this process; a new one unless given. ``board`` is open to tests, which inject faults."""
+    """A virtual board in this process; a new one unless given. ``board`` is open to tests, which inject faults.
+
+    kernels: makes its kernels, by default of the compiled HLS sources. name: as the user gives it.
+    """
 
     emulated = True
     interrupts = True
     minimum_seconds = MINIMUM_SECONDS
     slowest_rate = 50e6
 
-    def __init__(self, family: Family, board: VirtualBoard | None = None) -> None:
+    def __init__(
+        self, family: Family, board: VirtualBoard | None = None, kernels: KernelFactory | None = None,
+        name: str = "virtual",
+    ) -> None:  # fmt: skip
         from bfpga.board.virtual.pynq_device import virtual_device
 
-        self.name = "virtual"
-        self.device: Any = virtual_device(family, board)
+        self.name = name
+        self.device: Any = virtual_device(family, board, kernels=kernels)
         self.board = self.device.board
 
     def explain(self, error: BaseException) -> list[str]:

@@ -407,5 +407,6 @@ def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:
         "digest": manifest.accelerator.digest,
         "configuration": dict(manifest.configuration),
         "layout": manifest.layout,
+        "clock_mhz": manifest.clock.requested_mhz,
     }
     return {name: description for name, cell in manifest.cells.items() if f":{TOP_FUNCTION}:" in cell.vlnv}

@@ -7,8 +7,10 @@ from bfpga.board.local import LocalTarget, VirtualTarget
 from bfpga.board.remote import RemoteTarget, remote_address
 from bfpga.board.target import BoardTarget, Family, on_board
 
+#: A virtual board whose kernel is the simulated Verilog.
+VIRTUAL_RTL = "virtual:rtl"
 #: How targets are named.
-TARGETS = ("virtual", "virtual:remote", "board", "remote:HOST[:PORT]")
+TARGETS = ("virtual", VIRTUAL_RTL, "virtual:remote", "board", "remote:HOST[:PORT]")
 
 
 def open_target(name: str, family: Family) -> BoardTarget:
@@ -19,6 +21,10 @@ def open_target(name: str, family: Family) -> BoardTarget:
     check_target_name(name)
     if name == "virtual":
         return VirtualTarget(family)
+    if name == VIRTUAL_RTL:
+        from bfpga.board.virtual.rtl_kernel import rtl_kernel
+
+        return VirtualTarget(family, kernels=rtl_kernel, name=name)
     if name == "virtual:remote":
         return RemoteTarget.to_virtual_board(family)
     if name == "board":

@@ -28,7 +28,7 @@ def complete_device(incomplete: str) -> list[str]:
     """Devices; of those in the network the word that precedes the address."""
     from bfpga.runtime import SIMULATIONS
 
-    return _beginning(["emulator", *SIMULATIONS, "rtl", "virtual", "board", "remote:"], incomplete)
+    return _beginning(["emulator", *SIMULATIONS, "rtl", "virtual", "virtual:rtl", "board", "remote:"], incomplete)
 
 
 def complete_model(incomplete: str) -> list[str]:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from bfpga import runtime
+from bfpga.board.target_choice import VIRTUAL_RTL
 from bfpga.contract.program import Program
 from bfpga.devices.base import Device
 from bfpga.errors import ConfigurationError
@@ -17,7 +18,7 @@ def device_name(device: str, boards: int | None) -> str:
     """The device, so many times; ConfigurationError unless it is a virtual board."""
     if boards is None:
         return device
-    if device != "virtual":
+    if device not in ("virtual", VIRTUAL_RTL):
         raise ConfigurationError(
             "--boards is for --device virtual; other boards are named one by one: --device remote:HOST1,remote:HOST2"
         )

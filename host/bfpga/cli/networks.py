@@ -128,7 +128,8 @@ def run(
         typer.Option(
             "--device",
             help="emulator, csim (native integers), csim:ap_int, csim:exact, rtl (the kernel's Verilog, clock by "
-            "clock), rtl:seed=N (its streams pause by chance), virtual (board without hardware), board or "
+            "clock), rtl:seed=N (its streams pause by chance), virtual (board without hardware), virtual:rtl "
+            "(its kernel is the Verilog), board or "
             "remote:HOST; several boards with commas between share the samples.",
             autocompletion=complete_device,
         ),

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program
 from bfpga.contract.registers import COUNTER_REGISTERS
 from bfpga.devices import toolchain
@@ -140,14 +141,19 @@ class RtlSimulation(SimulatedKernel):
 
 
 def accelerator_of(program: Program) -> Accelerator:
-    """The accelerator of a program. Of one that is not ready a program does not know the device: delays are those of
-    another with its DSP blocks, at the program's clock. That changes clocks, and no value.
+    """The accelerator of a program, see ``described_accelerator``."""
+    return described_accelerator(program.config, program.accelerator, program.digest, program.clock_mhz)
+
+
+def described_accelerator(config: KernelConfig, name: str, digest: str, clock_mhz: float) -> Accelerator:
+    """An accelerator of which the kernel is known. Of one that is not ready the device is not: delays are those of
+    another with its DSP blocks, at the clock. That changes clocks, and no value.
     """
     from bfpga.accelerator.loader import is_ready, load_accelerator
     from bfpga.accelerator.variants import accelerator_around
 
-    if is_ready(program.accelerator):
-        ready = load_accelerator(program.accelerator)
-        if ready.digest == program.digest:
+    if is_ready(name):
+        ready = load_accelerator(name)
+        if ready.digest == digest:
             return ready
-    return accelerator_around(program.config, program.accelerator, program.digest, program.clock_mhz)
+    return accelerator_around(config, name, digest, clock_mhz)

@@ -13,7 +13,7 @@ from bfpga.contract.registers import (
     Register,
     offset_of,
 )
-from bfpga.rtl.ports import lite_signals, stream_ports
+from bfpga.rtl.ports import WATCHED, lite_signals, stream_ports
 from bfpga.vendor.kernel_ips import KernelIp
 from bfpga.vendor.source_text import own, source_environment
 
@@ -37,6 +37,7 @@ def _context(ip: KernelIp) -> dict[str, Any]:
         "function": ip.function,
         "module": f"{ip.function}_control_s_axi",
         "control_port": CONTROL_PORT,
+        "watched": WATCHED,
         "address_bits": CONTROL_ADDRESS_BITS,
         "word_bits": CONTROL_ADDRESS_BITS - 2,
         "port": lite_signals(CONTROL_ADDRESS_BITS, _CLOCKED),

@@ -16,7 +16,7 @@ from bfpga.errors import ToolError
 from bfpga.rtl.control import control_verilog
 from bfpga.rtl.fifo import fifo_address_bits, fifo_module, fifo_verilog
 from bfpga.rtl.ip import IpVerilog, ip_verilog
-from bfpga.rtl.ports import Port, lite_signals, stream_ports, wire_range
+from bfpga.rtl.ports import WATCHED, Port, lite_signals, stream_ports, wire_range
 from bfpga.scale.worker_side import source_digest
 from bfpga.synthesis.kept import kernel_files
 from bfpga.vendor.clock_counter import AXI_LITE, CONTROL_MONITOR, COUNTER_ADDRESS_BITS, INTERRUPT_PIN
@@ -26,8 +26,8 @@ from bfpga.vendor.source_text import source_environment
 
 #: The module that holds all.
 KERNEL_MODULE = "bfpga_kernel"
-#: What a simulation defines to see the streams between IPs, and the bits that it sees of each.
-WATCHED, WATCHED_BITS = "BFPGA_WATCHED", 5
+#: Bits that a simulation sees of each stream between IPs.
+WATCHED_BITS = 5
 _INTERRUPT = "interrupt"
 #: Called with (IPs done, IPs in all).
 Progress = Callable[[int, int], None]
@@ -96,7 +96,7 @@ def _context(name: str, config: KernelConfig) -> dict[str, Any]:
         "ports": list(_ports(config)),
         "streams": [_stream(stream) for stream in process_streams(config)],
         "ips": [
-            {"function": ip.function, "cell": ip.cell, "connections": _connections(ip, config)}
+            {"function": ip.function, "cell": ip.cell, "control": ip.control, "connections": _connections(ip, config)}
             for ip in kernel_ips(config)
         ],
         "counter": {"module": CLOCK_COUNTER, "connections": _counter_connections(config)},

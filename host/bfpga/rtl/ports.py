@@ -8,6 +8,8 @@ from bfpga.vendor.clock_counter import AXI_LITE
 from bfpga.vendor.kernel_ips import StreamPort
 from bfpga.vendor.source_text import own
 
+#: What a simulation defines, so that it sees more of a kernel than its ports.
+WATCHED = "BFPGA_WATCHED"
 #: A port: name, direction, range.
 Port = dict[str, str]
 

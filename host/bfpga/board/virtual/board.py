@@ -29,7 +29,7 @@ from bfpga.board.virtual.clocks import ProcessingSystem, SystemRegisters, proces
 from bfpga.board.virtual.fabric import Fabric, FabricBuilder
 from bfpga.board.virtual.faults import Fault, Faults
 from bfpga.board.virtual.hardware import HardwareDescription, read_hardware
-from bfpga.board.virtual.kernel_model import KernelModel
+from bfpga.board.virtual.kernel_model import AnyKernel
 from bfpga.board.virtual.memory import Memory
 from bfpga.errors import DeviceError
 
@@ -136,7 +136,7 @@ class VirtualBoard:
         """The configured design; DeviceError before `configure`."""
         return self.fabric.hardware
 
-    def configure(self, hwh_text: str | bytes, kernels: Mapping[str, KernelModel]) -> None:
+    def configure(self, hwh_text: str | bytes, kernels: Mapping[str, AnyKernel]) -> None:
         """Program the logic: wire it from the handoff, with these kernels by instance name, all reset.
 
         Slaves that no model exists for are plain registers. DDR keeps its contents, clocks are set to what the design
@@ -166,7 +166,10 @@ class VirtualBoard:
             first = address - address % WORD_BYTES
             words = [self._read_word(word) for word in range(first, address + length, WORD_BYTES)]
             self._sample_interrupts()
+            restless = self._find(address)[0].restless
         self._notify()
+        if restless:
+            self.run()
         data = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)
         return data[address - first :][:length]
 

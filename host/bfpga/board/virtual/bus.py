@@ -35,6 +35,8 @@ class Slave(ABC):
     """
 
     byte_strobes = True
+    #: A program reads it again and again, and time passes meanwhile.
+    restless = False
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -184,8 +185,23 @@ class CompiledKernel:
             self.close()
 
 
+@dataclass(frozen=True)
+class DescribedKernel:
+    """What an emulation bitstream says of a kernel."""
+
+    config: KernelConfig
+    name: str
+    digest: str
+
+
 def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
-    """The kernel that an emulation bitstream describes; DeviceError for an unknown kind and for another layout."""
+    """The kernel that an emulation bitstream describes; errors as for ``described_kernel``."""
+    found = described_kernel(description)
+    return CompiledKernel(found.config, found.name, found.digest)
+
+
+def described_kernel(description: Mapping[str, Any]) -> DescribedKernel:
+    """What an emulation bitstream says of a kernel; DeviceError for an unknown kind and for another layout."""
     kind = description.get("kind")
     if kind != ARRAY:
         raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is {ARRAY}")
@@ -200,4 +216,4 @@ def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
         config = config_from_dict(description.get("configuration"))
     except ConfigurationError as error:
         raise DeviceError(f"the emulation bitstream does not describe a systolic array: {error}") from None
-    return CompiledKernel(config, name, digest)
+    return DescribedKernel(config, name, digest)

@@ -21,6 +21,7 @@ from bfpga.board.virtual.faults import (
     WrongClock,
 )
 from bfpga.board.virtual.hls_slave import HlsSlave
+from bfpga.board.virtual.kernel_slave import KernelSlave
 from bfpga.board.virtual.stream_faults import BoardStream
 from bfpga.errors import DeviceError
 
@@ -70,7 +71,7 @@ def _channel(channel: Channel) -> Iterator[str]:
         yield f"`{channel.name}` is stopping and halts when this transfer has ended; a soft reset ends it now."
 
 
-def _kernel(kernel: HlsSlave) -> Iterator[str]:
+def _kernel(kernel: KernelSlave) -> Iterator[str]:
     if not kernel.running:
         waiting = [s for port in kernel.kernel.inputs if (s := kernel.streams[port]).level]
         began = "was never started" if kernel.starts == 0 else "has finished and was not started again"
@@ -105,6 +106,8 @@ def check_fault(fault: Fault, fabric: Fabric) -> None:
         _need(fault.stream, [end for stream in fabric.streams for end in stream.ends], "end of a stream")
     elif isinstance(fault, KernelNeverDone | SlowKernel):
         _need(fault.kernel, [kernel.name for kernel in fabric.kernels], "kernel")
+        if not isinstance(fabric.slaves[fault.kernel], HlsSlave):
+            raise DeviceError(f"fault injection: {type(fault).__name__} is for models; `{fault.kernel}` is Verilog")
     elif isinstance(fault, DroppedInterrupt):
         sources = [source for controller in fabric.controllers for source, _ in controller.inputs]
         _need(fault.source, sources, "source of an interrupt controller")

@@ -15,8 +15,9 @@ from bfpga.board.virtual.faults import Faults
 from bfpga.board.virtual.hardware_description import HardwareDescription, Instance
 from bfpga.board.virtual.hls_slave import Argument, HlsSlave, is_block_register, is_own_kernel, own_arguments
 from bfpga.board.virtual.interrupt_controller import InterruptController
-from bfpga.board.virtual.kernel_model import KernelModel
+from bfpga.board.virtual.kernel_model import AnyKernel, Kernel, KernelModel, KernelWithRegisters
 from bfpga.board.virtual.kernel_processes import check_processes, process_cells
+from bfpga.board.virtual.kernel_slave import CounterPort, KernelSlave, RegisterPort
 from bfpga.board.virtual.memory import Memory
 from bfpga.board.virtual.stream_faults import BoardStream
 from bfpga.errors import DeviceError
@@ -44,9 +45,9 @@ class Fabric:
         return [slave for slave in self.slaves.values() if isinstance(slave, AxiDma)]
 
     @property
-    def kernels(self) -> list[HlsSlave]:
+    def kernels(self) -> list[KernelSlave]:
         """The kernels in the order of the handoff."""
-        return [slave for slave in self.slaves.values() if isinstance(slave, HlsSlave)]
+        return [slave for slave in self.slaves.values() if isinstance(slave, KernelSlave)]
 
     @property
     def controllers(self) -> list[InterruptController]:
@@ -60,7 +61,7 @@ class Fabric:
         for stream in self.streams:
             stream.clear()
 
-    def close(self, keep: Iterable[KernelModel] = ()) -> None:
+    def close(self, keep: Iterable[Kernel] = ()) -> None:
         """Release the kernels, except those in ``keep``."""
         kept = {id(kernel) for kernel in keep}
         for slave in self.kernels:
@@ -77,7 +78,7 @@ class FabricBuilder:
         self._faults = faults
         self._stream_bytes = stream_bytes
 
-    def build(self, kernels: Mapping[str, KernelModel]) -> Fabric:
+    def build(self, kernels: Mapping[str, AnyKernel]) -> Fabric:
         """The logic with these kernels by instance name; DeviceError for one that has no place in the design."""
         fabric = Fabric(self._hardware)
         self._check_kernels(kernels)
@@ -97,13 +98,15 @@ class FabricBuilder:
         for address_range in self._hardware.ranges:
             address_map.add(address_range.base, address_range.size, fabric.slaves[address_range.instance])
 
-    def _check_kernels(self, kernels: Mapping[str, KernelModel]) -> None:
+    def _check_kernels(self, kernels: Mapping[str, AnyKernel]) -> None:
         for name in kernels:
             if self._hardware.range_of(name) is None:
                 found = ", ".join(sorted({r.instance for r in self._hardware.ranges})) or "none"
                 raise DeviceError(f"kernel `{name}` has no registers in the design; instances with registers: {found}")
 
-    def _slave(self, instance: Instance, kernel: KernelModel | None) -> Slave:
+    def _slave(self, instance: Instance, kernel: AnyKernel | None) -> Slave:
+        if isinstance(kernel, KernelWithRegisters):
+            return RegisterPort(instance.name, kernel)
         if kernel is not None:
             return HlsSlave(instance.name, self._arguments(instance, kernel), kernel, self._faults)
         if instance.ip == "axi_dma":
@@ -139,6 +142,8 @@ class FabricBuilder:
             kernel = fabric.slaves.get(watched)
             if name in fabric.slaves and isinstance(kernel, HlsSlave):
                 fabric.slaves[name] = ClockCounter(name, kernel, self._faults)
+            elif name in fabric.slaves and isinstance(kernel, RegisterPort):
+                fabric.slaves[name] = CounterPort(name, kernel.kernel)
 
     def _connect_streams(self, fabric: Fabric) -> None:
         processes = self._processes(fabric)
@@ -147,10 +152,10 @@ class FabricBuilder:
                 continue  # inside of the kernel's model
             stream = BoardStream(link.ends, self._stream_bytes + link.buffer_bytes, link.beat_bytes, self._faults)
             source, sink = (fabric.slaves.get(processes.get(name, name)) for name in (link.source, link.sink))
-            if isinstance(source, AxiDma) or isinstance(sink, AxiDma) or isinstance(source, HlsSlave):
+            if isinstance(source, AxiDma) or isinstance(sink, AxiDma) or isinstance(source, KernelSlave):
                 fabric.streams.append(stream)
             for slave, port in ((source, link.source_port), (sink, link.sink_port)):
-                if isinstance(slave, HlsSlave):
+                if isinstance(slave, KernelSlave):
                     slave.streams[port] = stream
                 elif isinstance(slave, AxiDma):
                     for channel, dma_port in DMA_PORTS.items():

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bfpga.board.virtual.bus import WORD, WORD_BYTES, Poll, Slave
+from bfpga.board.virtual.bus import WORD, WORD_BYTES, Poll
 from bfpga.board.virtual.faults import Faults, KernelNeverDone
 from bfpga.board.virtual.kernel_model import KernelModel
-from bfpga.board.virtual.stream import Stream
+from bfpga.board.virtual.kernel_slave import KernelSlave
 from bfpga.contract.registers import ARGUMENT_REGISTERS, BLOCK_REGISTERS, TOP_FUNCTION, Control, offset_of
 from bfpga.errors import DeviceError
 
@@ -55,14 +55,14 @@ class Watcher(Protocol):
         ...
 
 
-class HlsSlave(Slave):
-    """Start, done, interrupts and arguments of one kernel; ``streams`` by port name; ``watchers``: observing logic."""
+class HlsSlave(KernelSlave):
+    """Start, done, interrupts and arguments of one kernel that has no registers; ``watchers``: observing logic."""
+
+    kernel: KernelModel
 
     def __init__(self, name: str, arguments: Sequence[Argument], kernel: KernelModel, faults: Faults) -> None:
-        super().__init__(name)
-        self.kernel = kernel
+        super().__init__(name, kernel)
         self.arguments = tuple(arguments)
-        self.streams: dict[str, Stream] = {}
         self.watchers: list[Watcher] = []
         self._by_name = {argument.name: argument for argument in arguments}
         self._outputs = {word for a in arguments if a.output for word in self._words_of(a)}

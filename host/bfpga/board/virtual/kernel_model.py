@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.configuration import KernelConfig
@@ -17,8 +17,8 @@ class OperationTime(NamedTuple):
     beats: tuple[int, ...]
 
 
-class KernelModel(Protocol):
-    """A kernel with an ap_ctrl_hs register slave."""
+class Kernel(Protocol):
+    """What all kernels have."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -30,22 +30,34 @@ class KernelModel(Protocol):
         """Names of its stream outputs."""
         ...
 
-    def start(self, arguments: Mapping[str, int]) -> None:
-        """Begin a run with the argument registers by name."""
-        ...
-
     def step(self, streams: Mapping[str, Stream]) -> bool:
         """Run until it cannot go on; True if anything moved or the run finished. ``streams`` by port name."""
         ...
 
     @property
-    def finished(self) -> bool:
-        """Whether the run begun last has finished."""
+    def waiting(self) -> str | None:
+        """Why the run cannot go on, for a reader: ``stream `input_stream`: 16 more beats``."""
+        ...
+
+    def reset(self) -> None:
+        """ap_rst_n: forget a run under way."""
+        ...
+
+    def close(self) -> None:
+        """Release memory and files."""
+        ...
+
+
+class KernelModel(Kernel, Protocol):
+    """A kernel whose ap_ctrl_hs register slave is a model of its own."""
+
+    def start(self, arguments: Mapping[str, int]) -> None:
+        """Begin a run with the argument registers by name."""
         ...
 
     @property
-    def waiting(self) -> str | None:
-        """Why the run cannot go on, for a reader: ``stream `input_stream`: 16 more beats``."""
+    def finished(self) -> bool:
+        """Whether the run begun last has finished."""
         ...
 
     def results(self) -> Mapping[str, int]:
@@ -56,12 +68,31 @@ class KernelModel(Protocol):
         """Operations of the run that finished last, in order; none if the model has no time."""
         ...
 
-    def reset(self) -> None:
-        """ap_rst_n: forget a run under way."""
+
+@runtime_checkable
+class KernelWithRegisters(Kernel, Protocol):
+    """A kernel that has its registers itself, and a clock counter."""
+
+    def step(self, streams: Mapping[str, Stream], *, patient: bool = False) -> bool:
+        """As of every kernel; patient: it has time, as while a program waits for its end."""
         ...
 
-    def close(self) -> None:
-        """Release memory and files."""
+    def read_register(self, offset: int, *, of_counter: bool = False) -> int:
+        """A word of its registers, or of the clock counter's; reading may change them."""
+        ...
+
+    def write_register(self, offset: int, value: int, mask: int, *, of_counter: bool = False) -> None:
+        """Write the bytes of ``mask``."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether no start is under way."""
+        ...
+
+    @property
+    def interrupt(self) -> bool:
+        """Level of its interrupt."""
         ...
 
 
@@ -76,5 +107,6 @@ class OverlappingKernel(Protocol):
         ...
 
 
+AnyKernel: TypeAlias = KernelModel | KernelWithRegisters
 #: Makes a kernel from its description in an emulation bitstream.
-KernelFactory = Callable[[Mapping[str, Any]], KernelModel]
+KernelFactory = Callable[[Mapping[str, Any]], AnyKernel]

@@ -9,7 +9,7 @@ from typing import Any
 
 from bfpga.board.virtual.bitfile import EmulationBitstream, read_emulation_bitstream
 from bfpga.board.virtual.board import VirtualBoard
-from bfpga.board.virtual.kernel_model import KernelFactory, KernelModel
+from bfpga.board.virtual.kernel_model import AnyKernel, KernelFactory
 from bfpga.errors import DeviceError
 from bfpga.formats.checked_fields import shown
 
@@ -35,7 +35,7 @@ def program_board(board: VirtualBoard, design: EmulationBitstream, kernels: Kern
     The board stays as it was if a kernel cannot be made.
     """
     make = kernels or _compiled_kernel
-    made: dict[str, KernelModel] = {}
+    made: dict[str, AnyKernel] = {}
     with ExitStack() as undo:
         for instance, description in design.kernels.items():
             made[instance] = _described(make, description, f"{design.where}, kernel {shown(instance)}")
@@ -44,14 +44,14 @@ def program_board(board: VirtualBoard, design: EmulationBitstream, kernels: Kern
         undo.pop_all()
 
 
-def _described(make: KernelFactory, description: Mapping[str, Any], where: str) -> KernelModel:
+def _described(make: KernelFactory, description: Mapping[str, Any], where: str) -> AnyKernel:
     try:
         return make(description)
     except DeviceError as error:
         raise DeviceError(f"{where}: {error}") from None
 
 
-def _compiled_kernel(description: Mapping[str, Any]) -> KernelModel:
+def _compiled_kernel(description: Mapping[str, Any]) -> AnyKernel:
     """Imported only here: a compiler is needed for it, and not for boards with kernels of another kind."""
     from bfpga.board.virtual.compiled_kernel import kernel_from_description
 
