@@ -5,7 +5,6 @@ Stand-ins copy the input to the output; the IPs of a whole kernel run with --all
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from stand_in_ips import BODIES, stand_in
 from verilog_simulation import missing_tools
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.bridge import PieceRecord, StartState
 from bfpga.devices.rtl import RtlSimulation, named_seed
 from bfpga.errors import DeviceError
 from bfpga.rtl import kernel, simulation
@@ -87,24 +85,6 @@ def test_a_start_that_stands_still_ends_with_who_waits(copying: RtlSimulation) -
         copying.run_packet(10, beats(10), b"", 8 * BEAT)
     # It is reset, and goes on.
     assert copying.run_packet(10, beats(10), b"", 10 * BEAT).output == beats(10).tobytes()
-
-
-def test_a_start_runs_in_pieces(copying: RtlSimulation) -> None:
-    library, data, output = copying._library, beats(20), np.zeros(20 * BEAT, np.uint8)
-    library.bfpga_start(ctypes.c_void_p(copying._kernel), 20, 0)
-    read = written = 0
-    states = []
-    while not states or states[-1] not in (StartState.FINISHED, StartState.FAILED):
-        piece = PieceRecord(
-            input=data.ctypes.data + read, input_bytes=min(3 * BEAT, data.size - read),
-            output=output.ctypes.data + written, output_capacity=min(2 * BEAT, output.size - written),
-        )  # fmt: skip
-        library.bfpga_resume(ctypes.c_void_p(copying._kernel), ctypes.byref(piece))
-        read, written = read + piece.input_used, written + piece.output_bytes
-        states.append(StartState(piece.state))
-    assert states[-1] is StartState.FINISHED
-    assert StartState.NEEDS_SPACE in states
-    assert np.array_equal(data, output)
 
 
 def test_a_beat_that_does_not_stay_is_an_error(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:

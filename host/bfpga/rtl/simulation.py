@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.bridge import PIECE, RUN, StartState
+from bfpga.contract.bridge import PIECE, RUN
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.layout import layout
 from bfpga.contract.processes import process_streams
@@ -31,7 +31,7 @@ from bfpga.rtl.ports import WATCHED
 from bfpga.synthesis.netlist.yosys import find_yosys
 from bfpga.vendor.clock_counter import AXI_LITE
 from bfpga.vendor.json_fields import json_text
-from bfpga.vendor.render import enumeration, structure
+from bfpga.vendor.render import structure
 from bfpga.vendor.source_text import own, source_environment
 
 #: The structure that is the kernel in C++.
@@ -85,7 +85,6 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "identification": f"0x{digest[:8]}",
         "layout": own(json_text(layout(config.functions))),
         "structures": {"Run": structure(RUN), "Piece": structure(PIECE)},
-        "start_states": enumeration(StartState),
         "registers": [{"name": item.name, "offset": f"0x{item.offset:02x}"} for item in REGISTERS],
         "start_bit": int(Control.START),
         "done_bit": int(Control.DONE),
