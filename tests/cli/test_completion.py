@@ -33,7 +33,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         (("run", "lenet_"), ["lenet_pruned"]),
         (("run", "lenet", "-a", "pynq_z2_de"), ["pynq_z2_dense"]),
         (("run", "lenet", "-a", "pynq_z2_dense"), ["pynq_z2_dense", "pynq_z2_dense_first_light"]),
-        (("run", "lenet", "--device", "vi"), ["virtual"]),
+        (("run", "lenet", "--device", "vi"), ["virtual", "virtual:rtl"]),
         (("explore", "lenet", "--board", "pynq_z1"), ["pynq_z1"]),
         (("compile", "lenet", "--recipe", "two_p"), ["two_parts"]),
         (("build", "zcu104_de"), ["zcu104_dense"]),
