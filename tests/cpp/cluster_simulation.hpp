@@ -76,6 +76,7 @@ class ClusterProcesses {
     template <std::size_t... U>
     void run(int queue, int ahead, uint64_t seed, std::index_sequence<U...>) {
         scheduler_.disturb(seed);
+        scheduler_.pauses().draw(seed);
         for (int u = 0; u < units; ++u) {
             join(piece_[u], queue);
             join(step_[u], ahead);

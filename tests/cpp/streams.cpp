@@ -67,11 +67,12 @@ int unit_stream_pass(int count, int burst, int depth) {
 long long unit_stream_processes(int count, int depth, long long seed, int lost, int fails, char* text, int size) {
     bfpga::ProcessScheduler scheduler;
     bfpga::stream<int> there("there", static_cast<std::size_t>(depth)), back("back", static_cast<std::size_t>(depth));
+    scheduler.disturb(static_cast<uint64_t>(seed));
+    scheduler.pauses().draw(static_cast<uint64_t>(seed));
     there.join(scheduler);
     back.join(scheduler);
     scheduler.add("first");
     scheduler.add("second");
-    scheduler.disturb(static_cast<uint64_t>(seed));
     long long sum = 0;
     const auto first = [&] {
         int sent = 0;

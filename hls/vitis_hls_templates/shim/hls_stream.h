@@ -12,6 +12,7 @@
 
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/pipelined_loop.hpp"
+#include "bfpga/simulation/pauses_of_streams.hpp"
 
 // What only this stream has: `expect`, `peak_occupancy`, `join`, `part`, `clear`, `name`.
 #define BFPGA_STREAM_SHIM
@@ -39,14 +40,13 @@ class StreamWaits {
     }
     // The loop that keeps what the process writes now in its pipeline; null if words are there at once.
     PipelinedLoop* keeper() const { return has_stages_ ? deep_loop() : nullptr; }
-    // Whether a stream reports empty or full at random this time; tests all that may happen in hardware.
-    bool refuses() { return disturbs_ && pretends(); }
+    // How one side of `stream` pauses, its reader's or its writer's.
+    virtual SidePauses pauses(const std::string&, bool) const { return SidePauses(); }
 
     uint64_t transfers() const { return transfers_; }
     bool disturbs() const { return disturbs_; }
 
    protected:
-    virtual bool pretends() { return false; }
     virtual void await_clock(const std::string&) {}
 
     uint64_t transfers_ = 0;
@@ -82,9 +82,16 @@ class stream : private bfpga::WordUnderWay {
     }
 
     // Its ends are processes that `waits` runs.
-    void join(bfpga::StreamWaits& waits) { waits_ = &waits; }
+    void join(bfpga::StreamWaits& waits) {
+        waits_ = &waits;
+        reader_ = waits.pauses(name_, true);
+        writer_ = waits.pauses(name_, false);
+    }
     // Its ends are such processes no longer.
-    void part() { waits_ = nullptr; }
+    void part() {
+        waits_ = nullptr;
+        reader_ = writer_ = bfpga::SidePauses();
+    }
 
     // Clears its words; from now on it holds as many as `depth`.
     void clear(std::size_t depth) {
@@ -99,7 +106,7 @@ class stream : private bfpga::WordUnderWay {
         if (waits_ != nullptr) {
             begin_use();
             await(true);
-        } else if (empty()) {
+        } else if (held_ == 0) {
             throw bfpga::StreamError("stream `" + name_ + "` is empty: the kernel waits for " +
                                      std::to_string(expected_) + " more " + what_);
         }
@@ -109,10 +116,14 @@ class stream : private bfpga::WordUnderWay {
     // Whether there was a word, which `value` has then.
     bool read_nb(T& value) {
         begin_use();
-        if (waits_ != nullptr && (empty() || waits_->refuses())) {
-            waits_->polled(name_);
+        if (held_ == 0) {
+            polled();
         }
-        if (empty()) {
+        if (held_ == 0) {
+            return false;
+        }
+        if (reader_.pauses()) {
+            polled();
             return false;
         }
         value = take();
@@ -126,7 +137,7 @@ class stream : private bfpga::WordUnderWay {
         if (waits_ != nullptr) {
             begin_use();
             await(false);
-        } else if (full()) {
+        } else if (!has_room()) {
             throw bfpga::StreamError("stream `" + name_ + "` is full: nobody reads its " + std::to_string(depth_) +
                                      " words");
         }
@@ -136,22 +147,27 @@ class stream : private bfpga::WordUnderWay {
     // Whether there was room for the word, which the stream has then.
     bool write_nb(const T& value) {
         begin_use();
-        if (waits_ != nullptr && (full() || waits_->refuses())) {
-            waits_->polled(name_);
+        if (!has_room()) {
+            polled();
         }
-        if (full()) {
+        if (!has_room()) {
             return false;
         }
-        if (!keep(value)) {
+        if (writer_.pauses()) {
+            polled();
+            return false;
+        }
+        if (keep(value)) {
+            writer_.moved();
+        } else {
             put(value);
         }
         return true;
     }
 
     const std::string& name() const { return name_; }
-    bool empty() const { return held_ == 0; }
-    // Words in flight in its writer's pipeline have their room: it may send no more than that.
-    bool full() const { return held_ + under_way_ >= depth_; }
+    bool empty() const { return held_ == 0 || reader_.pauses(); }
+    bool full() const { return !has_room() || writer_.pauses(); }
     std::size_t peak_occupancy() const { return peak_; }
 
    private:
@@ -166,11 +182,17 @@ class stream : private bfpga::WordUnderWay {
         }
     }
 
-    void await(bool reads) {
-        if (waits_->refuses()) {
-            waits_->wait(name_, reads);
+    // Words in flight in its writer's pipeline have their room: it may send no more than that.
+    bool has_room() const { return held_ + under_way_ < depth_; }
+
+    void polled() const {
+        if (waits_ != nullptr) {
+            waits_->polled(name_);
         }
-        while (reads ? empty() : held_ >= depth_) {
+    }
+
+    void await(bool reads) {
+        while (reads ? held_ == 0 || reader_.pauses() : held_ >= depth_ || writer_.pauses()) {
             waits_->wait(name_, reads);
         }
     }
@@ -179,6 +201,7 @@ class stream : private bfpga::WordUnderWay {
         const T value = ring_[first_];
         first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
         --held_;
+        reader_.moved();
         expected_ -= expected_ > 1 ? 1 : 0;
         count_transfer();
         return value;
@@ -219,6 +242,7 @@ class stream : private bfpga::WordUnderWay {
 
     void count_put() {
         ++held_;
+        writer_.moved();
         peak_ = held_ > peak_ ? held_ : peak_;
         count_transfer();
     }
@@ -241,6 +265,7 @@ class stream : private bfpga::WordUnderWay {
     std::string name_;
     std::size_t depth_;
     bfpga::StreamWaits* waits_ = nullptr;
+    mutable bfpga::SidePauses reader_, writer_;
     std::vector<T> ring_;
     std::size_t first_ = 0;
     std::size_t held_ = 0;

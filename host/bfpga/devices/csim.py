@@ -137,8 +137,8 @@ class CSimulation(SimulatedKernel):
         super().__init__(config, build(config, integers, name, digest, flags))
 
     def disturb(self, seed: int) -> None:
-        """From now on the processes of the kernel run in an order drawn by chance, and the streams between them pretend
-        to be empty or full at times: what may happen in hardware, and must change no value. 0: no longer.
+        """From now on the processes of the kernel run in an order drawn by chance, the streams between them hold up to
+        seven words more, and all streams pause: what may happen in hardware, and must change no value. 0: no longer.
 
         DeviceError for a kernel that is closed.
         """
@@ -175,10 +175,20 @@ class CSimulation(SimulatedKernel):
         self._library.bfpga_draw_stages.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         self._library.bfpga_set_stages.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
         self._library.bfpga_draw_stages(self._kernel, seed)
-        said = [f"seed={seed}"] * (seed != 0) + [f"{name}={count}".lstrip("=") for name, count in stages.items()]
-        self._said = f" (csim:stalled:{','.join(said)})" if said else ""
         for name, count in stages.items():
             self._library.bfpga_set_stages(self._kernel, name.encode(), count)
+
+    def pause(self, seed: int) -> None:
+        """From the next start on streams pause at times, those to the outside and those between processes, for their
+        readers and for their writers: a word that is there, or room, is not seen for some turns. 0: none does.
+
+        Each side of a stream has its own share of words that wait, and its longest pause, drawn anew for each start.
+        DeviceError for a kernel that is closed.
+        """
+        if self._kernel is None:
+            raise DeviceError("only an open kernel has streams that can pause")
+        self._library.bfpga_pause.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        self._library.bfpga_pause(self._kernel, seed)
 
     def count_clocks(self) -> None:
         """From the next start on clocks are counted (``clocks``): each process one iteration of its loop a clock.

@@ -89,8 +89,8 @@ class SimulatedKernel:
         self._kernel: int | None = create_kernel(self._library)
         self._results: list[KernelResult] = []
         self.seconds: dict[str, float] = {}
-        #: What an error adds about how the kernel is simulated.
-        self._said = ""
+        #: The name of the device that simulates a kernel as this one is; errors add it.
+        self.repeated_by = ""
 
     def disturb(self, seed: int) -> None:
         """From now on chance drawn from a seed decides what a kernel's surroundings may decide; 0: no longer.
@@ -159,7 +159,8 @@ class SimulatedKernel:
             operation_cycles=cycles.ctypes.data,
         )
         if self._library.bfpga_run(self._kernel, ctypes.byref(run)):
-            raise DeviceError(f"{self.title} stopped: {run.error.decode(errors='replace')}{self._said}")
+            again = f" ({self.repeated_by})" if self.repeated_by else ""
+            raise DeviceError(f"{self.title} stopped: {run.error.decode(errors='replace')}{again}")
         self._check_finished(run)
         stored = output[: run.output_bytes].tobytes()
         return KernelResult(

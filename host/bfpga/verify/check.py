@@ -26,7 +26,7 @@ from bfpga.verify.orders import order_of
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import with_zeros
-from bfpga.verify.stalled import STALLED, is_stalled, named_stages, stall
+from bfpga.verify.stalled import STALLED, Staller, is_stalled, named_stalls
 from bfpga.verify.virtual_boards import VirtualBoards
 
 #: Devices a case can be verified against -> the integers of the simulated kernel, which the virtual board has too.
@@ -122,8 +122,8 @@ def _stopped(error: DeviceError) -> Mismatch:
 def simulation(target: str) -> OpenProgram:
     """Opens programs on a C simulation of their array, or on the emulator with one instruction set.
 
-    The processes of a kernel run in an order drawn by chance in half of the programs, their streams pretend to be empty
-    or full; those of `csim:stalled` have stages in their pipelines. None of it may change a bit.
+    The processes of a kernel run in an order drawn by chance in half of the programs, and their streams pause; those of
+    `csim:stalled` have stages in their pipelines, and pause in all programs. None of it may change a bit.
     """
     if target.startswith(NATIVE):
         return lambda program: Emulator(program, target.removeprefix(f"{NATIVE}:"), probe=False)
@@ -132,12 +132,13 @@ def simulation(target: str) -> OpenProgram:
             program, RtlSimulation(accelerator_of(program), named_seed(target) or order_of(program)), target
         )
     integers = integers_of(target)
+    staller = Staller(target) if is_stalled(target) else None
 
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
         kernel.disturb(order_of(program))
-        if is_stalled(target):
-            stall(kernel, program, target)
+        if staller is not None:
+            staller.stall(kernel, program)
         return StreamingDevice(program, kernel, target)
 
     return open_program
@@ -188,7 +189,7 @@ def target_names(targets: Sequence[str]) -> list[str]:
     """Every target by its own name; ConfigurationError for one that there is not."""
     for target in targets:
         if is_stalled(target):
-            named_stages(target)
+            named_stalls(target)
         if is_rtl(target):
             named_seed(target)
     unknown = [

@@ -20,16 +20,16 @@ template <int Bits, class Source>
 class OutsideSource : public OutsideEnd {
    public:
     OutsideSource(const char* name, Source& source, ProcessScheduler& scheduler)
-        : name_(name), source_(source), scheduler_(scheduler) {}
+        : name_(name), source_(source), scheduler_(scheduler), pauses_(scheduler.pauses(name_, true)) {}
 
-    bool starves() const override { return starves_; }
+    bool starves() const override { return starves_ && !source_.ready(); }
     void await() override { source_.await(); }
 
     void expect(long long count, const char* what, int number) { source_.expect(count, what, number); }
 
     bits_t<Bits> read() {
         scheduler_.uses(name_);
-        while (!source_.ready()) {
+        while (!source_.ready() || pauses_.pauses()) {
             starves_ = true;
             scheduler_.wait(name_, true);
         }
@@ -38,11 +38,15 @@ class OutsideSource : public OutsideEnd {
 
     bool read_nb(bits_t<Bits>& beat) {
         scheduler_.uses(name_);
-        if (!source_.ready() || scheduler_.refuses()) {
+        if (!source_.ready()) {
             starves_ = true;
             scheduler_.polled(name_);
         }
         if (!source_.ready()) {
+            return false;
+        }
+        if (pauses_.pauses()) {
+            scheduler_.polled(name_);
             return false;
         }
         beat = take();
@@ -52,6 +56,7 @@ class OutsideSource : public OutsideEnd {
    private:
     bits_t<Bits> take() {
         starves_ = false;
+        pauses_.moved();
         scheduler_.moved();
         return source_.read();
     }
@@ -59,6 +64,7 @@ class OutsideSource : public OutsideEnd {
     std::string name_;
     Source& source_;
     ProcessScheduler& scheduler_;
+    SidePauses pauses_;
     bool starves_ = false;
 };
 
@@ -67,9 +73,9 @@ template <int Bits, class Sink>
 class OutsideSink : public OutsideEnd, private WordUnderWay {
    public:
     OutsideSink(const char* name, Sink& sink, ProcessScheduler& scheduler)
-        : name_(name), sink_(sink), scheduler_(scheduler) {}
+        : name_(name), sink_(sink), scheduler_(scheduler), pauses_(scheduler.pauses(name_, false)) {}
 
-    bool starves() const override { return starves_; }
+    bool starves() const override { return starves_ && !sink_.ready(); }
     void await() override { sink_.await(); }
 
     void write(const bits_t<Bits>& data, bool last) {
@@ -96,11 +102,12 @@ class OutsideSink : public OutsideEnd, private WordUnderWay {
 
     void send(const bits_t<Bits>& data, bool last) {
         scheduler_.uses(name_);
-        while (!sink_.ready()) {
+        while (!sink_.ready() || pauses_.pauses()) {
             starves_ = true;
             scheduler_.wait(name_, false);
         }
         starves_ = false;
+        pauses_.moved();
         scheduler_.moved();
         sink_.write(data, last);
     }
@@ -108,6 +115,7 @@ class OutsideSink : public OutsideEnd, private WordUnderWay {
     std::string name_;
     Sink& sink_;
     ProcessScheduler& scheduler_;
+    SidePauses pauses_;
     std::deque<Beat> under_way_;
     bool starves_ = false;
 };
@@ -261,9 +269,16 @@ class ProcessKernel {
     int64_t clocks() const { return scheduler_.clock(); }
     const std::vector<int64_t>& ended() const { return ended_; }
 
-    // From now on the processes run in random order, streams hold any sufficient number of words, and report empty or
-    // full at random. 0: no longer.
-    void disturb(uint64_t seed) { scheduler_.disturb(seed); }
+    // From now on the processes run in random order, streams hold any sufficient number of words, and pause by chance.
+    // 0: no longer.
+    void disturb(uint64_t seed) {
+        scheduler_.disturb(seed);
+        pause(seed);
+    }
+
+    // From the next start on every stream, between processes or to the outside, pauses by chance on both sides. 0:
+    // none.
+    void pause(uint64_t seed) { scheduler_.pauses().draw(seed); }
 
     // From the next start on pipelined loops have stages; see `StagesOfLoops`.
     StagesOfLoops& stages() { return scheduler_.stages(); }

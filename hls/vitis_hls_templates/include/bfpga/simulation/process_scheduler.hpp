@@ -16,7 +16,9 @@
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/pipelined_loop.hpp"
 #include "bfpga/ports/stream.hpp"
+#include "bfpga/simulation/chance.hpp"
 #include "bfpga/simulation/coroutine.hpp"
+#include "bfpga/simulation/pauses_of_streams.hpp"
 #include "bfpga/simulation/stages_of_loops.hpp"
 
 namespace bfpga {
@@ -47,11 +49,15 @@ class ProcessScheduler : public StreamWaits {
     // The ports that are served from outside, the most urgent first.
     void outside(std::vector<OutsideEnd*> ends) { ends_ = std::move(ends); }
 
-    // From now on the order is random, and streams report empty or full at random. 0: no longer.
+    // From now on the order is random. 0: no longer.
     void disturb(uint64_t seed) {
         disturbs_ = seed != 0;
-        random_ = seed;
+        chance_ = Chance(seed);
     }
+
+    // From the next start on streams that are joined pause by chance.
+    PausesOfStreams& pauses() { return pauses_; }
+    SidePauses pauses(const std::string& stream, bool reads) const override { return pauses_.of(stream, reads); }
 
     // How many stages pipelined loops have from the next start on.
     StagesOfLoops& stages() { return stages_; }
@@ -69,13 +75,8 @@ class ProcessScheduler : public StreamWaits {
     // Clocks since the begin of the start, if they are counted.
     int64_t clock() const { return clock_; }
 
-    // The next number of the generator that `disturb` has set, below `limit` (xorshift, Marsaglia 2003).
-    uint64_t random(uint64_t limit) {
-        random_ ^= random_ << 13;
-        random_ ^= random_ >> 7;
-        random_ ^= random_ << 17;
-        return (random_ >> 11) % limit;
-    }
+    // The next number of the generator that `disturb` has set.
+    uint64_t random(uint64_t limit) { return chance_.below(limit); }
 
     // Runs a body for each process until all have returned. An error of one of them is thrown on; the others are given
     // up then.
@@ -85,7 +86,8 @@ class ProcessScheduler : public StreamWaits {
         clock_ = 0;
         const int most_stages = stages_.most();
         has_stages_ = most_stages > 0;
-        idle_limit_ = patience_ + turns_a_stage * most_stages;
+        idle_limit_ = patience_ + turns_a_stage * most_stages + (pauses_.any() ? 2 * SidePauses::most_turns : 0);
+        pauses_.next_start();
         for (std::size_t k = 0; k < processes_.size(); ++k) {
             processes_[k]->start(bodies[k]);
         }
@@ -128,8 +130,6 @@ class ProcessScheduler : public StreamWaits {
     }
 
    protected:
-    bool pretends() override { return random(8) == 0; }
-
     // Outside of counted loops a clock has one use of each stream.
     void await_clock(const std::string& stream) override {
 #ifdef BFPGA_WAIVERS_CHECKED
@@ -230,11 +230,14 @@ class ProcessScheduler : public StreamWaits {
                             (process->waits == Waits::Perhaps || process->waits == Waits::Clock));
         }
         idle_rounds_ = transfers_ == before ? idle_rounds_ + 1 : 0;
-        if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? idle_limit_ : 0)) {
+        if (failure_ == nullptr && left && idle_rounds_ > (asks || any_order() ? idle_limit_ : 0)) {
             nothing_moves();
         }
         return left;
     }
+
+    // Whether a process may have to wait although a word or room is there.
+    bool any_order() const { return disturbs_ || pauses_.any(); }
 
     // A process that waits for a stream cannot before something has moved.
     bool may_go_on(const Process& process) const {
@@ -242,7 +245,7 @@ class ProcessScheduler : public StreamWaits {
             return process.due <= clock_ || failure_ != nullptr;
         }
         const bool waits = process.waits == Waits::Word || process.waits == Waits::Room;
-        return !waits || disturbs_ || process.transfers != transfers_;
+        return !waits || any_order() || process.transfers != transfers_;
     }
 
     void resume(Process& process) {
@@ -339,7 +342,8 @@ class ProcessScheduler : public StreamWaits {
     Process* running_ = nullptr;
     std::exception_ptr failure_;
     StagesOfLoops stages_;
-    uint64_t random_ = 0;
+    PausesOfStreams pauses_;
+    Chance chance_{0};
     int idle_rounds_ = 0;
     int idle_limit_ = 0;
     int64_t clock_ = 0;

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "bfpga/simulation/chance.hpp"
+
 namespace bfpga {
 
 class StagesOfLoops {
@@ -30,7 +32,7 @@ class StagesOfLoops {
                 return found->second;
             }
         }
-        return seed_ == 0 ? 0 : drawn(names[0]);
+        return seed_ == 0 ? 0 : static_cast<int>(drawn_for(names[0], seed_) % (most_drawn + 1));
     }
 
     // No loop has more.
@@ -43,18 +45,6 @@ class StagesOfLoops {
     }
 
    private:
-    // From the name alone, independent of other loops (FNV-1a, Fowler, Noll and Vo; the finalizer of MurmurHash3,
-    // Appleby).
-    int drawn(const std::string& name) const {
-        uint64_t hash = 0xcbf29ce484222325u ^ seed_;
-        for (const char letter : name) {
-            hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001b3u;
-        }
-        hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
-        hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
-        return static_cast<int>((hash ^ hash >> 33) % (most_drawn + 1));
-    }
-
     uint64_t seed_ = 0;
     std::map<std::string, int> said_;
 };
