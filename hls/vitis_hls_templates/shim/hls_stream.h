@@ -116,14 +116,7 @@ class stream : private bfpga::WordUnderWay {
     // Whether there was a word, which `value` has then.
     bool read_nb(T& value) {
         begin_use();
-        if (held_ == 0) {
-            polled();
-        }
-        if (held_ == 0) {
-            return false;
-        }
-        if (reader_.pauses()) {
-            polled();
+        if ((held_ == 0 || reader_.pauses()) && !offered_when_polled(true)) {
             return false;
         }
         value = take();
@@ -147,14 +140,7 @@ class stream : private bfpga::WordUnderWay {
     // Whether there was room for the word, which the stream has then.
     bool write_nb(const T& value) {
         begin_use();
-        if (!has_room()) {
-            polled();
-        }
-        if (!has_room()) {
-            return false;
-        }
-        if (writer_.pauses()) {
-            polled();
+        if ((!has_room() || writer_.pauses()) && !offered_when_polled(false)) {
             return false;
         }
         if (keep(value)) {
@@ -185,10 +171,13 @@ class stream : private bfpga::WordUnderWay {
     // Words in flight in its writer's pipeline have their room: it may send no more than that.
     bool has_room() const { return held_ + under_way_ < depth_; }
 
-    void polled() const {
+    // Other processes run where this one found no word, or no room; whether there is one behind them. A pause goes on.
+    __attribute__((noinline)) bool offered_when_polled(bool reads) {
+        const bool pauses = reads ? held_ != 0 : has_room();
         if (waits_ != nullptr) {
             waits_->polled(name_);
         }
+        return !pauses && (reads ? held_ != 0 && !reader_.pauses() : has_room() && !writer_.pauses());
     }
 
     void await(bool reads) {

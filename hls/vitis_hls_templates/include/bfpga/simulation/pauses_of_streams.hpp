@@ -26,19 +26,7 @@ class SidePauses {
 
     // Whether the side pauses in this turn, in which a word could move. Once it does not, it is ready until one has
     // moved: what a process has been offered stays.
-    bool pauses() {
-        if (manner_.share == 0) {
-            return false;
-        }
-        if (turns_ < 0) {
-            turns_ = chance_.below(64) < manner_.share ? 1 + static_cast<int>(chance_.below(manner_.longest)) : 0;
-        }
-        if (turns_ == 0) {
-            return false;
-        }
-        --turns_;
-        return true;
-    }
+    bool pauses() { return manner_.share != 0 && waits(); }
 
     // A word has.
     void moved() { turns_ = -1; }
@@ -48,6 +36,18 @@ class SidePauses {
     struct Manner {
         uint64_t share, longest;
     };
+
+    // Apart from the code of the accesses, which a simulation without pauses runs too.
+    __attribute__((noinline)) bool waits() {
+        if (turns_ < 0) {
+            turns_ = chance_.below(64) < manner_.share ? 1 + static_cast<int>(chance_.below(manner_.longest)) : 0;
+        }
+        if (turns_ == 0) {
+            return false;
+        }
+        --turns_;
+        return true;
+    }
 
     Chance chance_;
     Manner manner_ = {0, 1};
