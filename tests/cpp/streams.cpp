@@ -187,6 +187,44 @@ int unit_stream_room(int count, int depth, int stages, bool asks) {
     return ordered ? accepted : -1;
 }
 
+// How often accesses that do not wait found nothing though `count` words, or room for them, were there, in streams that
+// pause as `seed` draws; `writes`: of the writer, else of the reader; `asks`: the stream is asked whether it is empty
+// or full before. -1 if words came in another order, or if an access failed that the stream had promised.
+int unit_stream_pauses(int count, long long seed, bool writes, bool asks) {
+    bfpga::ProcessScheduler scheduler;
+    bfpga::stream<int> numbers("numbers", static_cast<std::size_t>(count)), sent("sent", 1);
+    scheduler.pauses().draw(static_cast<uint64_t>(seed));
+    numbers.join(scheduler);
+    sent.join(scheduler);
+    scheduler.add("sender");
+    scheduler.add("receiver");
+    int refused[2] = {0, 0};
+    bool kept = true;
+    const auto sender = [&] {
+        for (int k = 0; k < count;) {
+            const bool promised = asks && !numbers.full();
+            const bool done = (promised || !asks) && numbers.write_nb(k);
+            kept = kept && (done || !promised);
+            k += done ? 1 : 0;
+            refused[1] += done ? 0 : 1;
+        }
+        sent.write(count);
+    };
+    const auto receiver = [&] {
+        const int words = sent.read();
+        for (int k = 0; k < words;) {
+            const bool promised = asks && !numbers.empty();
+            int number = k;
+            const bool done = (promised || !asks) && numbers.read_nb(number);
+            kept = kept && (done || !promised) && number == k;
+            k += done ? 1 : 0;
+            refused[0] += done ? 0 : 1;
+        }
+    };
+    scheduler.run({sender, receiver});
+    return kept ? refused[writes ? 1 : 0] : -1;
+}
+
 // The stages that a seed draws for a loop.
 int unit_stages_drawn(long long seed, const char* process, const char* loop) {
     bfpga::StagesOfLoops stages;

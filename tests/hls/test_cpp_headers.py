@@ -283,6 +283,18 @@ def test_words_under_way_have_their_room(stages: int, asks: bool) -> None:
     assert library("streams", "native").unit_stream_room(20, 3, stages, asks) == 3
 
 
+@pytest.mark.parametrize("asks", [False, True], ids=["without_asking", "asked_before"])
+@pytest.mark.parametrize("writes", [False, True], ids=["read_nb", "write_nb"])
+def test_a_stream_that_pauses_shows_it_to_accesses_that_do_not_wait(writes: bool, asks: bool) -> None:
+    """Not to those of a stream without pauses; a word or room that was offered stays until it is taken."""
+    pauses = library("streams", "native").unit_stream_pauses
+    refused = [pauses(200, ctypes.c_longlong(seed), writes, asks) for seed in range(31)]
+    assert refused[0] == 0
+    assert min(refused) == 0 < refused.count(0) < 20  # some sides of some draws never pause
+    assert len(set(refused)) > 10
+    assert max(refused) > 300  # several turns for each word
+
+
 def test_stages_are_drawn_for_each_loop_of_each_process() -> None:
     drawn = library("streams", "native").unit_stages_drawn
     loops = [(process, loop) for process in (b"array", b"post", b"unit_1") for loop in (b"Array", b"Rows", b"Unit")]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,18 +22,23 @@ from hypothesis import strategies as st
 from skip_arrays import SKIPS
 from two_arrays import TWO_ARRAYS
 
-from bfpga.accelerator.loader import load_accelerator
+from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
+from bfpga.contract.processes import kernel_processes
 from bfpga.contract.program import BlockTensor, LaunchStep, Program
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.configurations import ARRAYS
-from bfpga.errors import ConfigurationError, DeviceError
-from bfpga.verify.check import VerifyReport, random_configs, simulation, verify, verify_case
+from bfpga.errors import ConfigurationError, DeviceError, ToolError
+from bfpga.formats.cache import cache_directory
+from bfpga.synthesis.kept import packaged_figures
+from bfpga.synthesis.loop_depths import loop_depths
+from bfpga.verify.check import VerifyReport, random_configs, random_inputs, simulation, verify, verify_case
 from bfpga.verify.orders import order_of
 from bfpga.verify.random_network import random_program
+from bfpga.verify.stalled import Staller, named_stalls
 from bfpga.verify.virtual_boards import VirtualBoards
 
 
@@ -130,6 +137,103 @@ def test_no_stages_of_pipelines_stop_a_kernel_or_change_a_bit(target: str) -> No
 def test_stages_that_mean_nothing_are_refused_before_a_kernel_is_built(target: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         verify(CONFIGS[:1], [target], cases=1)
+
+
+@pytest.mark.parametrize("target", ["csim:stalled:scheduled,pauses", "csim:stalled:around", "csim:stalled:8,pauses"])
+@pytest.mark.parametrize("name", ["tiny", "pynq_z2_zero_skip"])
+def test_ready_accelerators_agree_with_the_stages_of_their_schedule_and_pauses(name: str, target: str) -> None:
+    """Issue 36: the figures of the package say the stages."""
+    report = verify([load_accelerator(name).config], [target], cases=6, seed=36)
+    assert report.mismatch is None
+    assert report.cases == 6
+
+
+def test_a_cluster_agrees_with_stages_and_pauses() -> None:
+    """Issue 36: the array with most streams."""
+    report = verify([CLUSTER], ["csim:stalled"], cases=6, seed=36)
+    assert report.mismatch is None
+    assert report.cases == 6
+
+
+@pytest.mark.parametrize("accelerator", accelerator_names())
+def test_a_schedule_has_stages_for_loops_of_every_process(accelerator: str, tmp_path: Path) -> None:
+    """Those of the package's figures, under the names that the simulation asks for."""
+    described = load_accelerator(accelerator)
+    depths = loop_depths(described, tmp_path)
+    assert {name.partition(".")[0] for name in depths} == set(kernel_processes(described.config))
+    figures = packaged_figures(described)
+    assert figures is not None
+    for loop in figures.loops:
+        assert not loop.is_pipelined or depths[f"{loop.ip}.{loop.name}"] == loop.depth  # one iteration a cycle
+
+
+def test_loops_have_the_stages_of_their_schedule() -> None:
+    """Seen in what the kernel says when it stops: a stream is too small for it."""
+    accelerator = load_accelerator("tiny")
+    program = random_program(np.random.default_rng(3), accelerator.config)
+    device: Any = simulation("csim:stalled:scheduled")(program)
+    kernel = device.kernel.kernel
+    kernel.hold({"parameters": 1})
+    with pytest.raises(DeviceError) as stopped:
+        device.run(random_inputs(np.random.default_rng(3), program))
+    depths = loop_depths(accelerator, cache_directory("synthesis"))
+    for process, loop in (("weights", "Weights"), ("post", "Rows"), ("array", "Array")):
+        assert f"`{process}` in loop `{loop}` of {depths[f'{process}.{loop}']} stages" in str(stopped.value)
+    assert str(stopped.value).endswith("(csim:stalled:scheduled)")
+
+
+def test_a_kernel_without_figures_needs_the_packages_of_the_synthesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bfpga.synthesis.driver", None)
+    program = random_program(np.random.default_rng(0), CONFIGS[0])
+    with pytest.raises(ToolError, match=r"random, which has no figures; .* pip install 'bfpga\[synthesis\]'"):
+        simulation("csim:stalled:scheduled")(program)
+
+
+@pytest.mark.parametrize(
+    ("target", "again"),
+    [
+        ("csim:stalled", "csim:stalled:seed=7"),
+        ("csim:stalled:seed=5", "csim:stalled:seed=5"),
+        ("csim:stalled:pauses=0", "csim:stalled:seed=7,pauses=0"),
+        ("csim:stalled:8", "csim:stalled:8"),
+        ("csim:stalled:Array=8,pauses", "csim:stalled:Array=8,pauses=7"),
+        ("csim:stalled:scheduled", "csim:stalled:scheduled"),
+        ("csim:stalled:scheduled,post.Rows=9,pauses=4", "csim:stalled:scheduled,post.Rows=9,pauses=4"),
+        ("csim:stalled:around", "csim:stalled:around,seed=7"),
+    ],
+)
+def test_the_name_of_a_device_says_what_is_drawn_and_repeats_it(target: str, again: str) -> None:
+    drawn_for = named_stalls(target).seed or 7  # the number of a program where none is named
+    assert named_stalls(target).name(drawn_for) == again
+    assert named_stalls(again).name(drawn_for) == again
+    assert named_stalls(again).pauses_from(drawn_for) == named_stalls(target).pauses_from(drawn_for)
+
+
+def test_stages_around_a_schedule_are_some_of_it_and_some_of_any_number() -> None:
+    program = random_program(np.random.default_rng(0), load_accelerator("tiny").config)
+    depths = loop_depths(load_accelerator("tiny"), cache_directory("synthesis"))
+    found = []
+    for seed in range(1, 60):
+        kernel: Any = StagesSeen()
+        Staller(f"csim:stalled:around,seed={seed}").stall(kernel, program)
+        found.append(kernel.stages)
+    assert all(stages.keys() <= depths.keys() and "array.Array" in stages for stages in found)
+    array = [stages["array.Array"] for stages in found]
+    assert min(array) == 0
+    assert max(array) > 3 * depths["array.Array"]  # of any number
+    assert sum(count <= 3 * depths["array.Array"] for count in array) > len(array) / 2
+    assert max(stages["post.Rows"] for stages in found) > 40  # times up to three
+    assert len({tuple(stages.items()) for stages in found}) == len(found)
+
+
+class StagesSeen:
+    """A kernel that only remembers its stages."""
+
+    def stall(self, seed: int, stages: Mapping[str, int]) -> None:
+        self.seed, self.stages = seed, stages
+
+    def pause(self, seed: int) -> None:
+        self.pauses = seed
 
 
 def test_a_kernel_that_stops_says_the_stages_that_repeat_it() -> None:
