@@ -1,4 +1,4 @@
-"""Random words of room in the streams between processes: from the stated depth on no start may wait for ever.
+"""Random words of room in the streams between processes: from what they need on no start may wait for ever.
 
 With fewer words a start may; then it ends with the name of every process and what it waits for, never with other bits.
 """
@@ -14,7 +14,7 @@ from bfpga.contract.processes import process_streams
 from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Mismatch, first_mismatch
-from bfpga.devices.csim import CSimulation
+from bfpga.devices.csim import MOST_STAGES, CSimulation, pipelined_loops
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY
 from bfpga.devices.streaming_device import StreamingDevice
@@ -46,6 +46,19 @@ def scarce_depth(rng: Generator, config: KernelConfig) -> dict[str, int]:
     return {stream.name: int(rng.choice([1, 2, stream.depth // 4, stream.depth // 2, stream.depth - 1]))}
 
 
+def needed_depths(rng: Generator, config: KernelConfig) -> dict[str, int]:
+    """All streams with the words that they need and no more, but that some have a few more in half of the draws."""
+    more = 3 * int(rng.integers(2))
+    return {stream.name: stream.needed + int(rng.integers(more + 1)) for stream in process_streams(config)}
+
+
+def any_stages(rng: Generator) -> dict[str, int]:
+    """Stages of pipelined loops, which are all alike or some of each, up to many more than a pipeline has; or none."""
+    most = int(rng.choice([0, 5, 40, 200, MOST_STAGES]))
+    alone = {loop: int(rng.integers(most + 1)) for loop in sorted(pipelined_loops())} if rng.random() < 0.7 else {}
+    return {"": most, **alone}
+
+
 class DepthTrial:
     """A random network on a simulated kernel, with any depths of its streams, beside the emulator's result."""
 
@@ -56,15 +69,20 @@ class DepthTrial:
         self._kernel = kernel
         self._device = StreamingDevice(self.program, kernel, "csim")
 
-    def run(self, depths: Mapping[str, int], order: int = 0) -> Mismatch | str | None:
+    def run(
+        self, depths: Mapping[str, int], order: int = 0, stages: Mapping[str, int] | None = None, pauses: int = 0
+    ) -> Mismatch | str | None:
         """None if all is as the emulator has it, the first difference, or what the processes wait for in a circle.
 
-        order: seed of an order of the processes, 0 for none. DeviceError for any other stop.
+        order, pauses: seeds of an order of the processes and of pauses of the streams, 0 for none; stages: of loops.
+        DeviceError for any other stop.
         """
         self._kernel.disturb(order)
+        self._kernel.pause(pauses or order)
+        self._kernel.stall(stages=stages or {})
         self._kernel.hold(depths)
-        self._device.reset()
         try:
+            self._device.reset()
             return first_mismatch(self.program, self.expected, self._device.run(self.inputs))
         except DeviceError as error:
             if CIRCLE not in str(error):

@@ -42,9 +42,10 @@ WAITING_GROUPS = SHALLOW + LONGEST_PIPELINE
 
 @dataclass(frozen=True)
 class ProcessStream:
-    """A stream from one process to another: its name, the bits of a word, the words it must be able to hold.
+    """A stream from one process to another: its name, the bits of a word, the words that its FIFO must be able to hold.
 
-    A kernel with fewer words of room might wait for ever; more change nothing but time.
+    ``needed``: of these the ones that the order of the program needs, whatever latencies its processes have and however
+    few words other streams hold; with fewer a kernel might wait for ever. The others change nothing but time.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ProcessStream:
     target: str
     bits: int
     depth: int
+    needed: int = 1
 
     @property
     def octets(self) -> int:

@@ -68,20 +68,22 @@ def _streams(config: KernelConfig) -> Iterator[ProcessStream]:
     array, word = config.array, config.lanes * config.format.mantissa_bits
     columns, group = config.columns * word, config.transfer_pixels * word
     for command in commands(config):
-        depth = WAITING_OPERATIONS * (len(command.fields) + 1)
-        yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
+        words = len(command.fields) + 1
+        depth = WAITING_OPERATIONS * words
+        yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth, words)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, WAITING_GROUPS)
     yield from array.operand_streams(config)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield from array.weight_streams(config)
     yield from array.inner_streams(config)
     yield from array.sum_streams(config)
-    yield ProcessStream("results", POST, SCRATCHPAD, columns, array.result_words(config))
+    results = array.result_words(config)
+    yield ProcessStream("results", POST, SCRATCHPAD, columns, results, results)
     yield ProcessStream("exponents", POST, STORE, COMMAND_BITS, SHALLOW)
-    yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS)
+    yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS, STORE_CREDITS)
     yield ProcessStream("credits", STORE, SCRATCHPAD, 1, STORE_CREDITS)
     if config.count_registers:
-        yield ProcessStream("counts", POST, SEQUENCER, COMMAND_BITS, WAITING_COUNTS)
+        yield ProcessStream("counts", POST, SEQUENCER, COMMAND_BITS, WAITING_COUNTS, WAITING_COUNTS)
     for process in (SCRATCHPAD, WEIGHTS, POST, STORE):
         yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
     if config.compressed_maps:
@@ -98,4 +100,5 @@ def _map_streams(config: KernelConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("output_beats", STORE, MAP_COMPRESSOR, beat + 4, SHALLOW)
     yield ProcessStream("stored_masks", MAP_COMPRESSOR, MAP_JOINER, chunk, SHALLOW)
     # All values of a chunk come before its masks, in parallel with the last ones of the chunk before.
-    yield ProcessStream("stored_values", MAP_COMPRESSOR, MAP_JOINER, beat, max(SHALLOW, config.map_value_bits + 1))
+    values = config.map_value_bits + 1
+    yield ProcessStream("stored_values", MAP_COMPRESSOR, MAP_JOINER, beat, max(SHALLOW, values), values)

@@ -208,6 +208,6 @@ def weight_words(kernel: Kernel, name: str, target: str) -> ProcessStream:
     return ProcessStream(name, WEIGHTS, target, kernel.rows * kernel.lanes * kernel.weight_bits + 2, SHALLOW)
 
 
-def parameters(kernel: Kernel, depth: int) -> ProcessStream:
+def parameters(kernel: Kernel, needed: int, for_speed: int = 0) -> ProcessStream:
     """Rows of bias and exponent on their way to the output stage."""
-    return ProcessStream("parameters", WEIGHTS, POST, kernel.bias_bits + 16, depth)
+    return ProcessStream("parameters", WEIGHTS, POST, kernel.bias_bits + 16, needed + for_speed, needed)

@@ -45,7 +45,7 @@ class WindowArray(Array):
         yield operands(kernel, SKIP_FLAGS)
 
     def inner_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
-        yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
+        yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW, SHALLOW)
 
     def result_words(self, kernel: Kernel) -> int:
         return SKIP_RESULTS
@@ -79,7 +79,7 @@ class SkipArray(WindowArray):
     def weight_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         """A row waits only for rows of passes before its own, whose entries have all been sent."""
         for group in range(self.groups):
-            yield ProcessStream(f"entries_{group}", WEIGHTS, ARRAY, self.entry_bits(kernel), self.queue)
+            yield ProcessStream(f"entries_{group}", WEIGHTS, ARRAY, self.entry_bits(kernel), self.queue, self.queue)
         yield parameters(kernel, max(SKIP_PARAMETERS, self.halves * kernel.rows))
 
     def commands(self) -> tuple[ProcessCommand, ...]:
@@ -201,7 +201,7 @@ class TwoArrays(SparseArray):
         yield from (own, weight_words(kernel, "skip_words", SKIP_ARRAY), rows)
 
     def inner_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
-        yield ProcessStream("windows", SKIP_ARRAY, SCRATCHPAD, 1, SHALLOW)
+        yield ProcessStream("windows", SKIP_ARRAY, SCRATCHPAD, 1, SHALLOW, SHALLOW)
 
     def sum_streams(self, kernel: Kernel) -> Iterator[ProcessStream]:
         for name, source in (("sums", ARRAY), ("skip_sums", SKIP_ARRAY)):

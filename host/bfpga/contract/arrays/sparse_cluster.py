@@ -375,7 +375,7 @@ class SparseCluster(MapArray):
         yield ProcessStream("limits", PARTITION, DISTRIBUTOR, limits, SHALLOW)
         yield ProcessStream("grid_limits", PARTITION, COLLECTOR, limits, SHALLOW)
         yield ProcessStream("cuts", PARTITION, DISTRIBUTOR, COMMAND_BITS, SHALLOW)
-        yield ProcessStream("told", DISTRIBUTOR, STORE, COMMAND_BITS, TOLD_WORDS)
+        yield ProcessStream("told", DISTRIBUTOR, STORE, COMMAND_BITS, TOLD_WORDS, TOLD_WORDS)
         yield ProcessStream("maps", ARRAY, DISTRIBUTOR, MAP_BITS, SHALLOW)
         yield ProcessStream("grid_maps", ARRAY, COLLECTOR, MAP_BITS, SHALLOW)
         yield ProcessStream("cells", ARRAY, DISTRIBUTOR, cell, SHALLOW)

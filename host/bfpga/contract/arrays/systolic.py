@@ -32,7 +32,7 @@ class SystolicArray(Array):
         not wait for its parameters, nor for those of sums that are on their way through the blocks of columns."""
         yield weight_words(kernel, "weight_words", ARRAY)
         blocks = -(-kernel.columns // self.weight_copy_columns(kernel))
-        yield parameters(kernel, kernel.accumulator_rows + blocks + LONGEST_PIPELINE)
+        yield parameters(kernel, kernel.accumulator_rows + blocks, LONGEST_PIPELINE)
 
     def result_words(self, kernel: Kernel) -> int:
         return max(SHALLOW, AWAITED_PASSES * kernel.pass_words)
