@@ -85,7 +85,7 @@ def verify(
         list[str] | None,
         typer.Option(
             "--against",
-            help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES], rtl, "
+            help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES,...], rtl, "
             "rtl:seed=N, virtual, or native (the emulator's compiled layers with every instruction set of this "
             "machine); may be repeated.",
         ),
@@ -100,8 +100,9 @@ def verify(
 
     `random` draws the arrays too: any format, shape, multiplier, rounding and memory size that validate. `virtual`
     is the virtual board, with an overlay of each array and PYNQ between. `csim:stalled` gives every pipelined loop 0 to
-    40 stages, drawn for each network: a word leaves so many iterations later, and a loop that waits moves nothing. A
-    kernel whose processes wait for each other then ends with what each waits for, in which loop. `rtl` is the kernel's
+    40 stages, drawn for each network: a word leaves so many iterations later, and a loop that waits moves nothing; and
+    all streams pause by chance. `csim:stalled:scheduled` gives loops the stages of their schedule. A kernel whose
+    processes wait for each other then ends with what each waits for, in which loop. `rtl` is the kernel's
     Verilog, clock by clock; the streams of half of the networks pause by chance, with a seed those of all.
 
     \b
@@ -112,6 +113,7 @@ def verify(
       bfpga verify random --arrays 8 --cases 80 --against virtual
       bfpga verify random --arrays 200 --cases 400 --against csim:stalled
       bfpga verify tiny --against csim:stalled:Array=8,post.Rows=3
+      bfpga verify tiny --against csim:stalled:scheduled,pauses
       bfpga verify tiny --against rtl --cases 40
       bfpga verify random --arrays 40 --cases 400 --against native
       bfpga verify random --arrays 40 --cases 4000 --workers 4
