@@ -21,6 +21,7 @@ from bfpga.compiler.schedule.node_operations import load_operation, store_operat
 from bfpga.contract.arrays.skip_array import SparseArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag
+from bfpga.contract.processes import process_streams
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, Program, TensorSpec
 from bfpga.devices.csim import CSimulation, Integers
 from bfpga.engines.kernel import streams
@@ -30,7 +31,7 @@ from bfpga.errors import DataError, DeviceError
 from bfpga.estimate.program import moved_bytes
 from bfpga.formats.map_beats import MapForm, Octets, pack_map, packed_beats, unpack_map
 from bfpga.program.listing import listing
-from bfpga.verify.check import verify
+from bfpga.verify.check import random_configs, verify
 
 FORMS = [MapForm(32, 8), MapForm(64, 8), MapForm(64, 16), MapForm(128, 16)]
 DENSITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
@@ -180,6 +181,21 @@ def test_streams_as_deep_as_stated_never_keep_processes_waiting(kernel: CSimulat
     rng = np.random.default_rng(11)
     trial = DepthTrial(rng, kernel)
     assert [trial.run(sufficient_depths(rng, kernel.config), int(rng.integers(9))) for _ in range(5)] == [None] * 5
+
+
+def test_a_start_after_one_that_was_given_up_finds_nothing_of_it() -> None:
+    """Issue 36: values of a compressed tensor that the expander held were read as the next start's descriptors."""
+    (config,) = random_configs(1, seed=3621)
+    assert config.compressed_maps
+    needed = {stream.name: stream.needed for stream in process_streams(config)}
+    simulation, stopped = CSimulation(config), 0
+    for seed in range(7):
+        trial = DepthTrial(np.random.default_rng([3621, seed]), simulation)
+        for name in ("parameters", "post_commands", "stored_values", "entries_0"):
+            found = trial.run(needed | {name: 1}, pauses=seed + 1)
+            stopped += found is not None
+            assert trial.run(needed) is None, (seed, name)
+    assert stopped > 4
 
 
 def test_masks_of_a_chunk_come_behind_its_values(kernel: CSimulation) -> None:

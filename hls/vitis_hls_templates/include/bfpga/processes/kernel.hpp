@@ -255,6 +255,7 @@ class ProcessKernel {
         } catch (...) {
             // As after the reset that a board needs then: no sum and no beat of this start is left in a pipeline.
             multiplying_.reset();
+            maps_.reset();
             post_ = PostProcess<Config, Storage>();
             throw;
         }

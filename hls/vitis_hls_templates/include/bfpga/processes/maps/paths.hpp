@@ -18,6 +18,8 @@ class MapPaths {
    public:
     static void name_processes(std::vector<std::string>&) {}
 
+    void reset() {}
+
     template <class Join>
     void join(const Join&) {}
 
@@ -47,6 +49,9 @@ class MapPaths<Config, true> {
     static void name_processes(std::vector<std::string>& names) {
         names.insert(names.end(), {"map_splitter", "map_expander", "map_compressor", "map_joiner"});
     }
+
+    // Nothing of a start that was given up is left.
+    void reset() { own_ = Processes(); }
 
     template <class Join>
     void join(const Join& join) {
@@ -78,26 +83,31 @@ class MapPaths<Config, true> {
     void add_processes(Bodies& bodies, Source& source, Sink& sink, int descriptors) {
         bodies.push_back([this, &source, descriptors] {
             if (descriptors > 0) {
-                splitter_.run(source, map_masks_, map_values_);
+                own_.splitter.run(source, map_masks_, map_values_);
             }
         });
         bodies.push_back([this, descriptors] {
             if (descriptors > 0) {
-                expander_.run(map_masks_, map_values_, input_beats_);
+                own_.expander.run(map_masks_, map_values_, input_beats_);
             }
         });
-        bodies.push_back([this] { compressor_.run(output_beats_, stored_masks_, stored_values_); });
-        bodies.push_back([this, &sink] { joiner_.run(stored_masks_, stored_values_, sink); });
+        bodies.push_back([this] { own_.compressor.run(output_beats_, stored_masks_, stored_values_); });
+        bodies.push_back([this, &sink] { own_.joiner.run(stored_masks_, stored_values_, sink); });
     }
 
    private:
     using Chunk = ChunkBeat<Config>;
     using Plain = PlainBeat<Config>;
 
-    MapSplitter<Config> splitter_;
-    MapExpander<Config> expander_;
-    MapCompressor<Config> compressor_;
-    MapJoiner<Config> joiner_;
+    // An aggregate: a new one begins with zeros, as the registers of hardware do.
+    struct Processes {
+        MapSplitter<Config> splitter;
+        MapExpander<Config> expander;
+        MapCompressor<Config> compressor;
+        MapJoiner<Config> joiner;
+    };
+
+    Processes own_;
     stream<wire_t<Chunk>> map_masks_{"map_masks"}, stored_masks_{"stored_masks"};
     stream<wire_t<Plain>> map_values_{"map_values"}, stored_values_{"stored_values"}, input_beats_{"input_beats"};
     stream<wire_t<StoredBeat<Config>>> output_beats_{"output_beats"};
