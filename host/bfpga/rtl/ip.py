@@ -29,13 +29,16 @@ from bfpga.vendor.kernel_ips import KernelIp, StreamPort
 NEVER = "1'b0"
 #: What the number of no body is called.
 IDLE = "IDLE"
-SLICE_NAME = "bfpga_axis_slice"
+SLICE_NAME, REGISTER_NAME = "bfpga_axis_slice", "bfpga_axis_register"
+_SLICE_PORTS = """\
+    input clk, input reset,
+    input [WIDTH-1:0] in_data, input in_valid, output in_ready,
+    output [WIDTH-1:0] out_data, output out_valid, input out_ready);"""
+#: Between an IP and the host.
 SLICE = f"""\
 // Two words between two handshakes; nothing combinational leads from one side to the other.
 module {SLICE_NAME} #(parameter WIDTH = 8) (
-    input clk, input reset,
-    input [WIDTH-1:0] in_data, input in_valid, output in_ready,
-    output [WIDTH-1:0] out_data, output out_valid, input out_ready);
+{_SLICE_PORTS}
 reg [WIDTH-1:0] first = 0, second = 0;
 reg has_first = 1'b0, has_second = 1'b0;
 assign in_ready = ~has_second;
@@ -53,6 +56,22 @@ always @(posedge clk) begin
         has_first <= free ? has_second | taken : 1'b1;
         has_second <= has_second ? ~free : taken & ~free;
     end
+end
+endmodule
+"""
+#: Between an IP and the FIFO behind it, whose readiness is a register.
+REGISTER = f"""\
+// A word between two handshakes; readiness alone passes through.
+module {REGISTER_NAME} #(parameter WIDTH = 8) (
+{_SLICE_PORTS}
+reg [WIDTH-1:0] word = 0;
+reg has_word = 1'b0;
+assign in_ready = out_ready | ~has_word;
+assign out_valid = has_word;
+assign out_data = word;
+always @(posedge clk) begin
+    if (in_ready) word <= in_data;
+    has_word <= ~reset & (in_ready ? in_valid : 1'b1);
 end
 endmodule
 """
@@ -83,15 +102,21 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
     """
     code = analyse_ip(files, ip.source)
     names = Names(files)
-    shared = SharedValues(code, names)
     clock, part = clock_of(accelerator, ip.part), accelerator.board.part
-    designs = []
+    bodies = code.bodies.bodies
+    schedules = [
+        (schedule_loop if is_loop else schedule_segment)(body, part, clock)
+        for body, is_loop in zip(bodies, code.bodies.is_loop, strict=True)
+    ]
     intervals: dict[str, int] = {}
-    for number, (body, is_loop) in enumerate(zip(code.bodies.bodies, code.bodies.is_loop, strict=True)):
-        schedule = (schedule_loop if is_loop else schedule_segment)(body, part, clock)
+    for body, schedule, is_loop in zip(bodies, schedules, code.bodies.is_loop, strict=True):
         if is_loop:
             intervals[body.name] = max(schedule.interval, intervals.get(body.name, 0))
-        designs.append(translate(body, schedule, loads=shared.loads[number], resets=shared.resets[number]))
+    shared = SharedValues(code, names, [{each.register for each in schedule.accumulators} for schedule in schedules])
+    designs = [
+        translate(body, schedule, None, shared.loads[k], shared.resets[k], shared.outside[k])
+        for k, (body, schedule) in enumerate(zip(bodies, schedules, strict=True))
+    ]
     banks, ports = banks_of(designs, technology_of(part), code.power_on.words)
     wrapper = _Wrapper(ip, code, shared, designs, banks, ports, names)
     lines = list(wrapper.lines())
@@ -102,9 +127,16 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
         modules[wrapper.module_of(number)], wrapper.ports[number] = names.body(design, wrapper.module_of(number))
     for bank in banks:
         modules[f"{ip.function}_{bank.name}"] = bank_module(f"{ip.function}_{bank.name}", bank)
-    modules[SLICE_NAME] = SLICE
+    for name, text in ((SLICE_NAME, SLICE), (REGISTER_NAME, REGISTER)):
+        if any(_border_module(port) == name for port in ip.streams if port.master):
+            modules[name] = text
     modules[wrapper.name] = "\n".join([*lines, *wrapper.instances(), "endmodule", ""])
     return IpVerilog(ip, modules, intervals)
+
+
+def _border_module(port: StreamPort) -> str:
+    """The module behind an output: what has TLAST goes to the host, all else to a FIFO."""
+    return SLICE_NAME if port.packets else REGISTER_NAME
 
 
 class _Wrapper:
@@ -294,7 +326,7 @@ class _Wrapper:
             "out_valid": f"{name}_TVALID", "out_ready": f"{name}_TREADY",
         }  # fmt: skip
         joined = ", ".join(f".{pin}({net})" for pin, net in pins.items())
-        yield f"{SLICE_NAME} #(.WIDTH({width})) {name}_slice (.clk(ap_clk), .reset(reset), {joined});"
+        yield f"{_border_module(port)} #(.WIDTH({width})) {name}_slice (.clk(ap_clk), .reset(reset), {joined});"
 
     def _body(self, number: int) -> Iterator[str]:
         """The words that a body is given."""
@@ -439,21 +471,39 @@ class _Wrapper:
     def _updates(self) -> Iterator[str]:
         """What a body leaves is taken when it has ended."""
         for piece in self.shared.shared_pieces():
-            word = literal(piece.word, piece.width)
             if piece.constant is not None:
                 continue
-            lines = [f"if (reset) {piece.name} <= {word};"]
+            lines = [f"if (reset) {piece.name} <= {literal(piece.word, piece.width)};"]
             for number, register, low in piece.writers:
-                state = f"{self.net(number, f'state_{register}')}{vector(low + piece.width, low)}"
-                lines.append(f"if (done[{self.number_of(number)}]) {piece.name} <= {state};")
+                condition, word = self._left(number, register)
+                lines.append(f"if ({condition}) {piece.name} <= {word}{vector(low + piece.width, low)};")
             yield "always @(posedge ap_clk) " + " else ".join(lines)
-        for phi, (name, width) in self.shared.phis.items():
-            lines = []
-            for edge in self.code.bodies.edges:
-                if phi in edge.words and phi not in self.shared.constant_phis:
-                    word, size = self._result(edge.source, edge.words[phi])
-                    known = self._cut(word, size, width)
-                    lines.append(f"if (done[{self.number_of(edge.source)}] & {self._taken(edge)}) {name} <= {known};")
-            if lines:
-                yield "always @(posedge ap_clk) " + " else ".join(lines)
+        for phi in self.shared.phis:
+            if phi not in self.shared.constant_phis:
+                yield from self._phi_updates(phi)
 
+    def _left(self, number: int, register: int) -> tuple[str, str]:
+        """When the IP takes the word of a body's register, and the word."""
+        if register in self.shared.outside[number]:
+            taken = self.net(number, f"take_{register}")
+            return f"ce[{self.number_of(number)}] & {taken}", self.net(number, f"next_{register}")
+        return f"done[{self.number_of(number)}]", self.net(number, f"state_{register}")
+
+    def _phi_updates(self, phi: str) -> Iterator[str]:
+        """A phi has the word of the edge by which its body was reached, and then what the body makes of it."""
+        name, width = self.shared.phis[phi]
+        lines = []
+        for edge in self.code.bodies.edges:
+            if phi in edge.words:
+                word, size = self._result(edge.source, edge.words[phi])
+                known = self._cut(word, size, width)
+                lines.append(f"if (done[{self.number_of(edge.source)}] & {self._taken(edge)}) {name} <= {known};")
+        changes = []
+        for number, register in self.shared.phi_registers(phi):
+            bits = self.shared.register_bits(number, register)
+            condition, word = self._left(number, register)
+            changes.append(f"if ({condition}) {name}{vector(bits.high, bits.low)} <= {word};")
+        if changes:
+            lines.append(f"begin {' '.join(changes)} end")
+        if lines:
+            yield "always @(posedge ap_clk) " + " else ".join(lines)

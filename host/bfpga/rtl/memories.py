@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
+from bfpga.engines.interface.resource_units import BRAM36_SHAPES, half_blocks
 from bfpga.errors import ToolError
 from bfpga.rtl.names import readable, unused
 from bfpga.synthesis.bank_contents import BankContents
@@ -17,6 +19,8 @@ from bfpga.synthesis.dependences import Dependences, find_dependences
 from bfpga.synthesis.netlist.expressions import literal, vector
 from bfpga.synthesis.netlist.verilog import Design
 
+#: Defined by a reader whose memories begin with zeros anyway: Yosys takes minutes for a loop of some thousand words.
+ZEROED = "BFPGA_ZEROED"
 _STYLES = {"bram": "block", "lutram": "distributed", "uram": "ultra"}
 
 
@@ -132,30 +136,83 @@ def bank_module(name: str, bank: Bank) -> str:
 
 def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
     memory = bank.memory
+    pieces = _pieces(memory.words, memory.width) if bank.style == "block" and not memory.initial else [memory.words]
+    for number, (first, words) in enumerate(zip(accumulate([0, *pieces]), pieces, strict=False)):
+        yield from _stored(bank, f"stored_{number}", first, words)
+        # All addresses of a piece have the same upper bits.
+        own = max(1, (words - 1).bit_length())
+        chosen = "" if len(pieces) == 1 else f" & wa{{}}{vector(bits, own)} == {literal(first >> own, bits - own)}"
+        for port in range(len(bank.writes)):
+            enable = f"ce & we{port}{chosen.format(port)}"
+            address = f"wa{port}{vector(min(own, bits))}"
+            yield f"always @(posedge clk) if ({enable}) stored_{number}[{address}] <= wd{port};"
+    for port in range(len(bank.reads)):
+        yield from _read(bank, bits, port, pieces)
+
+
+def _pieces(words: int, width: int) -> list[int]:
+    """Words of the memories that a deep one is made of: of each, blocks side by side hold all words.
+
+    As many blocks as any other shape takes, and the fewest pieces to select from.
+    """
+    fewest = half_blocks(words, width)
+    for deep, wide in reversed(BRAM36_SHAPES):
+        beside = -(-width // (wide // 2)) if wide > 1 else fewest + 1
+        if deep >= words and beside <= fewest:
+            return [words]
+        if deep < words and beside + half_blocks(words - deep, width) <= fewest:
+            return [deep, *_pieces(words - deep, width)]
+    return [words]
+
+
+def _stored(bank: Bank, name: str, first: int, words: int) -> Iterator[str]:
+    """The array of a piece with the words that it begins with."""
+    memory = bank.memory
     attribute = "rom_style" if memory.initial else "ram_style"
     yield f'(* {attribute} = "{bank.style}" *)'
-    yield f"reg {vector(memory.width)} stored [0:{memory.words - 1}];"
+    yield f"reg {vector(memory.width)} {name} [0:{words - 1}];"
+    begun = bank.words[first : first + words]
     if not memory.initial:
-        yield "integer n;"
-        yield f"initial for (n = 0; n < {memory.words}; n = n + 1) stored[n] = {literal(0, memory.width)};"
-    if bank.words:
+        zero = f"for ({name}_n = 0; {name}_n < {words}; {name}_n = {name}_n + 1) {name}[{name}_n]"
+        yield f"`ifndef {ZEROED}"
+        yield f"integer {name}_n;"
+        yield f"initial {zero} = {literal(0, memory.width)};"
+        yield "`endif"
+    if any(begun):
         yield "initial begin"
-        yield from (f"    stored[{k}] = {literal(word, memory.width)};" for k, word in enumerate(bank.words))
+        yield from (f"    {name}[{k}] = {literal(word, memory.width)};" for k, word in enumerate(begun))
         yield "end"
-    for port in range(len(bank.writes)):
-        yield f"always @(posedge clk) if (ce & we{port}) stored[wa{port}] <= wd{port};"
-    for port in range(len(bank.reads)):
-        address = f"ra{port}"
-        if memory.words < 1 << bits:
-            yield f"wire {vector(bits)} a{port} = re{port} ? ra{port} : {literal(0, bits)};"
-            address = f"a{port}"
-        last = f"stored[{address}]"
-        for clock in range(bank.latency):
-            yield f"reg {vector(memory.width)} q{port}_{clock};"
-            enable = f"ce & re{port}" if clock == 0 else "ce"
-            yield f"always @(posedge clk) if ({enable}) q{port}_{clock} <= {last};"
-            last = f"q{port}_{clock}"
-        yield f"assign rd{port} = {last};"
+
+
+def _read(bank: Bank, bits: int, port: int, pieces: Sequence[int]) -> Iterator[str]:
+    """A port that reads: the word of each piece in its registers, and the selection among them."""
+    memory = bank.memory
+    address = f"ra{port}"
+    if memory.words < 1 << bits:
+        yield f"wire {vector(bits)} a{port} = re{port} ? ra{port} : {literal(0, bits)};"
+        address = f"a{port}"
+    text = ""
+    for number, bound in reversed(list(enumerate(accumulate(pieces)))):
+        own = max(1, (pieces[number] - 1).bit_length())
+        stored = f"stored_{number}[{address}{vector(own) if own < bits else ''}]"
+        lines, word = _delayed(bank, f"q{port}_{number}", stored, port, memory.width)
+        if text:
+            more, chosen = _delayed(bank, f"c{port}_{number}", f"({address} < {literal(bound, bits)})", port, 1)
+            lines, word = [*lines, *more], f"{chosen} ? {word} : {text}"
+        yield from lines
+        text = word
+    yield f"assign rd{port} = {text};"
+
+
+def _delayed(bank: Bank, name: str, word: str, port: int, width: int) -> tuple[list[str], str]:
+    """Registers that hold a word for the latency of the bank, and its name after them."""
+    lines = []
+    for clock in range(bank.latency):
+        enable = f"ce & re{port}" if clock == 0 else "ce"
+        lines += [f"reg {vector(width)} {name}_{clock};",
+                  f"always @(posedge clk) if ({enable}) {name}_{clock} <= {word};"]  # fmt: skip
+        word = f"{name}_{clock}"
+    return lines, word
 
 
 def bank_pins(designs: Sequence[Design], net: Net, bank: Bank) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ _NUMBERED = re.compile(
     r"\b((?:from_data|from_initial|to_result|is_valid|data|initial|state|result)_\d+|(?:to_)?operand_\d+_\d+"
     r"|x\d+_\d+|[nsiorw]\d+)(_\w+)?\b"
 )
-_PORT = re.compile(r"(data|initial|state|result|operand)_(\d+)(?:_(\d+))?")
+_PORT = re.compile(r"(data|initial|state|next|take|result|operand)_(\d+)(?:_(\d+))?")
 _DECLARES = re.compile(r"(?:wire|reg) (?:\[\d+:\d+\] )?(\w+)")
 _AGE = re.compile(r"^_(\d+)")
 _ASSIGNED = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*(?:[-+*/%&|^])?(?<![=!<>])=(?!=)|\b\w+(?:<[^>]*>)?\s+(\w+)\{")
@@ -126,6 +126,8 @@ class Names:
         kind, number = found[1], int(found[2])
         if kind == "initial":
             return f"{self.register(body, number)}_first"
+        if kind in ("next", "take"):
+            return f"{self.register(body, number)}_{kind}"
         if kind == "state":
             return self.register(body, number)
         if kind == "operand":

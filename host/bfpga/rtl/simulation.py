@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ from bfpga.contract.registers import (
     Control,
 )
 from bfpga.rtl.kernel import KERNEL_MODULE, WATCHED_BITS, host_ports, joining_files, made_of
+from bfpga.rtl.memories import ZEROED
 from bfpga.rtl.netlist_cpp import NetlistCpp
 from bfpga.rtl.ports import WATCHED
 from bfpga.synthesis.netlist.yosys import find_yosys
@@ -38,8 +38,6 @@ from bfpga.vendor.source_text import own, source_environment
 _STRUCTURE = "Design"
 #: Seconds that Yosys may take for a kernel.
 _TIMEOUT = 1200.0
-#: A memory that begins with zeros, as all do in the simulation; Yosys takes minutes for a loop of some thousand words.
-_ZEROS = re.compile(r"^initial for \(n = 0; n < \d+; n = n \+ 1\) \w+\[n\] = \d+'h0;$", re.MULTILINE)
 _HOST = {"input": (INPUT_STREAM, "Source"), "weights": (WEIGHT_STREAM, "Source"), "output": (OUTPUT_STREAM, "Sink")}
 
 
@@ -64,10 +62,10 @@ def simulation_sources(accelerator: Accelerator, design: Mapping[str, str]) -> d
     with tempfile.TemporaryDirectory(prefix="bfpga-rtl-") as place:
         directory = Path(place)
         for name, text in design.items():
-            (directory / name).write_text(_ZEROS.sub("", text))
+            (directory / name).write_text(text)
         steps = (
-            f"read_verilog -D {WATCHED} {' '.join(design)}", f"hierarchy -check -top {KERNEL_MODULE}", "proc -noopt",
-            "flatten", "write_json design.json", "",
+            f"read_verilog -D {WATCHED} -D {ZEROED} {' '.join(design)}", f"hierarchy -check -top {KERNEL_MODULE}",
+            "proc -noopt", "flatten", "write_json design.json", "",
         )  # fmt: skip
         find_yosys().run("\n".join(steps), directory, _TIMEOUT)
         netlist = json.loads((directory / "design.json").read_text())["modules"][KERNEL_MODULE]

@@ -2,12 +2,12 @@
 
 A variable is cut into pieces at every bit at which a register of any body begins or ends. A piece that one body alone
 touches stays in that body's register; any other has a register of the IP, from which bodies take it when they begin and
-to which they give it when they end.
+to which they give it when they end; or, where nobody asks later what the body left, the body changes it there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -55,11 +55,14 @@ class Piece:
 
 
 class SharedValues:
-    """What the bodies of an IP exchange. ``loads``: registers of each body that take a word when the body begins;
-    ``resets``: words of all its registers at power-on."""
+    """What the bodies of an IP exchange. ``outside``: registers of each body that the IP has; ``loads``: those of its
+    own that take a word when the body begins; ``resets``: words of all its registers at power-on.
 
-    def __init__(self, code: IpCode, names: Names) -> None:
-        self.code, self._names = code, names
+    ``blocks``: registers of each body that are in a DSP block, and so stay in the body.
+    """
+
+    def __init__(self, code: IpCode, names: Names, blocks: Sequence[Collection[int]] = ()) -> None:
+        self.code, self._names, self._blocks = code, names, blocks
         self._taken: set[str] = set()
         self._bodies = code.bodies.bodies
         self.pieces: dict[str, list[Piece]] = {}
@@ -72,7 +75,12 @@ class SharedValues:
         self._share_whole_registers()
         self._find_writers()
         self._find_phis()
-        self.loads = [[r for r in range(len(b.registers)) if self.is_loaded(k, r)] for k, b in enumerate(self._bodies)]
+        self.outside = [self._outside(number) for number in range(len(self._bodies))]
+        self._add_direct_writers()
+        self.loads = [
+            [r for r in range(len(b.registers)) if self.is_loaded(k, r) and r not in self.outside[k]]
+            for k, b in enumerate(self._bodies)
+        ]
         self.resets = [
             {r: self._power_on(self.register_bits(k, r)) for r in range(len(body.registers))}
             for k, body in enumerate(self._bodies)
@@ -98,6 +106,50 @@ class SharedValues:
             return True
         pieces = list(self._pieces_of(self.register_bits(body, register)))
         return any(piece.is_shared for piece in pieces)
+
+    def _outside(self, number: int) -> frozenset[int]:
+        """The registers of a body that stand in the IP, so that no word is copied when it begins or ends.
+
+        A variable may change again after the body has ended: a value that others take from the body stays in it.
+        """
+        body = self._bodies[number]
+        blocks = self._blocks[number] if self._blocks else ()
+        exported = set(body.exports.values())
+        found = set()
+        for register, own in enumerate(body.registers):
+            bits = self.register_bits(number, register)
+            if register in blocks:
+                continue
+            if not self.is_variable(number, register):
+                if bits.root not in self.constant_phis and len(self._phi_users[bits.root]) == 1:
+                    found.add(register)
+                continue
+            pieces = list(self._pieces_of(bits))
+            if all(piece.is_shared and piece.constant is None for piece in pieces) and own.next not in exported:
+                found.add(register)
+        return frozenset(found)
+
+    def _add_direct_writers(self) -> None:
+        """What a body changes in a register of the IP is written, whether or not another body sees it."""
+        for number, registers in enumerate(self.outside):
+            for register in registers:
+                own = self._bodies[number].registers[register]
+                if own.next == own.current or not self.is_variable(number, register):
+                    continue
+                bits = self.register_bits(number, register)
+                for piece in self._pieces_of(bits):
+                    writer = number, register, piece.bits.low - bits.low
+                    if writer not in piece.writers:
+                        piece.writers.append(writer)
+
+    def phi_registers(self, phi: str) -> Iterator[tuple[int, int]]:
+        """Body and register of what a body changes in the register of a phi."""
+        for number, registers in enumerate(self.outside):
+            for register in sorted(registers):
+                own = self._bodies[number].registers[register]
+                is_changed = own.next != own.current and self.register_bits(number, register).root == phi
+                if is_changed and not self.is_variable(number, register):
+                    yield number, register
 
     def _touched(self) -> Iterator[tuple[int, Bits, str]]:
         """Each use of a variable: the body, the bits and what the body calls them."""
@@ -239,12 +291,14 @@ class SharedValues:
     def _find_phis(self) -> None:
         widths: dict[str, int] = {}
         hints: dict[str, str] = {}
+        self._phi_users: dict[str, set[int]] = {}
         for number, body in enumerate(self._bodies):
             for register in range(len(body.registers)):
                 if not self.is_variable(number, register):
                     bits = self.register_bits(number, register)
                     hints.setdefault(bits.root, self._names.register(body, register))
                     widths[bits.root] = max(widths.get(bits.root, 0), bits.high)
+                    self._phi_users.setdefault(bits.root, set()).add(number)
         self.phis = {phi: (self._name_register(hints[phi]), width) for phi, width in widths.items()}
         for phi in self.phis:
             words = [self._constant_export(edge, phi) for edge in self.code.bodies.edges if phi in edge.words]

@@ -10,6 +10,7 @@ port                what
 ``initial_<r>``     first value of register r
 ``operand_<op>_<k>`` operand k of an access in the stage in which it starts; enables are 0 where no iteration is
 ``state_<r>``       register r: the next value of an iteration from the cycle after `Pipeline.capture` on
+``next_<r>``, ``take_<r>`` of a register that stands outside: its next value, and 1 in the cycle in which it takes that
 ``result_<op>``     a value that is used after the loop, of the iteration before
 ``valid``           an iteration begins in this cycle
 =================== =============================================================================================
@@ -122,6 +123,7 @@ def translate(
     groups: list[Group] | None = None,
     loads: bool | Collection[int] = True,
     resets: Mapping[int, int] | None = None,
+    outside: Collection[int] = (),
 ) -> Design:
     """Verilog of a scheduled body; without a schedule an iteration is one cycle, all of it between state registers.
 
@@ -131,18 +133,20 @@ def translate(
     uses a value before it is there.
 
     ``resets``: as a part of an IP, with ports ``reset`` and ``busy`` (an iteration is in a stage, or the next one
-    begins); these registers have these words at power-on and after a reset.
+    begins); these registers have these words at power-on and after a reset. ``outside``: registers that the IP has
+    for the body; ``initial_<r>`` is the word of now.
     """
     pipeline = Pipeline(body, schedule)
-    return _Translation(pipeline, partition(pipeline) if groups is None else groups, loads, resets).design()
+    return _Translation(pipeline, partition(pipeline) if groups is None else groups, loads, resets, outside).design()
 
 
 class _Translation:
     def __init__(
         self, pipeline: Pipeline, groups: list[Group], loads: bool | Collection[int] = True,
-        resets: Mapping[int, int] | None = None,
+        resets: Mapping[int, int] | None = None, outside: Collection[int] = (),
     ) -> None:  # fmt: skip
         self.pipeline = pipeline
+        self.outside = frozenset(outside)
         self.in_ip, self.resets = resets is not None, resets or {}
         self.loads = loads if not isinstance(loads, bool) else range(len(pipeline.body.registers)) if loads else ()
         self.body = pipeline.body
@@ -259,6 +263,11 @@ class _Translation:
             first = 0 if opcode in EXTERNAL else 2 if opcode is Opcode.STATE else 1
             for before in range(first, age):
                 self.spans.setdefault((index, before), Span(span.low, span.high)).add(span.low, span.high)
+
+    def has_own_register(self, number: int) -> bool:
+        """Whether a register of state stands in the body: not if the IP has it, or a word that nothing changes."""
+        is_fixed = self.in_ip and self.pipeline.capture[number] < 0 and number in self.loads
+        return number not in self.outside and not is_fixed
 
     def accesses(self) -> list[int]:
         return [
@@ -384,7 +393,14 @@ class _Part(_Module):
         self._phases: dict[int, str] = {}
         states = [self.body.registers[number].current for number in group.registers]
         for local, index in enumerate(states):
-            self._declare(f"s{local}", (index, 1))
+            number = group.registers[local]
+            if translation.has_own_register(number):
+                self._declare(f"s{local}", (index, 1))
+            else:
+                width = self.body.registers[number].width
+                word = self.input(f"from_initial_{number}", Span(0, width))
+                self.lines.append(f"wire {vector(width)} s{local} = {word};")
+                self.add_signal((index, 1), f"s{local}")
             if (index, 0) in self.all.spans:
                 span = self.all.spans[index, 0]
                 self.lines.append(f"wire {vector(span.high, span.low)} s{local}_0;")
@@ -476,6 +492,8 @@ class _Part(_Module):
     def _state(self, name: str, number: int) -> None:
         capture = self.pipeline.capture[number]
         register = self.body.registers[number]
+        if capture < 0 and not self.all.has_own_register(number):
+            return
         if capture < 0 and number not in self.all.loads and self.all.in_ip:
             self.lines.append(f"initial {name} = {literal(self.all.resets.get(number, 0), register.width)};")
             return
@@ -489,6 +507,10 @@ class _Part(_Module):
         if span is not None:
             bits = vector(span.high, span.low)
             self.lines.append(f"assign {name}_0 = {valid} ? {following}{bits} : {name}{bits};")
+        if number in self.all.outside:
+            self.output(f"to_next_{number}", Span(0, register.width), following)
+            self.output(f"to_take_{number}", Span(0, 1), valid)
+            return
         if number not in self.all.loads:
             word = literal(self.all.resets.get(number, 0), register.width)
             self.restarted(name, word, f"if ({valid}) {name} <= {following};")
