@@ -64,7 +64,7 @@ def row(units: str, accelerator: Accelerator, model: Path) -> tuple[list[str], l
     figures = counted(accelerator)
     samples = first_samples(model, CALIBRATION_SAMPLES)
     clocks = Emulator(compile_network(model, accelerator, samples)).cycles.schedule
-    loops = [loop for loop in figures.loops if loop.is_pipelined]
+    loops = list(figures.loops)
     interval, slack = max(loop.interval for loop in loops), min(loop.slack for loop in loops)
     used = figures.total.used
     shares = [f"{100 * used[kind] / resources[kind]:.0f} %" for kind in ("lut", "ff", "dsp", "bram36")]

@@ -26,7 +26,7 @@ from bfpga.engines.kernel.counted_resources import numbers, stored_tables
 from bfpga.estimate.hardware import HardwareFigures
 from bfpga.formats.cache import cache_directory
 from bfpga.formats.files import replace_file
-from bfpga.synthesis.driver import synthesize
+from bfpga.rtl.whole import synthesize_whole
 from bfpga.synthesis.kept import keep_figures, kept_figures
 
 ENGINE: dict[str, Any] = {
@@ -91,20 +91,20 @@ def counted(accelerator: Accelerator) -> HardwareFigures:
     """Figures of an accelerator; kept ones where there are."""
     cache = cache_directory("synthesis")
     known = kept_figures(accelerator, cache)
-    if known is not None and known.counted:
+    if known is not None and all(ip.is_whole for ip in known.ips):
         return known
-    figures = synthesize(accelerator, cache=cache / "netlists")
+    figures = synthesize_whole(accelerator, cache=cache / "netlists")
     keep_figures(figures, accelerator, cache)
     return figures
 
 
 def row(accelerator: Accelerator, figures: HardwareFigures) -> dict[str, Any]:
-    """A row of the table: the logic of every IP."""
+    """A row of the table: what every IP has but what its memories store."""
     ips = {ip.name: ip for ip in figures.ips}
     config = accelerator.config
     logic = {}
     for name in PROCESSES:
-        area = ips[name].loops + ips[name].memories
+        area = ips[name].area
         logic[name] = {"lut": area.tables - stored_tables(name, config), "ff": area.ff}
     return {"name": accelerator.name, "numbers": numbers(config), "ips": logic}
 

@@ -60,7 +60,7 @@ def ips(figures: HardwareFigures) -> list[str]:
 def row(accelerator: Accelerator) -> str:
     """An accelerator: clock, slowest loop, least slack, paths of the mapped netlist, shares of its board."""
     figures = figures_of(accelerator)
-    loops = [loop for loop in figures.loops if loop.is_pipelined]
+    loops = list(figures.loops)
     interval, slack = max(loop.interval for loop in loops), min(loop.slack for loop in loops)
     path, carried = max(loop.path for loop in loops), max(loop.carried for loop in loops)
     shared = shares(figures.total, accelerator.board.resources)

@@ -17,7 +17,7 @@ from benchmarks.common.command import command
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.errors import ConfigurationError
 from bfpga.formats.cache import cache_directory
-from bfpga.synthesis.driver import synthesize
+from bfpga.rtl.whole import synthesize_whole
 from bfpga.synthesis.ip_figures import read_records
 from bfpga.synthesis.kept import Compiled, package_path, packaged_records, write_figures
 
@@ -40,18 +40,22 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def stale(accelerator: Accelerator) -> list[str]:
-    """The IPs of which the package has no figures of the present sources."""
+    """The IPs of which the package has no figures of the present sources, or of their loops alone."""
     present = packaged_records(accelerator)
-    return [name for name in Compiled.of(accelerator).digests if name not in present]
+    return [name for name in Compiled.of(accelerator).digests if name not in present or present[name].whole is None]
 
 
 def renew(accelerator: Accelerator, names: Collection[str]) -> None:
-    """Synthesize some IPs of an accelerator; the others keep the figures that the package has, of whatever sources."""
+    """Synthesize some IPs of an accelerator; the others keep the figures that the package has, of whatever sources.
+
+    An IP whose loops have figures of the present sources is only mapped whole.
+    """
     compiled, path = Compiled.of(accelerator), package_path(accelerator)
     if unknown := set(names) - compiled.digests.keys():
         raise ConfigurationError(f"{accelerator.name} has no IP {', '.join(unknown)}: {', '.join(compiled.digests)}")
     others = {name: ip for name, ip in read_records(path, compiled.files).items() if name not in names}
-    figures = synthesize(accelerator, cache=cache_directory("synthesis") / "netlists", known=others)
+    others |= {name: ip for name, ip in packaged_records(accelerator).items() if ip.whole is None}
+    figures = synthesize_whole(accelerator, cache=cache_directory("synthesis") / "netlists", known=others)
     write_figures(figures, accelerator, path)
 
 

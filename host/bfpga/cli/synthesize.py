@@ -61,11 +61,12 @@ def synthesize(
     ] = True,
     json: Json = None,
 ) -> None:
-    """Interval, depth, slack and size of every pipelined loop, read from the code itself.
+    """Interval, depth, slack and size of every pipelined loop, and the size of every IP, read from the code itself.
 
     The kernel is compiled by clang with exact widths. Recurrences and memory ports give each loop's interval, a
-    schedule at the accelerator's clock its depth and slack, Yosys the cells. No vendor tool is needed or replaced:
-    where a report of one differs, the report is right.
+    schedule at the accelerator's clock its depth and slack, Yosys the cells: of each loop by itself, and of each IP
+    in one piece, with all that `bfpga rtl` writes of it. No vendor tool is needed or replaced: where a report of one
+    differs, the report is right.
 
     \b
     Examples:
@@ -107,15 +108,19 @@ def synthesize(
 def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigures:
     """Figures of an accelerator: kept ones where there are, else made now and kept."""
     from bfpga.formats.cache import cache_directory
+    from bfpga.rtl.whole import synthesize_whole
     from bfpga.synthesis.driver import synthesize
     from bfpga.synthesis.kept import keep_figures, kept_figures, packaged_records
 
     cache = cache_directory("synthesis")
     if count and not loop and (known := kept_figures(accelerator, cache)) is not None:
         return known
-    present = packaged_records(accelerator) if count and not loop else None
+    present = packaged_records(accelerator)
     with output.progress(f"synthesis of {accelerator.name}") as progress:
-        figures = synthesize(accelerator, loop, count, cache / "netlists", progress, present)
+        if count and not loop:
+            figures = synthesize_whole(accelerator, cache / "netlists", progress, present)
+        else:
+            figures = synthesize(accelerator, loop, count, cache / "netlists", progress)
     if loop and not figures.loops:
         raise ConfigurationError(f"{accelerator.name} has no pipelined loop with the label {loop}")
     if figures.counted:
@@ -142,8 +147,6 @@ def show(figures: HardwareFigures, board: Board, loop: str) -> None:
 def _row(loop: LoopFigures) -> tuple[object, ...]:
     area = loop.area
     carried = f"{loop.carried:.1f}" if loop.carried else "-"
-    if not loop.is_pipelined:
-        return (loop.name, *["-"] * 6, area.tables, area.ff, area.dsp)
     return (
         loop.name, loop.place, loop.stated_interval, loop.interval, loop.depth, f"{loop.slack:.2f}", carried,
         area.tables, area.ff, area.dsp,
@@ -166,15 +169,23 @@ def _show_parts(loop: LoopFigures) -> None:
 
 def _show_ips(figures: HardwareFigures) -> None:
     rows: list[tuple[object, ...]] = []
-    ultra = any(ip.memories.uram for ip in figures.ips)
+    ultra = any(ip.area.uram for ip in figures.ips)
     for ip in figures.ips:
-        area = ip.loops + ip.memories
+        area = ip.area
         blocks = (area.bram36, area.uram) if ultra else (area.bram36,)
-        rows.append((ip.name, area.tables, area.ff, area.dsp, *blocks, f"{ip.path:.1f}", ip.outside.tables))
+        rows.append((ip.name, area.tables, area.ff, area.dsp, *blocks, ip.loops.tables, f"{ip.path:.1f}"))
     memories = ["BRAM36", "URAM"] if ultra else ["BRAM36"]
-    headers = ["IP", "LUT", "FF", "DSP", *memories, "longest path ns", "LUT between loops, at most"]
+    headers = ["IP", "LUT", "FF", "DSP", *memories, "LUT of loops alone", "longest path ns"]
     if rows:
-        output.table("IPs, with their memories", headers, rows)
+        output.table(f"IPs, {how_counted(figures)}", headers, rows)
+
+
+def how_counted(figures: HardwareFigures) -> str:
+    """What the cells of a kernel's IPs are."""
+    parts = [ip.name for ip in figures.ips if not ip.is_whole]
+    if not parts:
+        return "each mapped in one piece"
+    return f"of {', '.join(parts)} loops and memories alone, the others each mapped in one piece"
 
 
 def _show_total(figures: HardwareFigures, board: Board) -> None:
@@ -187,18 +198,17 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
     limits = board.resources
     total = figures.total
     used = total.used
+    alone = [] if figures.ips else [*(row(f"loop {loop.name}", loop.area) for loop in figures.loops),
+                                    row("memories", figures.memories)]  # fmt: skip
     rows: list[tuple[object, ...]] = [
-        row(f"loop {loop.name}", loop.area) for loop in figures.loops if loop.is_pipelined
-    ]
-    rows += [
-        row("memories", figures.memories),
+        *(row(ip.name, ip.area) for ip in figures.ips),
+        *alone,
         *([row(STREAMS, figures.streams)] if figures.ips else []),
         row("interconnect, DMAs (assumed)", figures.infrastructure),
         row("total", total),
         (board.title, *limits.values()),
         ("used", *(output.percent(used[kind], limit) for kind, limit in limits.items())),
     ]  # fmt: skip
-    rows.append(row("between the loops, nothing shared (not in the total)", figures.outside))
     output.table("resources, counted by Yosys", ["part", *kinds_of(limits).values()], rows)
 
 
@@ -223,7 +233,7 @@ def _show_against(figures: HardwareFigures, report: Path) -> None:
 
     theirs = read_csynth_report(report).loops
     rows: list[tuple[object, ...]] = []
-    for loop in (loop for loop in figures.loops if loop.is_pipelined):
+    for loop in figures.loops:
         other = next((reported for reported in theirs if reported.has_label(loop.name)), None)
         interval, depth = (other.interval, other.depth) if other is not None else (None, None)
         rows.append((loop.name, loop.interval, interval or "-", loop.depth, depth or "-"))

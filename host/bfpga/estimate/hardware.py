@@ -96,11 +96,6 @@ class LoopFigures:
     ip: str = ""
 
     @property
-    def is_pipelined(self) -> bool:
-        """Whether this is a loop; else it is what is outside of them."""
-        return self.stated_interval > 0
-
-    @property
     def is_slow(self) -> bool:
         """Whether the interval is longer than the stated one."""
         return self.interval > self.stated_interval
@@ -113,15 +108,16 @@ class LoopFigures:
 
 @dataclass(frozen=True)
 class IpFigures:
-    """An IP of a kernel: cells of its loops, of what is between them, of its memories.
+    """An IP of a kernel. ``area``: all of it, mapped in one piece, if ``is_whole``; else its loops, each by itself,
+    with its memories, and nothing of what stands between the loops.
 
     ``path``: ns of the longest path between two registers of its mapped loops.
     """
 
     name: str
+    area: Area
+    is_whole: bool
     loops: Area
-    outside: Area
-    memories: Area
     path: float
 
 
@@ -130,7 +126,8 @@ class HardwareFigures:
     """All loops of an accelerator's kernel, its memories, and the shell around the kernel.
 
     ``sources``: digest of the sources of each IP; ``period`` and ``usable``: ns of the clock, and of it for logic.
-    ``memories``: of all IPs, by ``memories_of``; ``streams``: the FIFOs between the IPs.
+    ``memories``: of all IPs, by ``memories_of``; ``streams``: the FIFOs between the IPs. ``wholes``: cells of IPs that
+    were mapped in one piece, with all that they have.
     """
 
     accelerator: str
@@ -144,17 +141,20 @@ class HardwareFigures:
     counted: bool = False
     memories_of: dict[str, Area] = field(default_factory=dict)
     streams: Area = field(default_factory=Area)
+    wholes: dict[str, Area] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Area:
-        """Cells of the kernel's loops and memories, and of the streams between its IPs."""
-        return sum((loop.area for loop in self.loops if loop.is_pipelined), self.memories + self.streams)
+        """Cells of the kernel's IPs, and of the streams between them."""
+        alone = [loop.area for loop in self.loops if loop.ip not in self.memories_of]
+        beside = Area() if self.memories_of else self.memories
+        return sum((ip.area for ip in self.ips), sum(alone, beside + self.streams))
 
     @property
     def parts(self) -> dict[str, Area]:
-        """Cells of every IP with its memories, of the streams between them, of the shell around the kernel."""
+        """Cells of every IP, of the streams between them, of the shell around the kernel."""
         return {
-            **{ip.name: ip.loops + ip.memories for ip in self.ips},
+            **{ip.name: ip.area for ip in self.ips},
             STREAMS: self.streams,
             SHELL_PART: self.infrastructure,
         }
@@ -166,18 +166,13 @@ class HardwareFigures:
 
     def _ip(self, name: str, memories: Area) -> IpFigures:
         own = [loop for loop in self.loops if loop.ip == name]
-        loops = sum((loop.area for loop in own if loop.is_pipelined), Area())
-        outside = sum((loop.area for loop in own if not loop.is_pipelined), Area())
-        return IpFigures(name, loops, outside, memories, max((loop.path for loop in own), default=0.0))
-
-    @property
-    def outside(self) -> Area:
-        """Cells of what is done between the loops if nothing of it shares an operator: more than a tool takes."""
-        return sum((loop.area for loop in self.loops if not loop.is_pipelined), Area())
+        loops, whole = sum((loop.area for loop in own), Area()), self.wholes.get(name)
+        area = loops + memories if whole is None else whole
+        return IpFigures(name, area, whole is not None, loops, max((loop.path for loop in own), default=0.0))
 
     @property
     def total(self) -> Area:
-        """Cells of loops, memories, interconnect and DMAs; what is done between the loops comes to it."""
+        """Cells of the kernel, interconnect and DMAs."""
         return self.kernel + self.infrastructure
 
 

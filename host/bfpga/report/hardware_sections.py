@@ -119,7 +119,7 @@ def loops_section(figures: HardwareFigures | None) -> Section | None:
     """The kernel's loops as `bfpga synthesize` found them."""
     if figures is None:
         return None
-    loops = [loop for loop in figures.loops if loop.is_pipelined]
+    loops = list(figures.loops)
     headings = ("loop", "at", "II stated", "II", "depth", "slack, ns", "carried, ns", "LUT", "FF", "DSP")
     table = Table(
         "Loops",

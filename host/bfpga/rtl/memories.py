@@ -16,11 +16,9 @@ from bfpga.synthesis.bank_contents import BankContents
 from bfpga.synthesis.body import Memory, Opcode
 from bfpga.synthesis.delays import Technology, implementation_of
 from bfpga.synthesis.dependences import Dependences, find_dependences
-from bfpga.synthesis.netlist.expressions import literal, vector
+from bfpga.synthesis.netlist.expressions import ZEROED, literal, vector
 from bfpga.synthesis.netlist.verilog import Design
 
-#: Defined by a reader whose memories begin with zeros anyway: Yosys takes minutes for a loop of some thousand words.
-ZEROED = "BFPGA_ZEROED"
 _STYLES = {"bram": "block", "lutram": "distributed", "uram": "ultra"}
 
 

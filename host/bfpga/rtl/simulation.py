@@ -25,9 +25,9 @@ from bfpga.contract.registers import (
     Control,
 )
 from bfpga.rtl.kernel import KERNEL_MODULE, WATCHED_BITS, host_ports, joining_files, made_of
-from bfpga.rtl.memories import ZEROED
 from bfpga.rtl.netlist_cpp import NetlistCpp
 from bfpga.rtl.ports import WATCHED
+from bfpga.synthesis.netlist.expressions import ZEROED
 from bfpga.synthesis.netlist.yosys import find_yosys
 from bfpga.vendor.clock_counter import AXI_LITE
 from bfpga.vendor.json_fields import json_text

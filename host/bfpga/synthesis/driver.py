@@ -75,7 +75,7 @@ def synthesize(
     progress: Progress | None = None,
     known: Mapping[str, IpRecord] | None = None,
 ) -> HardwareFigures:
-    """Figures of an accelerator's kernel.
+    """Figures of the loops of an accelerator's kernel; those of whole IPs are made by `rtl.whole`.
 
     ``only``: the loops with this label; ``count``: with the netlist's cells; ``cache``: directory of what is kept of
     analyses and netlists; ``progress`` hears of every scheduled loop; ``known``: IPs whose figures are there.
@@ -85,15 +85,16 @@ def synthesize(
     """
     known = known or {}
     loops = scheduled_loops(accelerator, only, progress, cache, known.keys())
-    figures = [_loop_figures(loop) for loop in loops]
+    scheduled = [(loop.ip, loop.body, loop.schedule) for loop in loops if loop.schedule is not None]
+    figures = [_loop_figures(body, schedule) for _, body, schedule in scheduled]
     part = accelerator.board.part
     if count:
         from bfpga.synthesis.count import count_loops
 
-        figures = count_loops(figures, [(loop.body, loop.schedule) for loop in loops], part, cache)
+        figures = count_loops(figures, [(body, schedule) for _, body, schedule in scheduled], part, cache)
     ips = {}
     for number, (name, sources) in enumerate(Compiled.of(accelerator).digests.items()):
-        own = tuple(figure for figure, loop in zip(figures, loops, strict=True) if loop.ip == number)
+        own = tuple(figure for figure, (ip, _, _) in zip(figures, scheduled, strict=True) if ip == number)
         ips[name] = known.get(name) or IpRecord(name, sources, _memories(loops, number, part), own)
     return kernel_figures(accelerator, ips, count and not only)
 
@@ -103,11 +104,8 @@ def _memories(loops: Sequence[Loop], ip: int, part: str) -> Area:
     return memories_area((loop.body for loop in loops if loop.ip == ip), technology_of(part))
 
 
-def _loop_figures(loop: Loop) -> LoopFigures:
-    body, schedule = loop.body, loop.schedule
+def _loop_figures(body: LoopBody, schedule: Schedule) -> LoopFigures:
     bits = sum(register.width for register in body.registers)
-    if schedule is None:
-        return LoopFigures(body.name, "", 0, 0, 0, 0.0, (), len(body.operations), bits, ())
     slow = (limit for limit in schedule.limits if limit.interval > body.stated_interval)
     limits = sorted(slow, key=lambda limit: -limit.interval)
     return LoopFigures(

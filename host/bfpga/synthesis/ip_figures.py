@@ -28,12 +28,14 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True)
 class IpRecord:
-    """What was found out about an IP. ``sources``: digest of what it was compiled from."""
+    """What was found out about an IP. ``sources``: digest of what it was compiled from; ``whole``: cells of all of it,
+    mapped in one piece; None if only its loops have been counted."""
 
     name: str
     sources: str
     memories: Area = field(default_factory=Area)
     loops: tuple[LoopFigures, ...] = ()
+    whole: Area | None = None
 
 
 _LOOP = TypeAdapter(LoopFigures)
@@ -42,10 +44,11 @@ _IP = TypeAdapter(IpRecord)
 
 def ip_records(figures: HardwareFigures) -> dict[str, IpRecord]:
     """The IPs of a kernel by their names."""
-    return {
-        name: IpRecord(name, sources, figures.memories_of[name], tuple(x for x in figures.loops if x.ip == name))
-        for name, sources in figures.sources.items()
-    }
+    records = {}
+    for name, sources in figures.sources.items():
+        own = tuple(loop for loop in figures.loops if loop.ip == name)
+        records[name] = IpRecord(name, sources, figures.memories_of[name], own, figures.wholes.get(name))
+    return records
 
 
 def kernel_figures(accelerator: Accelerator, ips: Mapping[str, IpRecord], counted: bool = True) -> HardwareFigures:
@@ -64,6 +67,7 @@ def kernel_figures(accelerator: Accelerator, ips: Mapping[str, IpRecord], counte
         counted=counted,
         memories_of={name: ip.memories for name, ip in ips.items()},
         streams=Area(lut=lut, lut_memory=stored, ff=ff, bram18=halves),
+        wholes={name: ip.whole for name, ip in ips.items() if ip.whole is not None},
     )
 
 

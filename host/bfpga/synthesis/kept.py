@@ -116,5 +116,5 @@ def write_figures(figures: HardwareFigures, accelerator: Accelerator, path: Path
 
 def _cached(cache: Path, digests: dict[str, str]) -> Path:
     """Figures of these sources as the code of this package makes them: other code makes others."""
-    made = hashlib.sha256(f"{sorted(digests.items())}\0{source_digest('bfpga.synthesis')}".encode())
+    made = hashlib.sha256(f"{sorted(digests.items())}\0{source_digest('bfpga.synthesis', 'bfpga.rtl')}".encode())
     return cache / f"{made.hexdigest()[:32]}.json"

@@ -24,10 +24,12 @@ def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
 
 def memories_area(bodies: Iterable[LoopBody], technology: Technology) -> Area:
     """Cells of all memories of a kernel, each once however many loops use it."""
-    found: dict[str, tuple[Memory, int]] = {}
+    found: dict[object, tuple[Memory, int]] = {}
     for body in bodies:
         for memory in body.memories:
             reads = sum(body.operations[k].opcode is Opcode.MEMORY_READ for k in memory.accesses)
-            known = found.get(memory.name)
-            found[memory.name] = (memory, max(reads, known[1]) if known else reads)
+            # Tables of constants may have no name of their own.
+            key = memory.name, memory.initial
+            known = found.get(key)
+            found[key] = (memory, max(reads, known[1]) if known else reads)
     return sum((memory_area(memory, technology, reads) for memory, reads in found.values()), Area())

@@ -17,6 +17,9 @@ _SHIFTS = {Opcode.SHL: "<<", Opcode.LSHR: ">>", Opcode.ASHR: ">>>"}
 #: Defined where Yosys maps a part: cells of its own library represent products that shall take no DSP block.
 MAPPING = "BFPGA_MAPPING"
 
+#: Defined by a reader whose memories begin with zeros anyway: Yosys takes minutes for a loop of some thousand words.
+ZEROED = "BFPGA_ZEROED"
+
 
 def vector(width: int, lowest: int = 0) -> str:
     """Range of a vector of bits ``lowest`` to ``width - 1``."""

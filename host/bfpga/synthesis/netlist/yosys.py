@@ -24,7 +24,7 @@ from typing import Any, Literal
 from bfpga.errors import ToolError
 from bfpga.formats.cache import check_private, make_private
 from bfpga.formats.files import read_file, replace_file
-from bfpga.synthesis.netlist.expressions import MAPPING
+from bfpga.synthesis.netlist.expressions import MAPPING, ZEROED
 from bfpga.synthesis.netlist.mapped import MappedModule, from_json, to_plain
 
 Family = Literal["xc7", "xcup"]
@@ -42,6 +42,8 @@ _FILL_BLOCKS = (
     "chtype -set DSP48E1 t:DSP48E2", 'setparam -set USE_DPORT "NO" t:DSP48E1', "xilinx_dsp -family xc7",
     "setparam -unset USE_DPORT t:DSP48E1", "chtype -set DSP48E2 t:DSP48E1",
 )  # fmt: skip
+#: Tables of constants that a design asks to have in look-up tables are logic to Yosys.
+_LOGIC_TABLES = ('setattr -set rom_style "logic" a:rom_style=distributed',)
 #: Verilog of one run: a run begins in seconds, and what runs have found is kept when a later one fails.
 _BATCH = 300_000
 
@@ -116,6 +118,28 @@ def map_modules(
     return mapped
 
 
+def map_whole(
+    text: str, top: str, family: Family = "xc7", cache: Path | None = None, timeout: float = 3600.0
+) -> MappedModule:
+    """A design of many modules mapped in one piece. ``text``: all of it; ``top``: the module that holds the others.
+
+    ``cache`` and ``timeout`` as `map_modules` takes them. ToolError if Yosys is missing, fails or is too slow.
+    """
+    yosys = find_yosys()
+    lines = "\n".join([*_mapping({top: text}, family, top), "write_json -selected parts.json", ""])
+    key = hashlib.sha256("\0".join([yosys.version, family, lines, text]).encode()).hexdigest()[:32]
+    known = _read(cache, key)
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory(prefix="bfpga-yosys-") as place:
+        directory = Path(place)
+        (directory / "parts.v").write_text(text)
+        yosys.run(lines, directory, timeout)
+        module = from_json(json.loads((directory / "parts.json").read_text())["modules"][top])
+    _write(cache, key, module)
+    return module
+
+
 def _batches(modules: Mapping[str, str], count: int) -> list[dict[str, str]]:
     """Modules in a number of batches of about the same length."""
     batches: list[dict[str, str]] = [{} for _ in range(min(count, len(modules)))]
@@ -142,20 +166,26 @@ def script(modules: Mapping[str, str], family: Family) -> str:
     return "\n".join([*_mapping(modules, family), "write_json -selected parts.json", ""])
 
 
-def _mapping(modules: Mapping[str, str], family: Family) -> list[str]:
+def _mapping(modules: Mapping[str, str], family: Family, whole: str = "") -> list[str]:
     """Yosys' own flow for the family without what takes long and finds little: shared operators, state machines, the
-    mapper that reads delays; and without look-up tables of more than six inputs, which it uses more than they save."""
+    mapper that reads delays; and without look-up tables of more than six inputs, which it uses more than they save.
+
+    ``whole``: a module that takes up all others. It has a reset, of which the mapper gives each register an inversion
+    of its own; those are merged.
+    """
     texts = modules.values()
     flow = f"synth_xilinx -family {family} -noiopad -noclkbuf -run"
     products = any(" * " in text for text in texts)
     memories = any("memory" in text for text in texts)
     fill = _FILL_BLOCKS if family == "xcup" else ()
-    long = max(map(len, texts)) > _LONG_TEXT
+    long = not whole and max(map(len, texts)) > _LONG_TEXT
+    defined = (MAPPING, ZEROED) if whole else (MAPPING,)
+    joined = [f"hierarchy -top {whole}", "proc", "flatten", *_LOGIC_TABLES] if whole else ["proc"]
     return [
         "read_verilog -lib +/xilinx/cells_sim.v",
         "read_verilog -lib +/xilinx/cells_xtra.v",
-        f"read_verilog -sv -icells -D {MAPPING} parts.v",
-        "proc", "opt_expr", "opt_clean", "opt -nodffe -nosdff", "wreduce", "peepopt", "opt_clean",
+        f"read_verilog -sv -icells {' '.join(f'-D {name}' for name in defined)} parts.v",
+        *joined, "opt_expr", "opt_clean", "opt -nodffe -nosdff", "wreduce", "peepopt", "opt_clean",
         *(["opt_dff", f"{flow} map_dsp:coarse", *fill] if products else ["chtype -set $mul t:$__soft_mul"]),
         "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc",
         *(["opt", "memory -nomap", "opt_clean", f"{flow} map_memory:map_ffram", "memory_map"] if memories else []),
@@ -164,7 +194,8 @@ def _mapping(modules: Mapping[str, str], family: Family) -> list[str]:
         "opt_clean", *(f"{flow} {stages}" for stages in ("map_cells:map_ffs", "map_ffs:map_luts")),
         "opt_expr -mux_undef -noclkinv",
         f"abc -luts 2:2,3,6:5 -script +strash;{'' if long else 'dch;'}if;mfs2",
-        "clean", "xilinx_srl -fixed -minlen 3", "techmap -map +/xilinx/cells_map.v -D LUT_WIDTH=6", "clean",
+        *(["opt_merge"] if whole else []), "clean", "xilinx_srl -fixed -minlen 3",
+        "techmap -map +/xilinx/cells_map.v -D LUT_WIDTH=6", "clean",
         "blackbox =A:whitebox",
         f"select {' '.join(modules)}",
     ]  # fmt: skip
