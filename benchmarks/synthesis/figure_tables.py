@@ -1,4 +1,5 @@
-"""Tables of docs/synthesis.md about the ready accelerators, from the figures of the package.
+"""Tables of docs/synthesis.md about the ready accelerators, from the figures of the package: the IPs of one, all of
+them, and their totals against those of loops and memories alone, which leave out what stands between the loops.
 
     python -m benchmarks.synthesis.figure_tables
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks.common.command import ROOT, command
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
@@ -20,17 +22,22 @@ from bfpga.synthesis.kept import packaged_figures
 PAGE = ROOT / "docs" / "synthesis.md"
 IPS = "| IP | LUT | FF | DSP | BRAM36 | longest path, ns |"
 ACCELERATORS = "| accelerator | MHz | II | least slack, ns | longest path, ns | carried, ns | LUT | FF | DSP | BRAM36 |"
+COMPARED = "| accelerator | LUT of loops | LUT whole | FF of loops | FF whole | DSP | DSP whole | BRAM36 | BRAM36 whole |"
+#: Behind the name of an accelerator whose figures are those of loops and memories alone.
+LOOPS = " *"
 #: The accelerator whose IPs are listed.
 LISTED = "pynq_z2_dense"
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Renew both tables."""
+    """Renew the tables."""
     command(__doc__).parse_args(given)
     text = PAGE.read_text(encoding="utf-8")
     text = renewed(text, IPS, ips(figures_of(load_accelerator(LISTED))))
     rows = [row(load_accelerator(name)) for name in accelerator_names()]
-    replace_file(PAGE, renewed(text, ACCELERATORS, rows).encode())
+    text = renewed(text, ACCELERATORS, rows)
+    compared = [compared_row(figures_of(load_accelerator(name))) for name in accelerator_names()]
+    replace_file(PAGE, renewed(text, COMPARED, [row for row in compared if row]).encode())
     return 0
 
 
@@ -65,7 +72,17 @@ def row(accelerator: Accelerator) -> str:
     path, carried = max(loop.path for loop in loops), max(loop.carried for loop in loops)
     shared = shares(figures.total, accelerator.board.resources)
     begin = f"| `{accelerator.name}` | {accelerator.clock_mhz:g} | {interval} | {slack:.3f} "
-    return f"{begin}| {path:.1f} | {carried:.1f} | {shared} |"
+    of_loops = "" if all(ip.is_whole for ip in figures.ips) else LOOPS
+    return f"{begin}| {path:.1f} | {carried:.1f} | {shared} |".replace("` |", f"`{of_loops} |", 1)
+
+
+def compared_row(figures: HardwareFigures) -> str:
+    """An accelerator's total from its loops and memories, each by itself, and from whole IPs; empty without these."""
+    if not all(ip.is_whole for ip in figures.ips):
+        return ""
+    loops, whole = replace(figures, wholes={}).total.used, figures.total.used
+    pairs = " | ".join(f"{loops[kind]:,g} | {whole[kind]:,g}" for kind in ("lut", "ff", "dsp", "bram36"))
+    return f"| `{figures.accelerator}` | {pairs} |"
 
 
 def cells(area: Area) -> str:

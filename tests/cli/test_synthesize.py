@@ -41,6 +41,9 @@ def test_loops_limits_and_resources_are_printed(slow: str, capsys: pytest.Captur
     assert "Array: interval 18 by sums_" in printed
     assert "array.hpp" in printed
     assert "interconnect, DMAs (assumed)" in printed
+    # Of these IPs none was mapped whole, and it says so.
+    assert "of sequencer, " in printed
+    assert "loops and memories alone" in printed
 
 
 def test_figures_of_the_package_are_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -49,8 +52,9 @@ def test_figures_of_the_package_are_printed(capsys: pytest.CaptureFixture[str], 
     assert main(["synthesize", NAME]) == 0
     rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
     for loop in figures.loops:
-        if loop.is_pipelined:
-            assert [loop.name, loop.place, str(loop.stated_interval), str(loop.interval)] in rows
+        assert [loop.name, loop.place, str(loop.stated_interval), str(loop.interval)] in rows
+    for ip in figures.ips:
+        assert [ip.name, f"{ip.area.tables:,}", f"{ip.area.ff:,}", str(ip.area.dsp)] in rows
 
 
 def test_the_gate_fails_with_its_findings(slow: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

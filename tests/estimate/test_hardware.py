@@ -69,8 +69,16 @@ def test_more_than_a_routed_design_may_use_is_found(area: Area, text: str) -> No
     assert findings(figures(loop(area=area), counted=False), BOARD) == []
 
 
-def test_what_is_between_the_loops_is_told_apart_from_the_total() -> None:
-    between = loop(name="outside the loops", stated_interval=0, interval=0, area=Area(lut=5000))
-    both = figures(loop(), between)
-    assert both.outside == Area(lut=5000)
-    assert both.total == figures(loop()).total
+def test_an_ip_counts_whole_where_it_was_mapped_whole() -> None:
+    """Its loops and memories are in it; of another IP they are all that is known."""
+    loops = (loop(ip="array"), loop(ip="store", area=Area(lut=50)))
+    memories = {"array": Area(bram18=2), "store": Area(bram18=1)}
+    both = replace(
+        figures(*loops), sources={"array": "", "store": ""}, memories_of=memories, streams=Area(lut=7),
+        wholes={"array": Area(lut=1500, ff=600, dsp=2, bram18=2)},
+    )  # fmt: skip
+    array, store = both.ips
+    assert (array.is_whole, array.area) == (True, Area(lut=1500, ff=600, dsp=2, bram18=2))
+    assert (store.is_whole, store.area) == (False, Area(lut=50, bram18=1))
+    assert both.total == array.area + store.area + both.streams + both.infrastructure
+    assert findings(replace(both, wholes={"array": Area(lut=43_000)}), BOARD) != []

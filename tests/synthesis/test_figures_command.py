@@ -12,7 +12,7 @@ import pytest
 from benchmarks.synthesis import figures
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.errors import ConfigurationError
-from bfpga.estimate.hardware import HardwareFigures
+from bfpga.estimate.hardware import Area, HardwareFigures
 from bfpga.synthesis.ip_figures import IpRecord, kernel_figures, read_records, write_records
 from bfpga.synthesis.kept import Compiled, package_path
 
@@ -20,21 +20,25 @@ TINY = load_accelerator("tiny")
 
 
 class Synthesis:
-    """Stands in the place of a synthesis: notes which IPs it was asked for, and finds nothing in them."""
+    """Stands in the place of a synthesis: notes of which IPs the loops were asked for and of which the whole, and finds
+    a look-up table in each."""
 
     def __init__(self) -> None:
         self.asked: list[set[str]] = []
+        self.mapped: list[set[str]] = []
 
     def __call__(self, accelerator: Accelerator, known: dict[str, IpRecord], **_: Any) -> HardwareFigures:
         digests = Compiled.of(accelerator).digests
         self.asked.append(digests.keys() - known.keys())
-        return kernel_figures(accelerator, {x: known.get(x) or IpRecord(x, digests[x]) for x in digests})
+        self.mapped.append({x for x in digests if x not in known or known[x].whole is None})
+        found = {x: known.get(x) or IpRecord(x, digests[x]) for x in digests}
+        return kernel_figures(accelerator, {x: replace(ip, whole=ip.whole or Area(lut=1)) for x, ip in found.items()})
 
 
 @pytest.fixture
 def synthesis(monkeypatch: pytest.MonkeyPatch) -> Synthesis:
     made = Synthesis()
-    monkeypatch.setattr(figures, "synthesize", made)
+    monkeypatch.setattr(figures, "synthesize_whole", made)
     return made
 
 
@@ -44,7 +48,8 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "tiny.json"
     shutil.copy(package_path(TINY), path)
     compiled = Compiled.of(TINY)
-    ips = {name: replace(ip, sources=compiled.digests[name]) for name, ip in read_records(path, compiled.files).items()}
+    read = read_records(path, compiled.files).items()
+    ips = {name: replace(ip, sources=compiled.digests[name], whole=ip.whole or Area(lut=2)) for name, ip in read}
     write_records("tiny", ips | {"post": replace(ips["post"], sources="another")}, compiled.files, path)
     for module in ("benchmarks.synthesis.figures", "bfpga.synthesis.kept"):
         monkeypatch.setattr(f"{module}.package_path", lambda _: path)
@@ -62,7 +67,7 @@ def test_ips_that_have_changed_are_synthesized(
     assert synthesis.asked == [{"post"}]
     after = path.read_text().splitlines()
     assert [line for line in after if line not in before] == [
-        f'{{"name": "post", "sources": "{Compiled.of(TINY).digests["post"]}"}}'
+        f'{{"name": "post", "sources": "{Compiled.of(TINY).digests["post"]}", "whole": {{"lut": 1}}}}'
     ]
     assert figures.main(["tiny"]) == 0
     assert synthesis.asked == [{"post"}]
@@ -75,3 +80,12 @@ def test_one_ip_is_synthesized_and_others_stay_as_they_are(path: Path, synthesis
     assert Compiled.of(TINY).digests.keys() - Compiled.of(TINY).records(path).keys() == {"post"}
     with pytest.raises(ConfigurationError, match="tiny has no IP stor: sequencer, "):
         figures.main(["tiny", "--ip", "stor"])
+
+
+def test_an_ip_whose_loops_have_figures_is_mapped_whole(path: Path, synthesis: Synthesis) -> None:
+    compiled = Compiled.of(TINY)
+    ips = read_records(path, compiled.files)
+    write_records("tiny", ips | {"store": replace(ips["store"], whole=None)}, compiled.files, path)
+    assert figures.main(["tiny"]) == 0
+    assert (synthesis.asked, synthesis.mapped) == ([{"post"}], [{"post", "store"}])
+    assert all(ip.whole for ip in read_records(path, compiled.files).values())

@@ -24,7 +24,7 @@ def test_the_gate_without_a_name_judges_all_of_them(tmp_path: Path, monkeypatch:
     """`bfpga synthesize --check`, from the package alone: nothing is synthesized."""
     monkeypatch.setattr("bfpga.accelerator.loader.accelerator_names", lambda: COUNTED)
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
-    monkeypatch.setattr("bfpga.synthesis.driver.synthesize", lambda accelerator, *_: pytest.fail(accelerator.name))
+    monkeypatch.setattr("bfpga.rtl.whole.synthesize_whole", lambda accelerator, *_: pytest.fail(accelerator.name))
     target = tmp_path / "found.json"
     assert main(["synthesize", "--check", "--json", str(target)]) == (1 if FOUND else 0)
     judged = json.loads(target.read_text())["accelerators"]

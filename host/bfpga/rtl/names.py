@@ -18,8 +18,8 @@ from bfpga.synthesis.netlist.verilog import TOP, Design, Instance
 
 #: A number of the writer's with what follows it: the age of a value, a register of a product, a pin of a cell.
 _NUMBERED = re.compile(
-    r"\b((?:from_data|from_initial|to_result|is_valid|data|initial|state|result)_\d+|(?:to_)?operand_\d+_\d+"
-    r"|x\d+_\d+|[nsiorw]\d+)(_\w+)?\b"
+    r"\b((?:from_data|from_initial|is_valid|data|initial|state|(?:to_)?(?:next|take|result))_\d+"
+    r"|(?:to_)?operand_\d+_\d+|x\d+_\d+|[nsiorw]\d+)(_\w+)?\b"
 )
 _PORT = re.compile(r"(data|initial|state|next|take|result|operand)_(\d+)(?:_(\d+))?")
 _DECLARES = re.compile(r"(?:wire|reg) (?:\[\d+:\d+\] )?(\w+)")

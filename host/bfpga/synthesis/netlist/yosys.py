@@ -176,7 +176,7 @@ def _mapping(modules: Mapping[str, str], family: Family, whole: str = "") -> lis
     texts = modules.values()
     flow = f"synth_xilinx -family {family} -noiopad -noclkbuf -run"
     products = any(" * " in text for text in texts)
-    memories = any("memory" in text for text in texts)
+    memories = bool(whole) or any("memory" in text for text in texts)
     fill = _FILL_BLOCKS if family == "xcup" else ()
     long = not whole and max(map(len, texts)) > _LONG_TEXT
     defined = (MAPPING, ZEROED) if whole else (MAPPING,)

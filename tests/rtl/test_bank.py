@@ -1,0 +1,78 @@
+"""A memory in Verilog that is deeper than blocks side by side: pieces of the shapes that blocks have."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from verilog_simulation import Simulation, missing_tools
+
+from bfpga.engines.interface.resource_units import half_blocks
+from bfpga.rtl.memories import Access, Bank, bank_module
+from bfpga.synthesis.body import Memory
+from bfpga.synthesis.netlist.expressions import ZEROED
+from bfpga.synthesis.netlist.mapped import count
+from bfpga.synthesis.netlist.yosys import map_whole
+
+pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
+
+#: Inputs of a bank of 2,560 words of 18 bits, and their bits.
+INPUTS = {"ce": 1, "we0": 1, "wa0": 12, "wd0": 18, "re0": 1, "ra0": 12}
+
+
+def bank(words: int, width: int, latency: int = 1, begin: Sequence[int] = ()) -> Bank:
+    """A memory of blocks with a port that writes and one that reads."""
+    memory = Memory("x", words, width, implementation="bram")
+    return Bank("x", memory, latency, "block", tuple(begin), [[Access(0, 0)]], [[Access(0, 1)]])
+
+
+def arrays(made: Bank) -> int:
+    """Arrays of words in the Verilog of a bank."""
+    return sum(line.startswith("reg ") and line.endswith("];") for line in bank_module("x", made).splitlines())
+
+
+@pytest.mark.parametrize(("words", "width", "pieces"), [(512, 36, 1), (8192, 32, 1), (9216, 32, 2), (2560, 18, 2)])
+def test_a_memory_has_as_few_pieces_as_its_blocks_allow(words: int, width: int, pieces: int) -> None:
+    assert arrays(bank(words, width)) == pieces
+
+
+@pytest.mark.parametrize(("words", "width"), [(9216, 32), (2560, 18)])
+def test_pieces_take_as_many_blocks_as_the_data_sheet_says_and_few_tables(words: int, width: int) -> None:
+    """Yosys, left alone, takes blocks of all bits of a word and selects among one for every 1,024 words."""
+    found = count(map_whole(bank_module("x", bank(words, width)), "x"))
+    assert found.bram18 + 2 * found.bram36 == half_blocks(words, width)
+    # A selection of two words: two bits a table, and the addresses.
+    assert found.lut <= width + 12
+
+
+@pytest.mark.parametrize("latency", [1, 2])
+def test_pieces_are_one_memory(latency: int, tmp_path: Path) -> None:
+    """Random accesses, half of them around the border between two pieces, against a list of words."""
+    words, width, generator = 2560, 18, random.Random(3)
+    begin = [generator.getrandbits(width) for _ in range(words)]
+    ports = "input aclk, " + ", ".join(f"input [{bits - 1}:0] {name}" for name, bits in INPUTS.items())
+    wires = ", ".join(f".{name}({name})" for name in INPUTS)
+    top = f"module top({ports}, output [17:0] rd0); x b(.clk(aclk), {wires}, .rd0(rd0)); endmodule\n"
+    text = f"`define {ZEROED}\n" + bank_module("x", bank(words, width, latency, begin)) + top
+    simulation = Simulation(text, "top", list(INPUTS), ("rd0",), tmp_path)
+
+    def address() -> int:
+        return generator.choice((generator.randrange(words), generator.randrange(2040, 2056)))
+
+    clocks = [
+        {"ce": generator.random() < 0.8, "we0": generator.random() < 0.5, "wa0": address(), "re0": 1, "ra0": address(),
+         "wd0": generator.getrandbits(width)}
+        for _ in range(4000)
+    ]  # fmt: skip
+    shown = simulation.run([{name: int(word) for name, word in clock.items()} for clock in clocks])
+    held: list[int] = list(begin)
+    stages: list[int | None] = [None] * latency
+    for clock, row in zip(clocks, shown, strict=True):
+        if stages[-1] is not None:
+            assert row["rd0"] == stages[-1]
+        if clock["ce"]:
+            stages = [held[clock["ra0"]], *stages[:-1]]
+            if clock["we0"]:
+                held[clock["wa0"]] = clock["wd0"]

@@ -1,0 +1,106 @@
+"""An IP mapped in one piece: its cells by another flow, and that control, reset and registers are among them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from process_designs import TINY
+from verilog_simulation import missing_tools
+
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.rtl.ip import IpVerilog, ip_verilog
+from bfpga.rtl.whole import whole_text
+from bfpga.synthesis.kept import kernel_files
+from bfpga.synthesis.netlist.expressions import ZEROED
+from bfpga.synthesis.netlist.mapped import Counts, MappedModule, count, from_json
+from bfpga.synthesis.netlist.yosys import find_yosys, map_whole
+from bfpga.vendor.kernel_ips import kernel_ips
+
+pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
+
+ACCELERATOR = load_accelerator(TINY)
+IPS = {ip.part: ip for ip in kernel_ips(ACCELERATOR.config)}
+
+
+@functools.cache
+def verilog(part: str) -> IpVerilog:
+    return ip_verilog(ACCELERATOR, IPS[part], kernel_files(ACCELERATOR))
+
+
+@functools.cache
+def mapped(text: str, top: str) -> MappedModule:
+    return map_whole(text, top)
+
+
+def cells(part: str) -> Counts:
+    return count(mapped(whole_text(verilog(part)), IPS[part].function))
+
+
+def by_yosys(part: str, *steps: str) -> MappedModule:
+    """An IP after steps of Yosys alone."""
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        (directory / "ip.v").write_text(whole_text(verilog(part)))
+        script = [f"read_verilog -D {ZEROED} ip.v", *steps, "write_json ip.json", ""]
+        find_yosys().run("\n".join(script), directory, 600)
+        return from_json(json.loads((directory / "ip.json").read_text())["modules"][IPS[part].function])
+
+
+@pytest.mark.parametrize("part", ["store", "array"])
+def test_yosys_own_flow_finds_as_many_cells(part: str) -> None:
+    """`synth_xilinx` as it is; it shares no operators here, and takes wide multiplexers instead of some tables."""
+    own = count(by_yosys(part, f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {IPS[part].function}"))
+    whole = cells(part)
+    assert whole.dsp == own.dsp
+    assert 0.65 * own.lut <= whole.lut <= 1.05 * own.lut
+    assert 0.95 * own.ff <= whole.ff <= 1.2 * own.ff
+
+
+@pytest.mark.parametrize("part", ["store", "sequencer"])
+def test_flip_flops_are_the_bits_of_the_registers_that_are_used(part: str) -> None:
+    top = IPS[part].function
+    registers = by_yosys(part, f"hierarchy -top {top}", "proc", "flatten", "opt -full", "opt_clean -purge")
+    bits = sum(len(ports["Q"]) for kind, ports in registers.cells if re.match(r"\$(a|s)?dff", kind))
+    assert 0.95 * bits <= cells(part).ff <= bits
+
+
+@pytest.mark.parametrize("part", ["store", "array", "weights"])
+def test_a_reset_is_counted_and_takes_the_pins_of_registers(part: str) -> None:
+    """Without it, an inversion of `ap_rst_n` and some tables of enables go; not a table for each register."""
+    text, line = whole_text(verilog(part)), "wire reset = ~ap_rst_n;"
+    assert text.count(line) == 1
+    without = mapped(text.replace(line, "wire reset = 1'b0;"), IPS[part].function)
+    whole = mapped(text, IPS[part].function)
+    assert reset_registers(whole) > reset_registers(without)
+    assert count(without).lut < count(whole).lut <= 1.1 * count(without).lut
+
+
+def reset_registers(module: MappedModule) -> int:
+    """Flip-flops whose set or reset is connected."""
+    pins = [ports.get("R", ports.get("S", ["0"]))[0] for kind, ports in module.cells if kind.startswith("FD")]
+    return sum(pin != "0" for pin in pins)
+
+
+def test_control_and_borders_are_counted() -> None:
+    """The loop of `store` alone, from the same text, against all of the IP."""
+    made = verilog("store")
+    (loop,) = [name for name in made.modules if name.endswith("_Store")]
+    alone, whole = count(mapped(made.text, loop)), cells("store")
+    # `at`, `entered`, two words of 65 bits to the host and what says that they are there, a word to each FIFO.
+    borders = 2 * (65 + 1) + sum(port.bits + 1 for port in IPS["store"].streams if port.master and not port.packets)
+    # Some bits of a report are constant.
+    assert whole.ff >= alone.ff + 0.95 * borders
+    assert whole.lut > alone.lut
+
+
+def test_the_registers_of_the_host_are_counted() -> None:
+    made = verilog("sequencer")
+    (core,) = [name for name in made.modules if name.endswith("_core")]
+    alone, whole = count(mapped(made.text, core)), cells("sequencer")
+    assert whole.ff > alone.ff + 64
+    assert whole.lut > alone.lut
