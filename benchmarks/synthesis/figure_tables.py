@@ -22,7 +22,7 @@ from bfpga.synthesis.kept import packaged_figures
 PAGE = ROOT / "docs" / "synthesis.md"
 IPS = "| IP | LUT | FF | DSP | BRAM36 | longest path, ns |"
 ACCELERATORS = "| accelerator | MHz | II | least slack, ns | longest path, ns | carried, ns | LUT | FF | DSP | BRAM36 |"
-COMPARED = "| accelerator | LUT of loops | LUT whole | FF of loops | FF whole | DSP | DSP whole | BRAM36 | BRAM36 whole |"
+COMPARED = "| accelerator | LUT of loops | whole | FF of loops | whole | DSP of loops | whole | BRAM of loops | whole |"
 #: Behind the name of an accelerator whose figures are those of loops and memories alone.
 LOOPS = " *"
 #: The accelerator whose IPs are listed.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from loop_graphs import PLACE
 
 from bfpga.engines.interface.resource_units import half_blocks
 from bfpga.estimate.hardware import Area
-from bfpga.synthesis.body import Memory
+from bfpga.synthesis.body import LoopBody, Memory
 from bfpga.synthesis.delays import technology_of
-from bfpga.synthesis.memories import memory_area
+from bfpga.synthesis.memories import memories_area, memory_area
 
 ZYNQ = technology_of("xc7z020clg400-1")
 
@@ -35,3 +36,10 @@ def test_a_table_read_at_many_places_is_there_several_times() -> None:
     table = Memory("curve", 257, 16, implementation="bram", initial=tuple(range(257)))
     assert memory_area(table, ZYNQ, 2) == Area(bram18=1)
     assert memory_area(table, ZYNQ, 6) == Area(bram18=3)
+
+
+def test_tables_without_a_name_of_their_own_are_told_apart_by_their_words() -> None:
+    """Sigmoid and tanh are one table each, however many loops read them."""
+    sigmoid, tanh = (Memory("[0]", 257, 16, implementation="bram", initial=(k,) * 257) for k in (1, 2))
+    bodies = [LoopBody(name, PLACE, 1, memories=[sigmoid, tanh]) for name in ("rows", "words")]
+    assert memories_area(bodies, ZYNQ) == Area(bram18=2)
