@@ -27,7 +27,6 @@ def _scheduled(accelerator: Accelerator, cache: Path) -> HardwareFigures:
 def _stages(figures: HardwareFigures) -> dict[str, int]:
     found: dict[str, int] = {}
     for loop in figures.loops:
-        if loop.is_pipelined:
-            name = f"{loop.ip}.{loop.name}"
-            found[name] = max(found.get(name, 0), -(-loop.depth // loop.interval))
+        name = f"{loop.ip}.{loop.name}"
+        found[name] = max(found.get(name, 0), -(-loop.depth // loop.interval))
     return found
