@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import random
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -191,3 +193,20 @@ def test_a_cell_that_is_not_known_is_refused(tmp_path: Path) -> None:
     text = "module power (input [3:0] a, b, output [3:0] y); assign y = a ** b; endmodule"
     with pytest.raises(ToolError, match=r"knows no cell \$pow \(text\.v:1"):
         netlist(text, "power", tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
+def test_words_at_power_on_are_no_symbols_that_designs_of_a_process_share(tmp_path: Path) -> None:
+    """A table in an inline function is one for all libraries of a process, that of the kernel that was loaded first."""
+    text = (
+        "module cells (input aclk, input [127:0] a, b, input [6:0] s, input c, input [5:0] n, output [7:0] y);"
+        "reg [7:0] words [0:7]; initial words[3] = 5; assign y = words[s[2:0]];"
+        "always @(posedge aclk) if (c) words[n[2:0]] <= a[7:0]; endmodule"
+    )
+    design = library(text, {"y": 8}, tmp_path)
+    words, out = [*[0] * 8, 3, 0, 0], (ctypes.c_uint32 * 1)()
+    design.clock_once((ctypes.c_uint32 * len(words))(*words), out)
+    assert out[0] == 5
+    listing = subprocess.run(["nm", "-DC", str(tmp_path / "design.so")], capture_output=True, text=True, check=True)
+    assert "Design::settle" in listing.stdout
+    assert "_first" not in listing.stdout

@@ -96,7 +96,7 @@ class NetlistCpp:
         shared = self._shared(chunks)
         functions = [self._function(number, chunk, shared) for number, chunk in enumerate(chunks)]
         files = {"design.h": self._header(len(chunks), shared)}
-        functions += self._edge()
+        functions += [*self._edge(), self._constructor()]
         for number, low in enumerate(range(0, len(functions), _FILE_CHUNKS)):
             body = "\n".join(functions[low : low + _FILE_CHUNKS])
             files[f"design_{number}.cpp"] = f'#include "design.h"\n\n{body}'
@@ -493,6 +493,11 @@ class NetlistCpp:
         functions.append(f"void {self._name}::capture() {{\n" + "\n".join([*first, *second, *late]) + "\n}\n")
         return functions
 
+    def _constructor(self) -> str:
+        """Memories at power-on. No inline function: of those a process has one, whatever kernels it simulates."""
+        lines = [f"    {line}" for memory in self._memories.values() for line in _filled(memory)]
+        return "\n".join([f"{self._name}::{self._name}() {{", *lines, "}\n"])
+
     def _header(self, count: int, shared: Mapping[str, str]) -> str:
         lines = [_PREAMBLE, f"struct {self._name} {{"]
         for key, port in self._module["ports"].items():
@@ -502,10 +507,7 @@ class NetlistCpp:
         lines += [f"    {kind} {name};" for name, kind in shared.items()]
         for memory in self._memories.values():
             lines.append(f"    std::vector<u64> {memory.name} = std::vector<u64>({memory.size * memory.words});")
-        lines.append(f"    {self._name}() {{")
-        for memory in self._memories.values():
-            lines += [f"        {line}" for line in _filled(memory)]
-        lines += ["    }", *(f"    void settle_{number}();" for number in range(count))]
+        lines += [f"    {self._name}();", *(f"    void settle_{number}();" for number in range(count))]
         lines += ["    void write();", "    void capture();", "", "    // All wires follow from inputs and registers.",
                   "    void settle() {", *(f"        settle_{number}();" for number in range(count))]  # fmt: skip
         for key, port in self._module["ports"].items():
