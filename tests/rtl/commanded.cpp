@@ -14,6 +14,11 @@ struct Lanes {
     uint8_t lane[2];
 };
 
+struct Mark {
+    uint16_t digit;
+    uint32_t sum;
+};
+
 struct Totals {
     Totals() {
 #pragma HLS ARRAY_PARTITION variable = lanes complete dim = 0
@@ -28,6 +33,8 @@ struct Totals {
     uint16_t words[64];
     History histories[16];
     Lanes lanes[2];
+    Mark recent;
+    Mark older;
 };
 
 }  // namespace
@@ -91,6 +98,13 @@ void commanded(bfpga::stream<uint32_t>& commands, bfpga::stream<uint32_t>& words
         } else {
             results.write(totals.words[slot]);
         }
+        Mark mark;
+        mark.digit = uint16_t(sum & 15u);
+        mark.sum = sum;
+        const bool again = slot == 2;
+        totals.recent = again ? totals.older : mark;
+        totals.older = slot == 1 ? mark : totals.older;
+        results.write(totals.recent.sum + totals.recent.digit);
         results.write(remembered);
         results.write(chosen);
     }

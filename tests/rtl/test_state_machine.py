@@ -41,7 +41,7 @@ def meaning(commands: Sequence[int], words: Sequence[int]) -> list[int]:
     left, results = list(words), []
     sums, starts, stored = [0, 100, 200, 300], 7, [0] * 64
     histories, lanes = [[0] * 8 for _ in range(16)], [[(0, 0), (0, 0)], [(0, 0), (0, 0)]]
-    counts = [0] * 16
+    counts, older = [0] * 16, (0, 0)
     for command in commands:
         count, slot, largest, chosen = command & 31, command >> 5 & 3, 0, 0
         for n in range(count):
@@ -57,7 +57,10 @@ def meaning(commands: Sequence[int], words: Sequence[int]) -> list[int]:
         number = command >> 12 & 15
         histories[number][counts[number] & 7] = sums[slot]
         counts[number] += 1
-        results += [histories[number][command >> 16 & 7], chosen]
+        mark = (sums[slot] & 15, sums[slot])
+        recent = older if slot == 2 else mark
+        older = mark if slot == 1 else older
+        results += [sum(recent) & WORD, histories[number][command >> 16 & 7], chosen]
         starts += command >> 31
     return results
 

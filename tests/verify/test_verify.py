@@ -164,7 +164,7 @@ def test_a_schedule_has_stages_for_loops_of_every_process(accelerator: str, tmp_
     figures = packaged_figures(described)
     assert figures is not None
     for loop in figures.loops:
-        assert not loop.is_pipelined or depths[f"{loop.ip}.{loop.name}"] == loop.depth  # one iteration a cycle
+        assert depths[f"{loop.ip}.{loop.name}"] == loop.depth  # one iteration a cycle
 
 
 def test_loops_have_the_stages_of_their_schedule() -> None:

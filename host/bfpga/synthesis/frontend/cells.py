@@ -152,7 +152,14 @@ class Cells:
 
     def accesses(self, operand: str) -> list[tuple[Access, Condition]]:
         """What a load or store touches, with the condition of each alternative."""
-        return [(self._access(place), place.condition) for place in self._pointers.resolve(operand)]
+        places = [each for place in self._pointers.resolve(operand) for each in self._apart(place)]
+        return [(self._access(place), place.condition) for place in places]
+
+    def _apart(self, place: Pointer) -> list[Pointer]:
+        """A place, or several: fields of which one is chosen are no elements of an array."""
+        choices = self._pointers.choices(place)
+        is_element = len(choices) == 1 or self._storage.holds(place, [each.offset for each in choices])
+        return [place] if is_element else choices
 
     def _access(self, place: Pointer) -> Access:
         arrays = self._storage.access(place)
@@ -292,7 +299,8 @@ class Cells:
         kind = self._names.of_global(key[0].lstrip("@").strip('"'))
         found = self._names.exact_bits(kind, key[1]) if kind is not None else None
         whole = 8 * self.atom_size(key)
-        return found if found is not None and found[0] < whole else None
+        # A piece that holds more than one variable has all of its bits.
+        return found if found is not None and found[0] < whole <= 8 * _stored_bytes(found[0]) else None
 
     def value_name(self, result: str) -> str:
         """A name for a value that is carried without a variable."""
@@ -361,6 +369,11 @@ class Cells:
     def binding(self, place: Place) -> str:
         """What BIND_OP says of a product: "", "dsp" or "fabric"."""
         return self._bindings.get((place.file, place.line), "")
+
+
+def _stored_bytes(bits: int) -> int:
+    """Bytes that an integer takes in memory."""
+    return 1 << max(0, (bits - 1).bit_length() - 3)
 
 
 def _styles(array: Array) -> tuple[str, ...]:

@@ -132,14 +132,19 @@ class VariableNames:
         return int(fields.get("dataSize", fields["size"])), encoding.startswith("DW_ATE_signed")
 
     def borders(self, kind: int, offset: int, size: int) -> list[int]:
-        """Offsets at which variables begin in the ``size`` bytes from ``offset`` on of a type."""
-        found, position = [], offset
+        """Offsets at which variables begin and end in the ``size`` bytes from ``offset`` on of a type."""
+        found: dict[int, None] = {}
+        position = offset
         while position < offset + size:
             _, part, rest = self._walk(kind, position, 0)
-            if position - rest >= offset:
-                found.append(position - rest)
-            position += max(1, self._size(part) - rest)
-        return found
+            if rest > 0 and "DICompositeType(" in self._metadata.get(part, ""):
+                # Between the fields of a structure no variable is found, but the structure itself.
+                position += 1
+                continue
+            end = position + max(1, self._size(part) - rest)
+            found.update(dict.fromkeys(place for place in (position - rest, end) if offset <= place < offset + size))
+            position = end
+        return list(found)
 
     def element_bits(self, kind: int, offset: int, size: int) -> int:
         """Bits that carry something in the ``size`` bytes from ``offset`` on of a type; 0 where that is not known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bfpga.errors import ToolError
 from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, phi_pairs, split_list, split_type
@@ -166,29 +166,28 @@ class Pointers:
         return tuple(
             Pointer(
                 place.root,
-                place.offset + offset + by,
-                (*place.terms, *left),
-                (*condition, *place.condition),
-                _anchor(place, offset + by, bool(left)),
+                place.offset + offset,
+                (*place.terms, *terms),
+                place.condition,
+                _anchor(place, offset, bool(terms)),
             )
-            for by, left, condition in self._chosen(terms)
             for place in self.resolve(split_type(base)[1])
         )
 
-    def _chosen(self, terms: list[Term]) -> list[tuple[int, list[Term], tuple[tuple[str, bool], ...]]]:
-        """Bytes, terms that are left and conditions of each alternative: an index may be one of two constants."""
-        chosen: list[tuple[int, list[Term], tuple[tuple[str, bool], ...]]] = [(0, [], ())]
-        for term in terms:
+    def choices(self, place: Pointer) -> list[Pointer]:
+        """The places that indices which are one of some constants mean, each with its condition."""
+        found = [replace(place, terms=())]
+        for term in place.terms:
             numbers = self._constants(term.operand)
             if numbers:
-                chosen = [
-                    (by + number * term.stride, left, (*condition, *held))
-                    for by, left, condition in chosen
+                found = [
+                    replace(each, offset=each.offset + number * term.stride, condition=(*each.condition, *held))
+                    for each in found
                     for number, held in numbers
                 ]
             else:
-                chosen = [(by, [*left, term], condition) for by, left, condition in chosen]
-        return chosen
+                found = [replace(each, terms=(*each.terms, term)) for each in found]
+        return found
 
     def _constants(self, operand: str) -> list[tuple[int, tuple[tuple[str, bool], ...]]]:
         """The constants that a value is selected from, each with its conditions; nothing for any other value."""

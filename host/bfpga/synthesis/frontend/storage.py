@@ -192,6 +192,11 @@ class Storage:
                 array.indexed = True
         return found
 
+    def holds(self, pointer: Pointer, offsets: list[int]) -> bool:
+        """Whether the innermost array that a pointer goes through has all of these places."""
+        found = self._levels(pointer)
+        return bool(found) and all(found[-1].offset <= each < found[-1].offset + found[-1].size for each in offsets)
+
     def _levels(self, pointer: Pointer) -> list[Array]:
         """Arrays around a place; an index plus a constant may point outside of its array's bounds."""
         best: list[Array] = []
