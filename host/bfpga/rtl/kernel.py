@@ -40,7 +40,9 @@ def ips_of(accelerator: Accelerator, progress: Progress | None = None) -> list[I
     ToolError if clang is missing or refuses the kernel, for code that has no place in hardware, for a sparse cluster.
     """
     if isinstance(accelerator.config.array, SparseCluster):
-        raise ToolError(f"{accelerator.name}: the Verilog of a sparse cluster stops in simulation and is not given (docs/rtl.md)")
+        raise ToolError(
+            f"{accelerator.name}: the Verilog of a sparse cluster stops in simulation and is not given (docs/rtl.md)"
+        )
     files, ips = kernel_files(accelerator), kernel_ips(accelerator.config)
     with ProcessPoolExecutor() as pool:
         # The longest first: what has registers, memories and functions.
