@@ -109,5 +109,6 @@ def test_random_networks_on_a_whole_kernel_are_as_on_the_emulator() -> None:
 
 
 def test_a_kernel_whose_verilog_stops_is_refused() -> None:
-    with pytest.raises(ToolError, match="zcu104_cluster: the Verilog of a sparse cluster stops in simulation"):
-        kernel.ips_of(load_accelerator("zcu104_cluster"))
+    for name in ("zcu104_cluster", "zcu104_zero_skip_tile"):
+        with pytest.raises(ToolError, match=f"{name}: this kind of array stops at its second start in hardware"):
+            kernel.ips_of(load_accelerator(name))
