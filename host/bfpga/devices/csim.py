@@ -158,7 +158,7 @@ class CSimulation(SimulatedKernel):
                 raise DeviceError(f"stream {name!r} cannot hold {count} words; it needs one at least")
         self._library.bfpga_hold.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
         for name in names:
-            self._library.bfpga_hold(self._kernel, name.encode(), words.get(name, 0))
+            self._library.bfpga_hold(self._instance, name.encode(), words.get(name, 0))
 
     def stall(self, seed: int = 0, stages: Mapping[str, int] = MappingProxyType({})) -> None:
         """From the next start on pipelined loops have stages: a word leaves its process so many iterations later, and
@@ -169,14 +169,14 @@ class CSimulation(SimulatedKernel):
         DeviceError for a loop that no process has, for stages beyond 0 to ``MOST_STAGES``, and for a kernel that is
         closed.
         """
-        if self._kernel is None:
+        if self._instance is None:
             raise DeviceError("only an open kernel has loops that can be given stages")
         check_stages(stages)
         self._library.bfpga_draw_stages.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         self._library.bfpga_set_stages.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
-        self._library.bfpga_draw_stages(self._kernel, seed)
+        self._library.bfpga_draw_stages(self._instance, seed)
         for name, count in stages.items():
-            self._library.bfpga_set_stages(self._kernel, name.encode(), count)
+            self._library.bfpga_set_stages(self._instance, name.encode(), count)
 
     def pause(self, seed: int) -> None:
         """From the next start on streams pause at times, those to the outside and those between processes, for their
@@ -185,17 +185,17 @@ class CSimulation(SimulatedKernel):
         Each side of a stream has its own share of words that wait, and its longest pause, drawn anew for each start.
         DeviceError for a kernel that is closed.
         """
-        if self._kernel is None:
+        if self._instance is None:
             raise DeviceError("only an open kernel has streams that can pause")
         self._library.bfpga_pause.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-        self._library.bfpga_pause(self._kernel, seed)
+        self._library.bfpga_pause(self._instance, seed)
 
     def count_clocks(self) -> None:
         """From the next start on clocks are counted (``clocks``): each process one iteration of its loop a clock.
 
         The stages of their pipelines are not counted. DeviceError for a build without ``COUNTING_FLAGS``.
         """
-        if self._library.bfpga_count_clocks(ctypes.c_void_p(self._kernel), 1):
+        if self._library.bfpga_count_clocks(ctypes.c_void_p(self._instance), 1):
             raise DeviceError("only a kernel whose loops are counted, -DBFPGA_WAIVER_CHECKS, reports clocks")
 
     def clocks(self, operations: int) -> tuple[int, list[int]]:
@@ -203,5 +203,5 @@ class CSimulation(SimulatedKernel):
         ended = np.zeros(max(operations, 1), np.int64)
         self._library.bfpga_clocks.restype = ctypes.c_int64
         self._library.bfpga_clocks.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
-        clocks = self._library.bfpga_clocks(self._kernel, ended.ctypes.data, operations)
+        clocks = self._library.bfpga_clocks(self._instance, ended.ctypes.data, operations)
         return clocks, ended[:operations].tolist()

@@ -134,7 +134,7 @@ class RtlSimulation(SimulatedKernel):
         """
         result = super().run_packet(descriptors, packet, weights, capacity, clear_policies)
         counted = (ctypes.c_uint32 * len(COUNTER_REGISTERS))()
-        self._library.bfpga_counted(self._kernel, counted)
+        self._library.bfpga_counted(self._instance, counted)
         numbers = dict(zip((register.name for register in COUNTER_REGISTERS), counted, strict=True))
         measured = MeasuredClocks(counted=result.cycles, starts=1, **numbers)
         return replace(result, operation_cycles=None, measured=None if self._seed else measured)

@@ -70,7 +70,24 @@ def disturb_kernel(library: ctypes.CDLL, kernel: int, seed: int) -> None:
     library.bfpga_disturb(kernel, seed)
 
 
-class SimulatedKernel:
+class OwnedKernel:
+    """A kernel of a compiled library, which is freed with the object."""
+
+    _library: ctypes.CDLL
+    #: None before it is made and after it is freed.
+    _instance: int | None = None
+
+    def close(self) -> None:
+        """Free the kernel; it cannot run afterwards."""
+        if self._instance is not None:
+            self._library.bfpga_destroy(self._instance)
+            self._instance = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class SimulatedKernel(OwnedKernel):
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
     Two objects never share state. A start runs when it is begun. library: the compiled kernel, with the interface of
@@ -86,7 +103,7 @@ class SimulatedKernel:
         self._maps = MapStreams.of(config)
         self._library = load_library(library)
         self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
-        self._kernel: int | None = create_kernel(self._library)
+        self._instance = create_kernel(self._library)
         self._results: list[KernelResult] = []
         self.seconds: dict[str, float] = {}
         #: The name of the device that simulates a kernel as this one is; errors add it.
@@ -97,19 +114,9 @@ class SimulatedKernel:
 
         DeviceError for a kernel that is closed.
         """
-        if self._kernel is None:
+        if self._instance is None:
             raise DeviceError("only an open kernel has an order that can be disturbed")
-        disturb_kernel(self._library, self._kernel, seed)
-
-    def close(self) -> None:
-        """Free the kernel; it cannot run afterwards."""
-        if self._kernel is not None:
-            self._library.bfpga_destroy(self._kernel)
-            self._kernel = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_kernel", None) is not None:
-            self.close()
+        disturb_kernel(self._library, self._instance, seed)
 
     @property
     def identification(self) -> int:
@@ -139,7 +146,7 @@ class SimulatedKernel:
         DeviceError with the kernel's sentence if it stops (a stream that is empty, a descriptor that breaks a rule) or
         leaves input unread or its output without an end.
         """
-        if self._kernel is None:
+        if self._instance is None:
             raise DeviceError("the simulated kernel is closed")
         read, weight_words = np.frombuffer(packet, np.uint8), np.frombuffer(weights, np.uint8)
         if self._maps is not None:
@@ -158,7 +165,7 @@ class SimulatedKernel:
             output_capacity=capacity,
             operation_cycles=cycles.ctypes.data,
         )
-        if self._library.bfpga_run(self._kernel, ctypes.byref(run)):
+        if self._library.bfpga_run(self._instance, ctypes.byref(run)):
             again = f" ({self.repeated_by})" if self.repeated_by else ""
             raise DeviceError(f"{self.title} stopped: {run.error.decode(errors='replace')}{again}")
         self._check_finished(run)

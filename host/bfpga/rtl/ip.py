@@ -322,11 +322,11 @@ class _Wrapper:
             return
         yield f"wire {name}_room, {name}_put;"
         pins = {
+            "clk": "ap_clk", "reset": "reset",
             "in_data": f"{name}_word", "in_valid": f"{name}_put", "in_ready": f"{name}_room", "out_data": outside,
             "out_valid": f"{name}_TVALID", "out_ready": f"{name}_TREADY",
         }  # fmt: skip
-        joined = ", ".join(f".{pin}({net})" for pin, net in pins.items())
-        yield f"{_border_module(port)} #(.WIDTH({width})) {name}_slice (.clk(ap_clk), .reset(reset), {joined});"
+        yield instance_text(f"{_border_module(port)} #(.WIDTH({width}))", f"{name}_slice", pins)
 
     def _body(self, number: int) -> Iterator[str]:
         """The words that a body is given."""
@@ -388,11 +388,9 @@ class _Wrapper:
 
     def _memories(self) -> Iterator[str]:
         for bank in self.banks:
-            pins = ["clk(ap_clk)", "ce(ce[at])"]
-            pins += [f"{pin}({expression})" for pin, expression in bank_pins(self.designs, self.net, bank)]
-            for port in range(len(bank.reads)):
-                pins.append(f"rd{port}({bank.name}_rd{port})")
-            yield f"{self.ip.function}_{bank.name} {bank.name} ({', '.join('.' + pin for pin in pins)});"
+            pins = {"clk": "ap_clk", "ce": "ce[at]", **dict(bank_pins(self.designs, self.net, bank))}
+            pins |= {f"rd{port}": f"{bank.name}_rd{port}" for port in range(len(bank.reads))}
+            yield instance_text(f"{self.ip.function}_{bank.name}", bank.name, pins)
 
     def _accesses(self, opcode: Opcode) -> Iterator[tuple[int, int, StreamPort]]:
         for number, design in enumerate(self.designs):

@@ -136,12 +136,6 @@ class Names:
 
     # -- text
 
-    def part(self, design: Design, instance: Instance) -> tuple[str, Mapping[str, str]]:
-        """The name of a part's module and those of its ports; its text is `part_text`."""
-        if instance.module not in self._parts:
-            self._parts[instance.module] = self._named_part(design, instance)[:2]
-        return self._parts[instance.module]
-
     def parts(self, design: Design) -> Iterator[tuple[str, str]]:
         """Name and text of each module that an IP's design is the first to use."""
         for instance in design.instances:
@@ -187,7 +181,7 @@ class Names:
             yield line
 
     def body(self, design: Design, name: str) -> tuple[str, Mapping[str, str]]:
-        """The module that joins the parts of a design, and the names of its ports."""
+        """The module that joins the parts of a design, and the names of its ports; after `parts` of the design."""
         body = design.body
 
         def hint(token: str) -> str:
@@ -203,7 +197,7 @@ class Names:
         return text, {port: mapping.get(port, port) for port in (*design.inputs, *design.outputs)}
 
     def _instance(self, design: Design, instance: Instance, nets: Mapping[str, str], taken: set[str]) -> str:
-        module, ports = self.part(design, instance)
+        module, ports = self._parts[instance.module]
         name = unused(f"{readable(instance.function) or 'part'}_part", (), taken)
         taken.add(name)
         pins = {name: name for name in design.shared_ports}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.rtl.control import control_verilog
 from bfpga.rtl.ip import IpVerilog
 from bfpga.rtl.kernel import ips_of, made_of
+from bfpga.rtl.whole import whole_text
 from bfpga.vendor.bitstream.stage import OwnIp
 
 
@@ -28,7 +28,7 @@ class PackagedVerilog:
 
 def ip_file(made: IpVerilog) -> str:
     """All modules of an IP. The names of all begin with the IP's, so that no two IPs of a design have one in common."""
-    text = made.text + (f"\n{control_verilog(made.ip)}" if made.ip.control else "")
+    text = whole_text(made)
     function = made.ip.function
     others = [name for name in made.modules if name != function and not name.startswith(f"{function}_")]
     if others:

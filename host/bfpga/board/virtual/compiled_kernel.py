@@ -22,7 +22,7 @@ from bfpga.contract.process_stream import ProcessStream
 from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build
-from bfpga.devices.simulated_kernel import create_kernel, disturb_kernel, load_library
+from bfpga.devices.simulated_kernel import OwnedKernel, create_kernel, disturb_kernel, load_library
 from bfpga.engines.configurations import config_from_dict
 from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.errors import ConfigurationError, DeviceError
@@ -37,7 +37,7 @@ DISTURBED_BYTES = (0, 16, 48, 256, PIECE_BYTES)
 CLEAR_POLICIES = 1
 
 
-class CompiledKernel:
+class CompiledKernel(OwnedKernel):
     """One kernel with AXI ports; ``step`` goes on with a start until a stream stops it."""
 
     inputs = (INPUT_STREAM, WEIGHT_STREAM)
@@ -53,7 +53,7 @@ class CompiledKernel:
         library.bfpga_operations.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32)]
         library.bfpga_operations.restype = ctypes.POINTER(OperationRecord)
         self._library = library
-        self._instance: int | None = create_kernel(library)
+        self._instance = create_kernel(library)
         self._output = np.zeros(PIECE_BYTES, np.uint8)
         self._state = StartState.FINISHED
         self._text = ""
@@ -173,17 +173,6 @@ class CompiledKernel:
         self._instance = create_kernel(self._library)
         self._state = StartState.FINISHED
         self.disturb(self._seed)
-
-    def close(self) -> None:
-        """Free the kernel."""
-        if self._instance is not None:
-            self._library.bfpga_destroy(self._instance)
-            self._instance = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_instance", None) is not None:
-            self.close()
-
 
 @dataclass(frozen=True)
 class DescribedKernel:

@@ -21,14 +21,14 @@ from bfpga.contract.process_stream import ProcessStream
 from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import CONTROL_ADDRESS_BITS, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.rtl import build, described_accelerator
-from bfpga.devices.simulated_kernel import create_kernel, disturb_kernel, load_library
+from bfpga.devices.simulated_kernel import OwnedKernel, create_kernel, disturb_kernel, load_library
 from bfpga.errors import DeviceError
 from bfpga.vendor.clock_counter import COUNTER_ADDRESS_BITS
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int32
 
 
-class RtlKernel:
+class RtlKernel(OwnedKernel):
     """One kernel in Verilog with AXI ports; ``step`` lets its clock run until a stream stops it."""
 
     inputs = (INPUT_STREAM, WEIGHT_STREAM)
@@ -47,7 +47,7 @@ class RtlKernel:
         for function in (library.bfpga_reset, library.bfpga_interrupt, library.bfpga_idle):
             function.argtypes = [_POINTER]
         self._library = library
-        self._instance: int | None = create_kernel(library)
+        self._instance = create_kernel(library)
         self._output = np.zeros(PIECE_BYTES, np.uint8)
         #: The streams as they were when the kernel came to rest, None if it does not rest.
         self._rested: tuple[int, ...] | None = None
@@ -121,16 +121,6 @@ class RtlKernel:
         """The wire `ap_rst_n`, low for some clocks: registers have their words of power-on, memories keep theirs."""
         self._call(self._library.bfpga_reset)
         self._rested = None
-
-    def close(self) -> None:
-        """Free the kernel."""
-        if self._instance is not None:
-            self._library.bfpga_destroy(self._instance)
-            self._instance = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_instance", None) is not None:
-            self.close()
 
     def _call(self, function: Callable[..., int], *arguments: Any) -> None:
         """DeviceError if a handshake of the Verilog broke its rules."""

@@ -300,7 +300,7 @@ class Cells:
         found = self._names.exact_bits(kind, key[1]) if kind is not None else None
         whole = 8 * self.atom_size(key)
         # A piece that holds more than one variable has all of its bits.
-        return found if found is not None and found[0] < whole <= 8 * _stored_bytes(found[0]) else None
+        return found if found is not None and found[0] < whole <= 8 * self._layouts.of(f"i{found[0]}").size else None
 
     def value_name(self, result: str) -> str:
         """A name for a value that is carried without a variable."""
@@ -369,11 +369,6 @@ class Cells:
     def binding(self, place: Place) -> str:
         """What BIND_OP says of a product: "", "dsp" or "fabric"."""
         return self._bindings.get((place.file, place.line), "")
-
-
-def _stored_bytes(bits: int) -> int:
-    """Bytes that an integer takes in memory."""
-    return 1 << max(0, (bits - 1).bit_length() - 3)
 
 
 def _styles(array: Array) -> tuple[str, ...]:
