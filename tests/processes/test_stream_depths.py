@@ -55,7 +55,7 @@ TOO_FEW = [
     (TWO_ARRAYS, "windows", 1),
     (SKIPS, "results", 2),
     (SKIPS, "entries_2", 8),
-    (CLUSTER, "array_commands", 1),
+    (CLUSTER, "told", 1),
 ]
 
 

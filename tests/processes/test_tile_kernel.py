@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from changed_kernels import changed
 from cluster_configs import TILE
 from effort import drawn
+from stream_depths import DepthTrial
 
 from bfpga.accelerator.constraints import config_findings
+from bfpga.devices.csim import CSimulation
+from bfpga.errors import DeviceError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.vendor.render import library_directory
 from bfpga.verify.check import verify
 
 
@@ -46,3 +52,16 @@ def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> No
 )
 def test_tiles_that_cannot_be_are_refused(changes: dict[str, Any], key: str) -> None:
     assert key in [finding.key for finding in config_findings(changed(TILE, **changes))]
+
+
+def test_words_that_a_start_leaves_in_a_stream_are_an_error(tmp_path: Path) -> None:
+    """Issue 36: hardware would take them for those of its next start. Here the end is sent word by word to an array
+    that reads one."""
+    header = Path("bfpga/processes/sparse_cluster/array_commands.hpp")
+    text = (library_directory() / header).read_text()
+    assert text.count("(first && ends)") == 1
+    (tmp_path / header.parent).mkdir(parents=True)
+    (tmp_path / header).write_text(text.replace("(first && ends)", "ends"))
+    kernel = CSimulation(TILE, flags=["-I", str(tmp_path)])
+    with pytest.raises(DeviceError, match=r"stream `array_commands` holds \d+ words after the end of the start"):
+        DepthTrial(np.random.default_rng(1), kernel)

@@ -1,5 +1,6 @@
 // A process with all that stands between loops: commands, a constructor, a division, a local array, two ways on, a
-// variable that lasts from start to start, one that is copied whole and indexed, fields of which one is chosen.
+// variable that lasts from start to start, one that is copied whole and indexed, fields of which one is chosen, an element
+// in front of an index.
 #include "bfpga/ports/stream.hpp"
 
 namespace {
@@ -22,6 +23,8 @@ struct Mark {
 struct Totals {
     Totals() {
 #pragma HLS ARRAY_PARTITION variable = lanes complete dim = 0
+#pragma HLS ARRAY_PARTITION variable = line complete dim = 0
+#pragma HLS ARRAY_PARTITION variable = cuts complete dim = 0
 #pragma HLS BIND_STORAGE variable = histories type = ram_s2p impl = lutram
         for (int n = 0; n < 4; ++n) {
             sums[n] = 100 * n;
@@ -31,6 +34,8 @@ struct Totals {
     uint32_t sums[4];
     uint32_t starts;
     uint16_t words[64];
+    uint16_t line[5];
+    uint16_t cuts[4][5];
     History histories[16];
     Lanes lanes[2];
     Mark recent;
@@ -107,6 +112,12 @@ void commanded(bfpga::stream<uint32_t>& commands, bfpga::stream<uint32_t>& words
         results.write(totals.recent.sum + totals.recent.digit);
         results.write(remembered);
         results.write(chosen);
+        const uint32_t band = command >> 20 & 3u;
+        const int limit = int(command >> 22 & 7u);
+        const bool along = command >> 25 & 1u;
+        results.write(along ? totals.line[limit - 1] : totals.cuts[band][limit - 1]);
+        uint16_t& cut = along ? totals.line[limit] : totals.cuts[band][limit];
+        cut = uint16_t(sum);
     }
     ++totals.starts;
 }

@@ -42,6 +42,7 @@ def meaning(commands: Sequence[int], words: Sequence[int]) -> list[int]:
     sums, starts, stored = [0, 100, 200, 300], 7, [0] * 64
     histories, lanes = [[0] * 8 for _ in range(16)], [[(0, 0), (0, 0)], [(0, 0), (0, 0)]]
     counts, older = [0] * 16, (0, 0)
+    line, cuts = [0] * 5, [[0] * 5 for _ in range(4)]
     for command in commands:
         count, slot, largest, chosen = command & 31, command >> 5 & 3, 0, 0
         for n in range(count):
@@ -61,16 +62,20 @@ def meaning(commands: Sequence[int], words: Sequence[int]) -> list[int]:
         recent = older if slot == 2 else mark
         older = mark if slot == 1 else older
         results += [sum(recent) & WORD, histories[number][command >> 16 & 7], chosen]
+        cut, limit = line if command >> 25 & 1 else cuts[command >> 20 & 3], command >> 22 & 7
+        results.append(cut[limit - 1])
+        cut[limit] = sums[slot] & 0xFFFF
         starts += command >> 31
     return results
 
 
 COMMANDS = st.builds(
-    lambda count, slot, digit, history, back, divides, ends: (
-        count | slot << 5 | digit << 8 | history << 12 | back << 16 | divides << 30 | ends << 31
+    lambda count, slot, digit, history, back, band, limit, along, divides, ends: (
+        count | slot << 5 | digit << 8 | history << 12 | back << 16 | band << 20 | limit << 22 | along << 25
+        | divides << 30 | ends << 31
     ),
     st.integers(0, 31), st.integers(0, 3), st.integers(0, 7), st.sampled_from((0, 15)), st.integers(0, 7),
-    st.integers(0, 1), st.integers(0, 1),
+    st.integers(0, 3), st.integers(1, 4), st.integers(0, 1), st.integers(0, 1), st.integers(0, 1),
 )  # fmt: skip
 
 

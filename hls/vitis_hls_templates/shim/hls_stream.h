@@ -102,6 +102,9 @@ class stream : private bfpga::WordUnderWay {
         ring_.resize(first_capacity(depth_));
     }
 
+    // Words that it holds.
+    std::size_t words() const { return held_; }
+
     T read() {
         if (waits_ != nullptr) {
             begin_use();

@@ -163,24 +163,18 @@ class Cells:
 
     def _access(self, place: Pointer) -> Access:
         arrays = self._storage.access(place)
-        for array in arrays:
+        constants = _constants(arrays, place)
+        for array, numbers in zip(arrays, constants, strict=True):
             if array.is_memory():
-                return self._memory_access(array, place)
+                return self._memory_access(array, place, numbers)
         indices, constant = [], place.offset
         left = list(place.terms)
-        for array in arrays:
+        for array, numbers in zip(arrays, constants, strict=True):
             found, left = self._array_indices(array, left)
             for dimension, terms in found.items():
-                extent, stride = array.extents[dimension], array.strides[dimension]
-                span = extent * stride
-                within = (
-                    (constant - array.offset) % span
-                    if dimension == 0
-                    else (constant - array.offset) % array.strides[dimension - 1]
-                )
-                number = within // stride
+                extent, stride, number = array.extents[dimension], array.strides[dimension], numbers[dimension]
                 constant -= number * stride
-                indices.append(Index(extent, stride, number, tuple(terms)))
+                indices.append(Index(extent, stride, _within(number, extent), tuple(terms)))
         if left:
             raise UnknownAccessError(
                 f"index {left[0].operand} of {place.root.lstrip('%@')} in steps of {left[0].stride} bytes"
@@ -235,14 +229,14 @@ class Cells:
             return [(dimension, term, term.stride // array.strides[dimension])]
         return self._decomposed(array, term)
 
-    def _memory_access(self, array: Array, place: Pointer) -> MemoryAccess:
+    def _memory_access(self, array: Array, place: Pointer, numbers: list[int]) -> MemoryAccess:
         found, left = self._array_indices(array, list(place.terms))
         if left:
             raise UnknownAccessError(f"index {left[0].operand} of {array.name} in steps of {left[0].stride} bytes")
         rest = place.offset - array.offset
         indices, within, reshaped = [], 0, array.element
-        for dimension, (extent, stride) in enumerate(zip(array.extents, array.strides, strict=True)):
-            number = rest // stride
+        for dimension, number in enumerate(numbers):
+            extent, stride = array.extents[dimension], array.strides[dimension]
             if dimension not in found:
                 number = min(max(number, 0), extent - 1)
             rest -= number * stride
@@ -373,6 +367,33 @@ class Cells:
 
 def _styles(array: Array) -> tuple[str, ...]:
     return tuple(array.splits[d].style if d in array.splits else "" for d in range(len(array.extents)))
+
+
+def _constants(arrays: list[Array], place: Pointer) -> list[list[int]]:
+    """Constant part of the index of each dimension of each array.
+
+    An index less a constant points in front of the row that it is meant in: steps back are counted from the place
+    where the index was applied, and go as few rows back as they can.
+    """
+    back = 0
+    if arrays and place.terms and place.anchor is not None and arrays[-1].holds(place.anchor):
+        element = arrays[-1].element
+        back = max(0, -((place.offset - place.anchor) // element) * element)
+    applied, found = place.offset + back, []
+    for array in arrays:
+        rest, numbers = applied - array.offset, []
+        for stride in array.strides:
+            number, rest = divmod(rest, stride)
+            rows = (2 * back + stride - 1) // (2 * stride)
+            back -= rows * stride
+            numbers.append(number - rows)
+        found.append(numbers)
+    return found
+
+
+def _within(number: int, extent: int) -> int:
+    """A number as the bits of an index of ``extent`` elements hold it."""
+    return number % (1 << (extent - 1).bit_length())
 
 
 def _touched(access: Access) -> Iterator[tuple[str, int]]:

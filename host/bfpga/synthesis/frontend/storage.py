@@ -83,6 +83,10 @@ class Array:
             return False
         return self.bound or (self.indexed and not self.copied and self.elements > REGISTER_ELEMENTS)
 
+    def holds(self, offset: int) -> bool:
+        """Whether a byte of the variable is one of the array's."""
+        return self.offset <= offset < self.offset + self.size
+
     def is_parted_by(self, offset: int, size: int) -> bool:
         """Whether an access of ``size`` bytes touches the array, and not one element of it."""
         first = offset - self.offset
@@ -195,7 +199,7 @@ class Storage:
     def holds(self, pointer: Pointer, offsets: list[int]) -> bool:
         """Whether the innermost array that a pointer goes through has all of these places."""
         found = self._levels(pointer)
-        return bool(found) and all(found[-1].offset <= each < found[-1].offset + found[-1].size for each in offsets)
+        return bool(found) and all(map(found[-1].holds, offsets))
 
     def _levels(self, pointer: Pointer) -> list[Array]:
         """Arrays around a place; an index plus a constant may point outside of its array's bounds."""
@@ -213,11 +217,13 @@ class Storage:
         near = [
             offset for by in range(1, _REACH) for offset in (pointer.offset - by, pointer.offset + by) if offset >= 0
         ]
-        anchor = [pointer.anchor] if pointer.anchor is not None and pointer.anchor >= 0 else []
-        return [*anchor, *([pointer.offset] if pointer.offset >= 0 else []), *near]
+        anchor = pointer.offset if pointer.anchor is None else pointer.anchor
+        # A constant behind the index means a field or an element further on, one before it an element in front.
+        first = [pointer.offset, anchor] if pointer.offset >= anchor else [anchor, pointer.offset]
+        return [*(place for place in first if place >= 0), *near]
 
     def _levels_at(self, pointer: Pointer) -> list[Array]:
-        noted = [a for a in self._of_root.get(pointer.root, []) if a.offset <= pointer.offset < a.offset + a.size]
+        noted = [a for a in self._of_root.get(pointer.root, []) if a.holds(pointer.offset)]
         found = sorted(noted, key=lambda a: -a.size)
         if any(not any(_fits(array, term) for array in found) for term in pointer.terms):
             for array in self._from_types(pointer):

@@ -260,6 +260,7 @@ class ProcessKernel {
             throw;
         }
         ended_ = descriptor_trace.ended();
+        visit_streams(Left());
         return status;
     }
 
@@ -298,27 +299,42 @@ class ProcessKernel {
         }
     };
 
-    void join_streams() {
-        join(scratchpad_commands_, Config::scratchpad_commands_depth);
-        join(weights_commands_, Config::weights_commands_depth);
-        join(post_commands_, Config::post_commands_depth);
-        join(store_commands_, Config::store_commands_depth);
-        join(loads_, Config::loads_depth);
-        join(operands_, Config::operands_depth);
-        join(vectors_, Config::vectors_depth);
-        multiplying_.join(Join{*this});
-        maps_.join(Join{*this});
-        join(parameters_, Config::parameters_depth);
-        join(sums_, Config::sums_depth);
-        join(results_, Config::results_depth);
-        join(exponents_, Config::exponents_depth);
-        join(stored_, Config::stored_depth);
-        join(credits_, Config::credits_depth);
-        join(counts_, ProcessLimits::waiting_counts);
-        join(scratchpad_reports_, Config::scratchpad_reports_depth);
-        join(weights_reports_, Config::weights_reports_depth);
-        join(post_reports_, Config::post_reports_depth);
-        join(store_reports_, Config::store_reports_depth);
+    // No word is left in a stream when a start has ended: hardware would take it for the first one of the next start.
+    struct Left {
+        template <class T>
+        void operator()(const stream<T>& wire, int) const {
+            if (wire.words() != 0) {
+                throw StreamError("stream `" + wire.name() + "` holds " + std::to_string(wire.words()) +
+                                  " words after the end of the start");
+            }
+        }
+    };
+
+    void join_streams() { visit_streams(Join{*this}); }
+
+    // `visit` is called with each stream between processes and its depth.
+    template <class Visit>
+    void visit_streams(const Visit& visit) {
+        visit(scratchpad_commands_, Config::scratchpad_commands_depth);
+        visit(weights_commands_, Config::weights_commands_depth);
+        visit(post_commands_, Config::post_commands_depth);
+        visit(store_commands_, Config::store_commands_depth);
+        visit(loads_, Config::loads_depth);
+        visit(operands_, Config::operands_depth);
+        visit(vectors_, Config::vectors_depth);
+        multiplying_.join(visit);
+        maps_.join(visit);
+        visit(parameters_, Config::parameters_depth);
+        visit(sums_, Config::sums_depth);
+        visit(results_, Config::results_depth);
+        visit(exponents_, Config::exponents_depth);
+        visit(stored_, Config::stored_depth);
+        visit(credits_, Config::credits_depth);
+        visit(counts_, ProcessLimits::waiting_counts);
+        visit(scratchpad_reports_, Config::scratchpad_reports_depth);
+        visit(weights_reports_, Config::weights_reports_depth);
+        visit(post_reports_, Config::post_reports_depth);
+        visit(store_reports_, Config::store_reports_depth);
     }
 
     template <class T>

@@ -13,9 +13,10 @@ class ArrayCommands {
     void send(command_t word, int index, bool first, bool ends, bool skips) {
 #pragma HLS INLINE
         if (first) {
-            hears_ = ends || (ArrayCommand::hears(static_cast<int32_t>(word)) && !skips);
+            hears_ = !ends && ArrayCommand::hears(static_cast<int32_t>(word)) && !skips;
         }
-        if (hears_ && ArrayCommand::has(index)) {
+        // A single word ends the start: nobody reads another one before the next start, whose first it would be.
+        if ((first && ends) || (hears_ && ArrayCommand::has(index))) {
             to_.write(word);
         }
     }
