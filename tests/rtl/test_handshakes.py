@@ -1,7 +1,8 @@
-"""FIFOs and registers in Verilog: what they offer stays until it is taken, proved for every clock."""
+"""Borders in Verilog: what an IP, a FIFO and the registers offer stays until it is taken, proved for every clock."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from verilog_simulation import missing_tools
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.rtl.control import control_verilog
 from bfpga.rtl.fifo import BLOCK, DISTRIBUTED, fifo_verilog
-from bfpga.vendor.kernel_ips import kernel_ips
+from bfpga.rtl.ip import REGISTER, REGISTER_NAME, SLICE, SLICE_NAME
+from bfpga.rtl.packaged import PackagedVerilog
+from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 
 pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
 
@@ -55,6 +58,45 @@ FIFO_RULES = """
         end
     end
 """
+#: Of what is behind an output of an IP: ``held``, its words; ``last``, the one that came last if there are two.
+BORDER_RULES = """
+    reg was_offered = 1'b0, was_reset = 1'b0, marked = 1'b0;
+    reg [WIDTH-1:0] offered, marked_word;
+    reg [1:0] before;
+    wire mark;
+    assign mark = $anyseq;
+    wire [1:0] held = {held};
+    wire leaves = out_valid & out_ready;
+    always @(posedge clk) begin
+        was_reset <= reset;
+        was_offered <= ~reset & out_valid & ~out_ready;
+        offered <= out_data;
+        if (reset)
+            marked <= 1'b0;
+        else if (in_valid & in_ready & mark & ~marked) begin
+            marked <= 1'b1;
+            marked_word <= in_data;
+            before <= held - leaves;
+        end else if (marked & leaves) begin
+            before <= before - 1'b1;
+            marked <= before != 0;
+        end
+    end
+    always @* begin
+        if (was_offered) assert (out_valid && out_data == offered);
+        if (was_reset) assert (!out_valid);
+        assert (out_valid == (held != 0));
+        if (marked) begin
+            assert (before < held);
+            assert ((before == 0 ? out_data : {last}) == marked_word);
+        end
+    end
+"""
+#: Name of the module -> its text and rules.
+BORDERS = {
+    SLICE_NAME: (SLICE, BORDER_RULES.replace("{held}", "has_first + has_second").replace("{last}", "second")),
+    REGISTER_NAME: (REGISTER, BORDER_RULES.replace("{held}", "has_word").replace("{last}", "word")),
+}
 CONTROL_RULES = """
     reg was_answered = 1'b0, was_read = 1'b0, was_done = 1'b0;
     reg [31:0] shown;
@@ -79,6 +121,25 @@ def with_rules(verilog: str, module: str, rules: str) -> str:
     begin = verilog.index(f"module {module} ")
     end = verilog.index("endmodule", begin)
     return verilog[:end] + rules + verilog[end:]
+
+
+@functools.cache
+def packaged() -> dict[str, str]:
+    """The text of every IP of `tiny`."""
+    return {name: ip.verilog for name, ip in PackagedVerilog().make(load_accelerator("tiny")).items()}
+
+
+def border_module(ip: str, stream: str) -> str:
+    """The module whose output the output stream of an IP is."""
+    text = packaged()[ip]
+    name = f"{ip}_core" if f"module {ip}_core(" in text else ip
+    core = text[text.index(f"module {name}(") :]
+    core = core[: core.index("endmodule")]
+    (instance,) = [each for each in core.split(";") if f".out_valid({stream}_TVALID)" in each]
+    assert f"{stream}_TDATA" in instance[instance.index(".out_data(") :]
+    # It is declared, and driven nowhere else.
+    assert core.count(f"{stream}_TVALID") == 2
+    return instance.split()[0]
 
 
 def slave() -> str:
@@ -115,6 +176,37 @@ def test_a_fifo_with_a_fault_is_refuted(right: str, wrong: str, tmp_path: Path) 
 @pytest.mark.parametrize("port", ["in_TVALID", "in_TDATA", "out_TREADY"])
 def test_no_path_leads_through_a_fifo(port: str, tmp_path: Path) -> None:
     assert reached_outputs(fifo_verilog(), f"bfpga_fifo_{BLOCK}", tmp_path, port) == set()
+
+
+@pytest.mark.parametrize("module", BORDERS)
+def test_what_an_ip_offers_stays_and_is_what_came_in(module: str, tmp_path: Path) -> None:
+    text, rules = BORDERS[module]
+    assert refuted(with_rules(text, module, rules), module, tmp_path, {"WIDTH": 2}) == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "right", "wrong"),
+    [
+        (SLICE_NAME, "has_second ? second : in_data", "in_data"),
+        (SLICE_NAME, "free ? has_second | taken", "free ? taken"),
+        (SLICE_NAME, "if (free)", ""),
+        (REGISTER_NAME, "if (in_ready)", ""),
+        (REGISTER_NAME, ": 1'b1)", ": 1'b0)"),
+    ],
+)
+def test_a_border_with_a_fault_is_refuted(module: str, right: str, wrong: str, tmp_path: Path) -> None:
+    text, rules = BORDERS[module]
+    assert text.count(right) == 1
+    assert "proof did fail" in refuted(
+        with_rules(text.replace(right, wrong), module, rules), module, tmp_path, {"WIDTH": 2}
+    )
+
+
+@pytest.mark.parametrize("ip", kernel_ips(load_accelerator("tiny").config), ids=lambda ip: ip.part)
+def test_every_output_of_an_ip_is_such_a_border(ip: KernelIp) -> None:
+    for port in ip.streams:
+        if port.master:
+            assert border_module(ip.function, port.name).endswith(SLICE_NAME if port.packets else REGISTER_NAME)
 
 
 def test_what_the_registers_answer_stays(tmp_path: Path) -> None:
