@@ -11,8 +11,11 @@ import pytest
 from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody, Opcode, Waiver
 from bfpga.synthesis.frontend.annotate import annotate
+from bfpga.synthesis.frontend.cfg import natural_loops
+from bfpga.synthesis.frontend.ir import Block, Function, Instruction
 from bfpga.synthesis.frontend.kernel import analyse_source
 from bfpga.synthesis.frontend.loops import bindings
+from bfpga.synthesis.frontend.region import Region
 from bfpga.vendor.render import library_directory
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
@@ -160,3 +163,18 @@ def test_annotation_keeps_every_line_where_it_is() -> None:
     assert annotated.count("\n") == _SOURCE.count("\n")
     assert "#pragma HLS" not in annotated
     assert 'bfpga_hls_loop("PIPELINE II=1", "code.cpp", 23, "Sum");' in annotated
+
+
+def test_the_exits_of_a_loop_have_the_order_of_the_function() -> None:
+    """Sets of names have another order in each process; netlists and figures may not."""
+    steps = [f"%step{k}" for k in range(12)]
+    blocks = {"%begin": Block("%begin", [Instruction("", "br", f"label {steps[0]}")])}
+    for k, name in enumerate(steps):
+        text = f"i1 %c{k}, label {steps[(k + 1) % len(steps)]}, label %out{k}"
+        blocks[name] = Block(name, [Instruction("", "br", text)])
+    blocks |= {f"%out{k}": Block(f"%out{k}", [Instruction("", "ret", "void")]) for k in range(len(steps))}
+    function = Function("f", {}, blocks)
+    (loop,) = natural_loops(function)
+    exits = [(name, f"%out{k}") for k, name in enumerate(steps)]
+    assert loop.exits(function) == [target for _, target in exits]
+    assert Region.of_loop(function, loop).exits == exits

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from bfpga.errors import ToolError
-from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Origin, Place, Register, Stream
-from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
+from bfpga.synthesis.body import LoopBody, Opcode, Operation, Origin, Place, Register
+from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess
 from bfpga.synthesis.frontend.cfg import Loop
 from bfpga.synthesis.frontend.flatten import LOOP_NOTE, LoopNote
+from bfpga.synthesis.frontend.intrinsics import UntranslatedError, intrinsic
 from bfpga.synthesis.frontend.ir import (
     Block,
     Function,
@@ -21,8 +22,10 @@ from bfpga.synthesis.frontend.ir import (
     split_list,
     split_type,
 )
+from bfpga.synthesis.frontend.memory_accesses import MemoryAccesses, is_choice
 from bfpga.synthesis.frontend.places import Places
 from bfpga.synthesis.frontend.region import END, Conditions, Region
+from bfpga.synthesis.frontend.stream_accesses import StreamAccesses, StreamPlace
 from bfpga.synthesis.graph import Graph, mask_of
 
 #: A value that must not be used: a variable before its first write.
@@ -43,59 +46,6 @@ _CALL = re.compile(r'(?:[\w()-]+ )*?(\w+|void|\{[^}]*\}) @("[^"]+"|[\w.$-]+)\((.
 _IGNORED = ("llvm.lifetime.end", "llvm.assume", "llvm.dbg", "llvm.experimental", LOOP_NOTE)
 
 
-class UntranslatedError(ToolError):
-    """An instruction in a pipelined loop that has no place in hardware, or none here."""
-
-
-@dataclass(slots=True)
-class _PendingWrite:
-    address: int
-    enable: int
-    parts: dict[int, int] = field(default_factory=dict)
-    place: Place | None = None
-
-
-@dataclass(slots=True)
-class _PendingBeat:
-    block: str
-    enable: int
-    place: Place | None
-    parts: dict[int, int] = field(default_factory=dict)
-
-
-    def is_of(self, block: str, enable: int) -> bool:
-        return (self.block, self.enable) == (block, enable)
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadBeat:
-    block: str
-    enable: int
-    offset: int
-
-    def is_of(self, block: str, enable: int) -> bool:
-        return (self.block, self.enable) == (block, enable)
-
-
-@dataclass(frozen=True, slots=True)
-class _StreamPlace:
-    """``condition``: that this one of several streams is chosen where the block is executed; ``enable``: both."""
-
-    number: int
-    offset: int
-    condition: int
-    enable: int
-
-
-@dataclass(slots=True)
-class _Bank:
-    """A memory while its accesses are gathered."""
-
-    memory: Memory
-    pending: _PendingWrite | None = None
-    reads: dict[tuple[int, int], int] = field(default_factory=dict)
-
-
 class BodyBuilder:
     """Translates one loop."""
 
@@ -108,8 +58,6 @@ class BodyBuilder:
         self._region = region
         self._conditions = Conditions(self._graph, self._region, self._edge)
         self._values: dict[str, int] = {}
-        self._banks: dict[tuple[object, ...], int] = {}
-        self._bank_list: list[_Bank] = []
         self._states: dict[str, dict[tuple[str, int], int]] = {}
         self._state: dict[tuple[str, int], int] = {}
         self._block = region.header
@@ -119,8 +67,8 @@ class BodyBuilder:
         self._defined = {i.result for name in region.order if name != END for i in function.blocks[name].instructions}
         self._initial: dict[tuple[str, int], int] = {}
         self._of_register: dict[tuple[str, int], int] = {}
-        self._outgoing: dict[int, _PendingBeat] = {}
-        self._incoming: dict[int, _ReadBeat] = {}
+        self._memories = MemoryAccesses(self._graph, body, cells, self._index)
+        self._streams = StreamAccesses(self._graph, body, cells)
         self._header_phis: list[tuple[str, int, Instruction]] = []
         #: Values of variables that a loop which is left out begins with.
         self._handed_over: set[int] = set()
@@ -141,10 +89,8 @@ class BodyBuilder:
             for instruction in self._function.blocks[name].instructions:
                 self._translate_placed(instruction)
             self._states[name] = self._state
-        for bank in self._bank_list:
-            self._flush(bank)
-        for number in list(self._outgoing):
-            self._send(number)
+        self._memories.flush()
+        self._streams.flush()
         self._finish()
         return self._body
 
@@ -378,7 +324,7 @@ class BodyBuilder:
         operand = split_type(pointer)[1]
         width = _width_of(kind)
         if volatile:
-            return self._stream_read(operand, width)
+            return self._streams.read(self._stream_places(operand), self._block, width)
         size = -(-width // 8)
         if self._region.skipped and not self._cells.is_known(operand):
             return self._graph.add(Operation(Opcode.INVARIANT, width, name=instruction.result))
@@ -413,7 +359,7 @@ class BodyBuilder:
             return
         data = self._operand(kind, value)
         if volatile:
-            self._stream_write(operand, data)
+            self._streams.write(self._stream_places(operand), self._block, data)
             return
         size = -(-self._graph.width(data) // 8)
         self._write_all(operand, self._graph.extend(Opcode.ZEXT, data, 8 * size), size)
@@ -489,7 +435,7 @@ class BodyBuilder:
 
     def _read(self, access: RegisterAccess | MemoryAccess, size: int) -> int:
         if isinstance(access, MemoryAccess):
-            return self._graph.concat([self._read_memory(part, count) for part, count in _words(access, size)])
+            return self._memories.read(access, size, self._enable)
         return self._read_element(access.root, access.offset, access.indices, size)
 
     def _read_element(self, root: str, offset: int, indices: Sequence[Index], size: int) -> int:
@@ -506,10 +452,7 @@ class BodyBuilder:
 
     def _write(self, access: RegisterAccess | MemoryAccess, data: int, size: int, condition: int) -> None:
         if isinstance(access, MemoryAccess):
-            position = 0
-            for part, count in _words(access, size):
-                self._write_memory(part, self._graph.slice(data, 8 * position, 8 * count), count, condition)
-                position += count
+            self._memories.write(access, data, size, self._enable, condition)
             return
         if not access.indices:
             self._write_bytes(access.root, access.offset, size, data, condition)
@@ -527,139 +470,16 @@ class BodyBuilder:
             places = [
                 (
                     offset + choice * dimension.stride,
-                    self._graph.logic(Opcode.AND, condition, self._equals(index, choice)),
+                    self._graph.logic(Opcode.AND, condition, is_choice(self._graph, index, choice)),
                 )
                 for offset, condition in places
                 for choice in choices
             ]
         return places
 
-    def _equals(self, index: int, choice: int) -> int:
-        return self._graph.compare(Opcode.EQ, index, self._graph.constant(choice, self._graph.width(index)))
-
-    def _bank_choices(self, access: MemoryAccess) -> tuple[list[tuple[tuple[int, ...], int]], int]:
-        """Banks that an access may touch with the condition of each, and the address within the bank."""
-        graph = self._graph
-        banks: list[tuple[tuple[int, ...], int]] = [((), graph.constant(1, 1))]
-        address = graph.constant(0, 1)
-        for dimension, extent in enumerate(access.array.extents):
-            split = access.array.splits.get(dimension)
-            style = split.style if split else ""
-            index = self._index(access.indices[dimension], in_banks=style in ("cyclic", "block"))
-            if style == "reshape":
-                continue
-            bank, word, words = self._divided(index, style, split.factor if split else 0, extent)
-            if bank is not None:
-                value = graph.constant_of(bank[0])
-                choices = range(bank[1]) if value is None else [value]
-                banks = [
-                    ((*b, c), graph.logic(Opcode.AND, e, self._equals(bank[0], c))) for b, e in banks for c in choices
-                ]
-            if word is not None:
-                address = self._joined(address, word, words)
-        return banks, address
-
-    def _divided(
-        self, index: int, style: str, factor: int, extent: int
-    ) -> tuple[tuple[int, int] | None, int | None, int]:
-        """An index as (bank, number of banks), word of the bank, and words of a bank."""
-        graph = self._graph
-        if style == "complete":
-            return (index, extent), None, 1
-        if style not in ("cyclic", "block") or factor <= 1:
-            return None, index, extent
-        words = -(-extent // factor)
-        divisor = factor if style == "cyclic" else words
-        width = graph.width(index)
-        if divisor & (divisor - 1) == 0:
-            bits = divisor.bit_length() - 1
-            low = graph.slice(index, 0, min(bits, width)) if bits else graph.constant(0, 1)
-            high = graph.slice(index, bits, width - bits) if bits < width else graph.constant(0, 1)
-        else:
-            by = graph.constant(divisor, width + 1)
-            wide = graph.extend(Opcode.ZEXT, index, width + 1)
-            low = graph.add(Operation(Opcode.UREM, width + 1, (wide, by)))
-            high = graph.add(Operation(Opcode.UDIV, width + 1, (wide, by)))
-        return ((low, factor), high, words) if style == "cyclic" else ((high, factor), low, words)
-
-    def _joined(self, address: int, word: int, words: int) -> int:
-        """address * words + word."""
-        graph = self._graph
-        if graph.constant_of(address) == 0:
-            return word
-        bits = max(1, (words - 1).bit_length())
-        if words & (words - 1) == 0:
-            return graph.concat(
-                [
-                    graph.extend(Opcode.ZEXT, word, bits) if graph.width(word) < bits else graph.slice(word, 0, bits),
-                    address,
-                ]
-            )
-        width = graph.width(address) + bits + 1
-        product = graph.arithmetic(Opcode.MUL, graph.extend(Opcode.ZEXT, address, width), graph.constant(words, width))
-        return graph.arithmetic(Opcode.ADD, product, graph.extend(Opcode.ZEXT, word, width))
-
-    def _bank(self, access: MemoryAccess, bank: tuple[int, ...]) -> _Bank:
-        key = (access.array.root, access.array.offset, access.array.extents, bank)
-        if key not in self._banks:
-            self._banks[key] = len(self._bank_list)
-            memory = self._cells.memory(access.array, bank)
-            self._bank_list.append(_Bank(memory))
-            self._body.memories.append(memory)
-        return self._bank_list[self._banks[key]]
-
-    def _read_memory(self, access: MemoryAccess, size: int) -> int:
-        banks, address = self._bank_choices(access)
-        values = []
-        for number, condition in banks:
-            bank = self._bank(access, number)
-            if bank.pending is not None:
-                self._flush(bank)
-            key = (address, self._enable)
-            if key not in bank.reads:
-                operation = Operation(
-                    Opcode.MEMORY_READ, bank.memory.width, (address, self._enable), memory=self._bank_list.index(bank)
-                )
-                bank.reads[key] = self._graph.add(operation, shared=False)
-                bank.memory.accesses.append(bank.reads[key])
-            values.append((bank.reads[key], condition))
-        word = values[-1][0]
-        for value, condition in reversed(values[:-1]):
-            word = self._graph.select(condition, value, word)
-        return self._part_of_word(access, word, size)
-
-    def _part_of_word(self, access: MemoryAccess, word: int, size: int) -> int:
-        return self._graph.slice(word, 8 * access.within, 8 * size)
-
-    def _write_memory(self, access: MemoryAccess, data: int, size: int, condition: int) -> None:
-        banks, address = self._bank_choices(access)
-        for number, chosen in banks:
-            bank = self._bank(access, number)
-            enable = self._graph.logic(Opcode.AND, self._enable, self._graph.logic(Opcode.AND, condition, chosen))
-            pending = bank.pending
-            if pending is None or (pending.address, pending.enable) != (address, enable):
-                self._flush(bank)
-                pending = bank.pending = _PendingWrite(address, enable, place=self._graph.place)
-            for byte in range(size):
-                pending.parts[access.within + byte] = self._graph.slice(data, 8 * byte, 8)
-            bank.reads.clear()
-
-    def _flush(self, bank: _Bank) -> None:
-        pending, bank.pending = bank.pending, None
-        if pending is None:
-            return
-        size = bank.memory.width // 8
-        zero = self._graph.constant(0, 8)
-        data = self._graph.concat([pending.parts.get(byte, zero) for byte in range(size)])
-        operation = Operation(
-            Opcode.MEMORY_WRITE, 0, (pending.address, data, pending.enable),
-            memory=self._bank_list.index(bank), place=pending.place,
-        )  # fmt: skip
-        bank.memory.accesses.append(self._graph.add(operation, shared=False))
-
     # -- streams and calls
 
-    def _streams(self, operand: str) -> list[_StreamPlace]:
+    def _stream_places(self, operand: str) -> list[StreamPlace]:
         """The streams that an operand may be: of several the code chooses one."""
         places = self._cells.resolve(operand)
         if not places:
@@ -670,66 +490,8 @@ class BodyBuilder:
             if len(places) > 1:
                 condition = self._holds(place.condition)
                 enable = self._graph.logic(Opcode.AND, enable, condition)
-            found.append(_StreamPlace(self._stream_number(place.root), place.offset, condition, enable))
+            found.append(StreamPlace(self._streams.number(place.root), place.offset, condition, enable))
         return found
-
-    def _stream_number(self, root: str) -> int:
-        name = self._cells.stream_name(root)
-        for number, stream in enumerate(self._body.streams):
-            if stream.name == name:
-                return number
-        self._body.streams.append(Stream(name, 0))
-        return len(self._body.streams) - 1
-
-    def _stream_read(self, operand: str, width: int) -> int:
-        """A volatile load from one stream, or from the one of several that is chosen."""
-        *others, last = self._streams(operand)
-        value = self._read_stream(last, width)
-        for place in others:
-            value = self._graph.select(place.condition, self._read_stream(place, width), value)
-        return value
-
-    def _read_stream(self, place: _StreamPlace, width: int) -> int:
-        """A beat's data, then what else belongs to the beat (TLAST), or a question to the stream."""
-        number, offset = place.number, place.offset
-        stream = self._body.streams[number]
-        asked = self._graph.place.function.rpartition("::")[2] if self._graph.place else ""
-        if asked in ("empty", "full"):
-            # The stream says what is; the operation says what may be done.
-            return self._graph.extend(Opcode.ZEXT, self._graph.invert(self._status(number, asked)), width)
-        last = self._incoming.get(number)
-        self._incoming[number] = _ReadBeat(self._block, place.enable, offset)
-        if last is not None and last.is_of(self._block, place.enable) and offset > last.offset:
-            return self._graph.extend(Opcode.ZEXT, self._status(number, "last"), width)
-        stream.width = max(stream.width, width)
-        value = self._graph.add(Operation(Opcode.STREAM_READ, width, (place.enable,), stream=number), shared=False)
-        stream.accesses.append(value)
-        return value
-
-    def _status(self, number: int, name: str) -> int:
-        return self._graph.add(Operation(Opcode.STREAM_STATUS, 1, stream=number, name=name), shared=False)
-
-    def _stream_write(self, operand: str, data: int) -> None:
-        for place in self._streams(operand):
-            number, offset = place.number, place.offset
-            pending = self._outgoing.get(number)
-            if pending is not None and (not pending.is_of(self._block, place.enable) or offset <= max(pending.parts)):
-                self._send(number)
-                pending = None
-            if pending is None:
-                pending = self._outgoing[number] = _PendingBeat(self._block, place.enable, self._graph.place)
-            pending.parts[offset] = data
-
-    def _send(self, number: int) -> None:
-        """The beat whose parts have been stored is written."""
-        pending = self._outgoing.pop(number, None)
-        if pending is None:
-            return
-        stream = self._body.streams[number]
-        data = self._graph.concat([pending.parts[offset] for offset in sorted(pending.parts)])
-        stream.width = max(stream.width, self._graph.width(data))
-        operation = Operation(Opcode.STREAM_WRITE, 0, (data, pending.enable), stream=number, place=pending.place)
-        stream.accesses.append(self._graph.add(operation, shared=False))
 
     def _call(self, instruction: Instruction) -> None:
         found = _CALL.match(instruction.text)
@@ -745,7 +507,7 @@ class BodyBuilder:
             self._copy(name, split_list(arguments))
         elif name.startswith("llvm."):
             operands = [self._operand(part[0], part[1].split()[-1]) for part in parts if part[0].startswith("i")]
-            self._values[instruction.result] = self._intrinsic(name, kind, operands)
+            self._values[instruction.result] = intrinsic(self._graph, name, kind, operands)
         else:
             raise UntranslatedError(f"call of {name}")
 
@@ -763,66 +525,6 @@ class BodyBuilder:
             values = [(self._read(a, count), c) for a, c in self._cells.accesses(pointer_operand(source))]
             data = self._of_conditions(values)
         self._write_all(pointer_operand(target), data, count)
-
-    def _intrinsic(self, name: str, kind: str, operands: list[int]) -> int:
-        graph = self._graph
-        stem = re.sub(r"(\.i\d+)+$", "", name.removeprefix("llvm."))
-        if stem in ("umin", "umax", "smin", "smax"):
-            order = Opcode.ULT if stem[0] == "u" else Opcode.SLT
-            less = graph.compare(order, operands[0], operands[1])
-            smaller, larger = (0, 1) if stem.endswith("min") else (1, 0)
-            return graph.select(less, operands[smaller], operands[larger])
-        if stem == "abs":
-            width = graph.width(operands[0])
-            negative = graph.slice(operands[0], width - 1, 1)
-            return graph.select(
-                negative, graph.arithmetic(Opcode.SUB, graph.constant(0, width), operands[0]), operands[0]
-            )
-        if stem in ("fshl", "fshr"):
-            return self._funnel(stem, operands)
-        if stem in ("usub.sat", "uadd.sat"):
-            return self._saturated(stem, operands)
-        if stem in ("ucmp", "scmp"):
-            order = Opcode.ULT if stem == "ucmp" else Opcode.SLT
-            width = integer_width(kind)
-            one, other = operands
-            below, above = graph.compare(order, one, other), graph.compare(order, other, one)
-            return graph.concat([graph.logic(Opcode.OR, below, above), graph.extend(Opcode.SEXT, below, width - 1)])
-        counters = {"ctpop": Opcode.POPCOUNT, "ctlz": Opcode.CLZ, "cttz": Opcode.CTZ}
-        if stem in counters:
-            return graph.add(Operation(counters[stem], graph.width(operands[0]), (operands[0],)))
-        if stem == "bswap":
-            width = graph.width(operands[0])
-            return graph.concat([graph.slice(operands[0], low, 8) for low in range(width - 8, -1, -8)])
-        if stem == "bitreverse":
-            return graph.concat(
-                [graph.slice(operands[0], low, 1) for low in range(graph.width(operands[0]) - 1, -1, -1)]
-            )
-        raise UntranslatedError(f"intrinsic {name}")
-
-    def _funnel(self, stem: str, operands: list[int]) -> int:
-        graph = self._graph
-        high, low, amount = operands
-        width = graph.width(high)
-        count = graph.constant_of(amount)
-        if count is None:
-            raise UntranslatedError(f"{stem} by a variable amount")
-        left = count % width if stem == "fshl" else (width - count % width) % width
-        both = graph.concat([low, high])
-        return graph.slice(both, width - left, width) if left or stem == "fshl" else graph.slice(both, 0, width)
-
-    def _saturated(self, stem: str, operands: list[int]) -> int:
-        graph = self._graph
-        one, other = operands
-        width = graph.width(one)
-        if stem == "usub.sat":
-            below = graph.compare(Opcode.ULT, one, other)
-            return graph.select(below, graph.constant(0, width), graph.arithmetic(Opcode.SUB, one, other))
-        total = graph.arithmetic(
-            Opcode.ADD, graph.extend(Opcode.ZEXT, one, width + 1), graph.extend(Opcode.ZEXT, other, width + 1)
-        )
-        over = graph.slice(total, width, 1)
-        return graph.select(over, graph.constant(-1, width), graph.slice(total, 0, width))
 
     # -- the end of the iteration
 
@@ -957,17 +659,6 @@ def _line_in(file: str, place: Place | None) -> Place | None:
 def _instructions(function: Function, loop: Loop) -> list[Instruction]:
     blocks: list[Block] = [function.blocks[name] for name in function.blocks if name in loop.blocks]
     return [instruction for block in blocks for instruction in block.instructions]
-
-
-def _words(access: MemoryAccess, size: int) -> list[tuple[MemoryAccess, int]]:
-    """An access of several words, as a copied structure is, word by word."""
-    word = access.array.element
-    if access.within + size <= max(word, access.array.word_bytes()):
-        return [(access, size)]
-    if access.within or size % word:
-        raise UntranslatedError(f"{size} bytes of {access.array.name}, whose words have {word}")
-    *outer, last = access.indices
-    return [(replace(access, indices=(*outer, shifted(last, k))), word) for k in range(size // word)]
 
 
 def _is_pointer(instruction: Instruction) -> bool:

@@ -18,6 +18,11 @@ class Loop:
     latches: list[str]
     blocks: set[str] = field(default_factory=set)
 
+    def exits(self, function: Function) -> list[str]:
+        """Where the loop is left to, in the order of the function."""
+        targets = (t for name, block in function.blocks.items() if name in self.blocks for t in block.successors())
+        return [target for target in dict.fromkeys(targets) if target not in self.blocks]
+
 
 def successors_of(function: Function) -> dict[str, list[str]]:
     """Successors of every block, duplicates (a switch's) once."""

@@ -118,9 +118,8 @@ def _outside(function: Function, pipelined: list[Loop]) -> Region:
     left_out = {name for loop in pipelined for name in loop.blocks}
     skipped: dict[str, list[str]] = {}
     for loop in pipelined:
-        exits = [t for name in loop.blocks for t in function.blocks[name].successors() if t not in loop.blocks]
         for name, block in function.blocks.items():
             if name not in left_out and loop.header in block.successors():
-                skipped[name] = list(dict.fromkeys(exits))
+                skipped[name] = loop.exits(function)
     blocks = {name for name in function.blocks if name not in left_out}
     return Region(function, blocks, next(iter(function.blocks)), skipped)

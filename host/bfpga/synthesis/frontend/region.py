@@ -31,7 +31,7 @@ class Region:
         heads = _targets_of_back_edges(function, blocks, header, self.skipped)
         inside: dict[str, list[str]] = {END: []}
         self.exits: list[tuple[str, str]] = []
-        for name in blocks:
+        for name in (each for each in function.blocks if each in blocks):
             targets = []
             for target in dict.fromkeys(self.skipped.get(name) or function.blocks[name].successors()):
                 ends = target not in blocks or (name, target) in heads or target == header

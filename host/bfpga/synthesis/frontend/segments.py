@@ -95,8 +95,7 @@ def _segments(function: Function, loops: list[Loop], pipelined: dict[str, Loop])
     heads = dict.fromkeys([entry])
     heads.update(dict.fromkeys(loop.header for loop in loops if loop.header not in inside))
     for loop in pipelined.values():
-        targets = (t for name in loop.blocks for t in function.blocks[name].successors() if t not in loop.blocks)
-        heads.update(dict.fromkeys(target for target in targets if target not in inside))
+        heads.update(dict.fromkeys(target for target in loop.exits(function) if target not in inside))
     while True:
         owner: dict[str, str] = {}
         shared = ""
