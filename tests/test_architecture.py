@@ -168,9 +168,13 @@ def place_of(path: Path, base: Path) -> str:
     return path.relative_to(base).with_suffix("").as_posix()
 
 
+#: The process `rows`, which no kernel has yet: its arithmetic and its tests stand alone.
+ALONE = {"contract/rows", "engines/rows/arithmetic", "engines/rows/settings"}
+
+
 def test_every_module_is_reached() -> None:
     modules = [place_of(path, ROOT) for name, path in FILES.items() if name not in reached()]
-    assert [place for place in modules if not place.endswith("__init__")] == []
+    assert {place for place in modules if not place.endswith("__init__")} == ALONE
 
 
 def library_headers() -> Iterable[Path]:
