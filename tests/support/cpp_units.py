@@ -23,6 +23,7 @@ from bfpga.errors import ToolError
 from bfpga.formats.cache import cache_directory
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 from bfpga.vendor.render import library_directory, render_kernel, shim_directory
+from bfpga.vendor.row_numbers import ROW_NUMBERS, row_numbers
 
 SOURCES = Path(__file__).parents[1] / "cpp"
 BUILDS: tuple[Integers, ...] = ("native", "ap_int")
@@ -85,7 +86,7 @@ def rendered_headers(array: Array = PLAIN) -> dict[str, str]:
     """Rendered header -> text, by the path it is included with, of a kernel with this array."""
     config = KernelConfig(array=array)
     files = render_kernel("units", "0" * 16, config)
-    return {path.removeprefix("include/"): files[path] for path in _RENDERED}
+    return {path.removeprefix("include/"): files[path] for path in _RENDERED} | {ROW_NUMBERS: row_numbers()}
 
 
 def write_rendered(directory: Path, headers: Mapping[str, str] | None = None) -> None:
