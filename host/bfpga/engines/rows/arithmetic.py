@@ -59,11 +59,8 @@ class RowResults(NamedTuple):
 def softmax(x: npt.ArrayLike, exponent: npt.ArrayLike) -> RowResults:
     """e**x over the sum of its row."""
     numbers = np.asarray(x, np.int64)
-    powers = _exponentials(numbers.max(axis=1, keepdims=True) - numbers, exponent)
-    total = powers.sum(axis=1, keepdims=True)
-    lead = floor_log2(total)
-    point = _behind(reciprocal_table(), total, lead, ROOT_INDEX)
-    factor = (point << (FACTOR_POSITION - LEAST_POSITION)) >> (lead - LEAST_POSITION)
+    powers = exponentials(numbers, power_scale(exponent))
+    factor = reciprocal(powers.sum(axis=1, keepdims=True))
     results = ((powers >> (SUM_FRACTION - KEPT_FRACTION)) * factor) >> DROPPED
     return RowResults(results, np.asarray(SOFTMAX_EXPONENT, np.int64))
 
@@ -72,10 +69,7 @@ def normalized(x: npt.ArrayLike, exponent: npt.ArrayLike, settings: RowSettings,
     """(x - mean) / sqrt(variance + epsilon) times a scale for each channel; RMS_NORM takes 0 for the mean."""
     numbers = np.asarray(x, np.int64)
     squares = (numbers * numbers).sum(axis=1, keepdims=True)
-    sums = numbers.sum(axis=1, keepdims=True) * (settings.operation == RowOperation.LAYER_NORM)
-    difference = settings.channels * squares - sums * sums
-    spread = (difference << VARIANCE_FRACTION) + _share(exponent, settings)
-    scale, offset = _deviation(np.maximum(spread, 1), sums, settings)
+    scale, offset = deviation(numbers.sum(axis=1, keepdims=True), squares, exponent, settings)
     normal = (offset - numbers * scale) >> (POSITION - NORMAL_FRACTION)
     return RowResults((normal * gains.mantissa) >> DROPPED, np.asarray(gains.exponent, np.int64))
 
@@ -85,35 +79,51 @@ def products(x: npt.ArrayLike, y: npt.ArrayLike, exponents: npt.ArrayLike) -> Ro
     return RowResults(np.asarray(x, np.int64) * np.asarray(y, np.int64), np.asarray(exponents, np.int64))
 
 
-def _exponentials(below: Int64Array, exponent: npt.ArrayLike) -> Int64Array:
-    """2**``SUM_FRACTION`` times e**-(below * 2**exponent), up to a factor near 1 that a row shares."""
-    most = (1 << SCALE_BITS) - 1
+def power_scale(exponent: npt.ArrayLike) -> Int64Array:
+    """log2(e) * 2**exponent as a scale of the first product."""
     distance = LOG2_E_FRACTION - POSITION - np.asarray(exponent, np.int64)
-    scale, _ = shift_saturate(log2_e(), distance, "trunc", 0, most)
-    binary = (below * scale) >> (POSITION - POWER_INDEX)
+    scale, _ = shift_saturate(log2_e(), distance, "trunc", 0, (1 << SCALE_BITS) - 1)
+    return scale
+
+
+def exponentials(x: Int64Array, scale: Int64Array) -> Int64Array:
+    """2**``SUM_FRACTION`` times e**(x - largest of its row), up to a factor near 1 that a row shares."""
+    binary = ((x.max(axis=1, keepdims=True) - x) * scale) >> (POSITION - POWER_INDEX)
     points: Int64Array = np.asarray(power_table(), np.int64)[binary & ((1 << POWER_INDEX) - 1)]
-    result: Int64Array = (points << (SUM_FRACTION - POWER_BITS)) >> np.minimum(binary >> POWER_INDEX, _ALL)
-    return result
+    powers: Int64Array = (points << (SUM_FRACTION - POWER_BITS)) >> np.minimum(binary >> POWER_INDEX, _ALL)
+    return powers
 
 
-def _share(exponent: npt.ArrayLike, settings: RowSettings) -> Int64Array:
-    """Epsilon's share of channels**2 * variance, in units of the mantissas."""
-    mantissa, own = settings.epsilon
-    distance = 2 * np.asarray(exponent, np.int64) - own
-    return shift_saturate(mantissa, distance, "trunc", 0, (1 << SHARE_BITS) - 1)[0]
+def reciprocal(total: Int64Array) -> Int64Array:
+    """1 / total as a factor of the second product."""
+    lead = floor_log2(total)
+    point = _behind(reciprocal_table(), total, lead, ROOT_INDEX)
+    return (point << (FACTOR_POSITION - LEAST_POSITION)) >> (lead - LEAST_POSITION)
 
 
-def _deviation(spread: Int64Array, sums: Int64Array, settings: RowSettings) -> tuple[Int64Array, Int64Array]:
+def deviation(
+    sums: Int64Array, squares: Int64Array, exponent: npt.ArrayLike, settings: RowSettings
+) -> tuple[Int64Array, Int64Array]:
     """Scale and offset of the first product: 1/deviation over channels / 2**magnitude, and the mean times it.
 
-    spread: channels**2 * variance with ``VARIANCE_FRACTION`` fraction bits, epsilon's share included.
+    sums, squares: of the rows (rows, 1).
     """
+    sums = sums * (settings.operation == RowOperation.LAYER_NORM)
+    difference = settings.channels * squares - sums * sums
+    spread = np.maximum((difference << VARIANCE_FRACTION) + _share(exponent, settings), 1)
     lead = floor_log2(spread)
     odd, half = (lead - VARIANCE_FRACTION) & 1, (lead - VARIANCE_FRACTION) >> 1
     root = _behind(root_table(), spread, lead, ROOT_INDEX - 1, odd << (ROOT_INDEX - 1))
     right = np.maximum(half - settings.magnitude + SCALE_BITS - POSITION, 0)
     offset = shift_round(_mean(sums, settings) * root, right + _MEAN_DROPPED, "half_up")
     return (root << (SCALE_BITS - ROOT_BITS)) >> right, offset
+
+
+def _share(exponent: npt.ArrayLike, settings: RowSettings) -> Int64Array:
+    """Epsilon's share of channels**2 * variance, in units of the mantissas."""
+    mantissa, own = settings.epsilon
+    share, _ = shift_saturate(mantissa, 2 * np.asarray(exponent, np.int64) - own, "trunc", 0, (1 << SHARE_BITS) - 1)
+    return share
 
 
 def _mean(sums: Int64Array, settings: RowSettings) -> Int64Array:

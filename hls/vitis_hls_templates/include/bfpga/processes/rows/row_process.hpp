@@ -6,6 +6,7 @@
 #pragma once
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/rows/column.hpp"
+#include "bfpga/processes/rows/column_turn.hpp"
 #include "bfpga/processes/rows/passes.hpp"
 
 namespace bfpga {
@@ -26,7 +27,6 @@ class RowProcess {
     using T = RowTypes;
     using Words = RowWords<Config>;
     using Sums = SumBeat<Config>;
-    using column_t = uint_t<bit_length(columns)>;
 
    public:
     RowProcess() {
@@ -55,8 +55,8 @@ class RowProcess {
             running = operation != RowOperation::None;
             if (running) {
                 passes_.start(operation, word[1], word[2], word[3]);
-                to_ = 0;
-                from_ = 0;
+                to_.start();
+                from_.start();
                 compute(operands, gains, totals, factors, sums);
             }
         }
@@ -168,19 +168,19 @@ class RowProcess {
     // The totals of a column, one after the other; whether those of the last one leave.
     bool send_totals(stream<wire_t<RowTotalBeat>>& totals) {
 #pragma HLS INLINE
-        const bool sent = passes_.sends() && to_ == columns - 1;
+        const bool sent = passes_.sends() && to_.last();
         if (passes_.sends()) {
             RowTotalBeat beat = {sum_[0], total_[0]};
         Columns_Select:
             for (int i = 1; i < columns; ++i) {
 #pragma HLS UNROLL
-                if (to_ == i) {
+                if (to_.of(i)) {
                     beat.sum = sum_[i];
                     beat.total = total_[i];
                 }
             }
             totals.write(to_wire(beat));
-            to_ = sent ? static_cast<column_t>(0) : static_cast<column_t>(to_ + 1);
+            to_.next();
         }
         return sent;
     }
@@ -190,18 +190,18 @@ class RowProcess {
 #pragma HLS INLINE
         const bool there = factors_.there();
         const bool receives = there && !passes_.open();
-        const bool all = receives && from_ == columns - 1;
+        const bool all = receives && from_.last();
         if (receives) {
         Columns_Receive:
             for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-                if (from_ == i) {
+                if (from_.of(i)) {
                     scale_[i] = factors_.beat().scale;
                     offset_[i] = factors_.beat().offset;
                     factor_[i] = factors_.beat().factor;
                 }
             }
-            from_ = all ? static_cast<column_t>(0) : static_cast<column_t>(from_ + 1);
+            from_.next();
         }
         if (receives || !there) {
             factors_.next(factors);
@@ -210,8 +210,8 @@ class RowProcess {
     }
 
     RowPasses<Config> passes_;
-    column_t to_, from_;
-    Words first_;  // of a product's first tensor
+    ColumnTurn<columns> to_, from_;  // whose totals leave, and whose factors come
+    Words first_;                    // of a product's first tensor
     HeldBeat<Words> operand_;
     HeldBeat<RowGainBeat> gain_;
     HeldBeat<RowFactorBeat> factors_;
