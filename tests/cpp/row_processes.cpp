@@ -10,15 +10,15 @@
 
 namespace {
 
-// The array of pynq_z2_dense; one column of one lane; others.
-using All = List<RowBuild<12, 4, 24>, RowBuild<1, 1, 24>, RowBuild<5, 2, 32>, RowBuild<2, 1, 24>, RowBuild<3, 4, 40>>;
+// As many columns as pynq_z2_dense has; one column of one lane; others.
+using All = List<RowBuild<12, 4>, RowBuild<1, 1>, RowBuild<5, 2>, RowBuild<2, 1>, RowBuild<3, 4>>;
 
 struct Numbers {
     int32_t* value;
 
     template <class Config>
     int apply() const {
-        value[0] = Config::columns;
+        value[0] = Config::row_columns;
         value[1] = Config::lanes;
         return 0;
     }
@@ -49,7 +49,7 @@ struct Start {
 template <class Config>
 struct Bench {
     using Words = bfpga::RowWords<Config>;
-    using Sums = bfpga::SumBeat<Config>;
+    using Sums = bfpga::RowSumBeat<Config>;
 
     bfpga::stream<bfpga::command_t> row_commands{"row_commands"}, factor_commands{"factor_commands"};
     bfpga::stream<bfpga::command_t> exponents{"exponents"};
@@ -122,11 +122,11 @@ struct Bench {
     static bfpga::wire_t<Words> word_of(const Operation& operation, const int32_t* from, int group, int word) {
         Words beat;
         const int channels = operation.row[1];
-        for (int i = 0; i < Config::columns; ++i) {
+        for (int i = 0; i < Config::row_columns; ++i) {
             for (int l = 0; l < Config::lanes; ++l) {
                 const int c = word * Config::lanes + l;
                 const int32_t value =
-                    c < channels ? from[(group * Config::columns + i) * channels + c] : operation.beyond;
+                    c < channels ? from[(group * Config::row_columns + i) * channels + c] : operation.beyond;
                 beat.word[i].lane[l] = static_cast<bfpga::RowTypes::mantissa_t>(value);
             }
         }
@@ -141,8 +141,8 @@ struct Bench {
                 return false;
             }
             const Sums beat = bfpga::from_wire<Sums>(sums.read());
-            for (int i = 0; i < Config::columns; ++i) {
-                operation.result[n * Config::columns + i] = static_cast<int64_t>(beat.sum[i]);
+            for (int i = 0; i < Config::row_columns; ++i) {
+                operation.result[n * Config::row_columns + i] = static_cast<int64_t>(beat.sum[i]);
             }
         }
         return true;

@@ -10,7 +10,7 @@ from bfpga.vendor.render import kernel_sources
 _HEAD = """\
 #include "bfpga/processes/rows/PROCESS.hpp"
 #include "row_build.hpp"
-using Config = RowBuild<COLUMNS, LANES, 24>;
+using Config = RowBuild<COLUMNS, LANES>;
 using bfpga::stream;
 using bfpga::wire_t;
 using Commands = stream<bfpga::command_t>;
@@ -21,7 +21,7 @@ _TOPS = {
     "row_process": """
 void rows(Commands& row_commands, stream<wire_t<bfpga::RowWords<Config>>>& operands,
           stream<wire_t<bfpga::RowGainBeat>>& gains, Totals& totals, Factors& factors,
-          stream<wire_t<bfpga::SumBeat<Config>>>& sums) {
+          stream<wire_t<bfpga::RowSumBeat<Config>>>& sums) {
     static bfpga::RowProcess<Config> process;
     process.run(row_commands, operands, gains, totals, factors, sums);
 }

@@ -17,8 +17,8 @@ PART = "xc7z020clg400-1"
 CLOCK = Clock(8.0, 0.27 * 8.0)
 #: The loops of each process, the one that works last.
 LOOPS = {"row_process": ["Rows_Fetch", "RowLanes"], "factor_process": ["Factors_Fetch", "Align", "RowFactors"]}
-#: Columns and lanes: of pynq_z2_dense; of other kernels.
-SIZES = [(12, 4), (1, 1), (3, 2), (5, 4), (16, 4)]
+#: Columns and lanes: all of pynq_z2_dense, a part of them; others.
+SIZES = [(12, 4), (6, 4), (4, 4), (1, 1), (3, 2), (16, 4)]
 
 
 @pytest.mark.parametrize(("size", "process"), each_once(SIZES, PROCESSES))

@@ -26,6 +26,38 @@ struct RowTypes {
     using gain_t = int_t<N::gain_bits>;
 };
 
+// A word of each column that the process has: of as many pixels as there are.
+template <class Config>
+using RowWords = WordsBeat<Config, Config::row_columns>;
+
+// Results of a lane of these columns.
+template <class Config>
+struct RowSumBeat {
+    static constexpr int result_bits = RowNumbers::result_bits;
+    static constexpr int bits = Config::row_columns * result_bits;
+    int_t<result_bits> sum[Config::row_columns];
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+    Results_Pack:
+        for (int i = 0; i < Config::row_columns; ++i) {
+#pragma HLS UNROLL
+            set_signed<result_bits>(to, i * result_bits, static_cast<int64_t>(sum[i]));
+        }
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+    Results_Unpack:
+        for (int i = 0; i < Config::row_columns; ++i) {
+#pragma HLS UNROLL
+            sum[i] = static_cast<int_t<result_bits>>(get_signed<result_bits>(from, i * result_bits));
+        }
+    }
+};
+
 // The scale of a channel in a normalization.
 struct RowGainBeat {
     static constexpr int bits = RowNumbers::gain_bits;

@@ -13,7 +13,7 @@ constexpr int kFactorCommandWords = 7;
 
 template <class Config>
 class FactorProcess {
-    static constexpr int columns = Config::columns;
+    static constexpr int columns = Config::row_columns;
     using N = RowNumbers;
     using T = RowTypes;
     using column_t = uint_t<bit_length(columns)>;

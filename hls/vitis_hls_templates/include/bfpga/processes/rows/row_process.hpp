@@ -11,22 +11,17 @@
 
 namespace bfpga {
 
-// A word of each column.
-template <class Config>
-using RowWords = WordsBeat<Config, Config::columns>;
-
 // Words of a command: operation, channels of a row, words of a row, groups of rows.
 constexpr int kRowCommandWords = 4;
 
 template <class Config>
 class RowProcess {
     static_assert(Config::mantissa_bits == RowNumbers::mantissa_bits, "the numbers of rows are those of 8 bits");
-    static_assert(Config::accumulator_bits >= RowNumbers::result_bits, "an accumulator holds a result of a row");
-    static constexpr int columns = Config::columns;
+    static constexpr int columns = Config::row_columns;
     static constexpr int lanes = Config::lanes;
     using T = RowTypes;
     using Words = RowWords<Config>;
-    using Sums = SumBeat<Config>;
+    using Sums = RowSumBeat<Config>;
 
    public:
     RowProcess() {
@@ -131,8 +126,7 @@ class RowProcess {
             const RowColumn::power_t power = RowColumn::power(first);
             const T::second_t normal = RowColumn::normal(first);
             const bool softmax = passes_.softmax();
-            results.sum[i] = static_cast<int_t<Config::accumulator_bits>>(
-                RowColumn::second(softmax ? factor_[i] : normal, softmax ? RowColumn::kept(power) : gain));
+            results.sum[i] = RowColumn::second(softmax ? factor_[i] : normal, softmax ? RowColumn::kept(power) : gain);
             keep(i, exists, y, softmax ? static_cast<T::total_t>(power) : static_cast<T::total_t>(normal));
         }
         if (step && passes_.gives()) {
