@@ -151,22 +151,27 @@ def unsigned(numbers: Iterable[int]) -> list[int]:
     return [number & 0xFFFFFFFF for number in numbers]
 
 
+def assert_factors(seed: int, gap: float, pressure: float, reset_at: int = 0) -> None:
+    totals, given = Totals(), cases(seed)
+    incoming = {
+        "factor_commands": unsigned([word for case in given for word in case.factor_command(COLUMNS)] + [0] * 7),
+        "exponents": unsigned(case.exponent for case in given),
+        "totals": [word for case in given for words in totals_of(case, totals) for word in words],
+    }
+    expected = [list(itertools.chain(*factors_of(case))) for case in given]
+    lengths = [len(words) for words in expected]
+    run = simulated("factor_process").run
+    done = run(incoming, {"factors": sum(lengths)}, seed, gap, pressure, reset_at=reset_at)
+    assert (done.faults, done.taken) == (0, {name: len(words) for name, words in incoming.items()})
+    for case, found, words in zip(given, split(done.beats["factors"], lengths), expected, strict=True):
+        assert used(case, found) == used(case, words), str(case.settings)
+
+
 @pytest.mark.parametrize(("gap", "pressure"), DISTURBANCES)
 def test_factors_are_those_of_numpy(gap: float, pressure: float) -> None:
     """1/sum, 1/deviation and the mean times it, of the sums that come."""
     for seed in range(drawn(6)):
-        totals, given = Totals(), cases(seed)
-        incoming = {
-            "factor_commands": unsigned([word for case in given for word in case.factor_command(COLUMNS)] + [0] * 7),
-            "exponents": unsigned(case.exponent for case in given),
-            "totals": [word for case in given for words in totals_of(case, totals) for word in words],
-        }
-        expected = [list(itertools.chain(*factors_of(case))) for case in given]
-        lengths = [len(words) for words in expected]
-        done = simulated("factor_process").run(incoming, {"factors": sum(lengths)}, seed, gap, pressure)
-        assert (done.faults, done.taken) == (0, {name: len(words) for name, words in incoming.items()})
-        for case, found, words in zip(given, split(done.beats["factors"], lengths), expected, strict=True):
-            assert used(case, found) == used(case, words), str(case.settings)
+        assert_factors(seed, gap, pressure)
 
 
 def factors_in_time(given: Sequence[RowCase]) -> tuple[list[int], list[int]]:
@@ -190,29 +195,41 @@ def factors_in_time(given: Sequence[RowCase]) -> tuple[list[int], list[int]]:
     return words, needs
 
 
+def assert_results(seed: int, gap: float, pressure: float, reset_at: int = 0) -> None:
+    totals, given = Totals(), cases(seed)
+    factors, needs = factors_in_time(given)
+    incoming = {
+        "row_commands": [word for case in given for word in case.row_command(COLUMNS, LANES)] + [0] * 4,
+        "operands": [word for case in given for word in operand_words(case)],
+        "gains": [word for case in given for word in gain_words(case)],
+        "factors": factors,
+    }
+    at_once = {name: [0] * len(words) for name, words in incoming.items()}
+    expected = [word for case in given for words in totals_of(case, totals) for word in words]
+    lengths = [case.words(LANES) * LANES for case in given for _ in groups_of(case.x)]
+    counts = {"totals": len(expected), "sums": sum(lengths)}
+    run = simulated("row_process").run
+    done = run(incoming, counts, seed, gap, pressure, at_once | {"factors": needs}, reset_at)
+    assert (done.faults, done.taken) == (0, {name: len(words) for name, words in incoming.items()})
+    mask = (1 << TOTAL_BITS) - 1
+    # After a reset they begin with what the columns have summed before.
+    assert reset_at or [word & mask for word in done.beats["totals"]] == expected
+    groups = [words for case in given for words in results_of(case)]
+    for found, words in zip(split(done.beats["sums"], lengths), groups, strict=True):
+        assert list(found[: len(words)]) == words
+
+
 @pytest.mark.parametrize(("gap", "pressure"), DISTURBANCES)
 def test_sums_and_results_are_those_of_numpy(gap: float, pressure: float) -> None:
     for seed in range(drawn(6)):
-        totals, given = Totals(), cases(seed)
-        factors, needs = factors_in_time(given)
-        incoming = {
-            "row_commands": [word for case in given for word in case.row_command(COLUMNS, LANES)] + [0] * 4,
-            "operands": [word for case in given for word in operand_words(case)],
-            "gains": [word for case in given for word in gain_words(case)],
-            "factors": factors,
-        }
-        expected = [word for case in given for words in totals_of(case, totals) for word in words]
-        lengths = [case.words(LANES) * LANES for case in given for _ in groups_of(case.x)]
-        counts = {"totals": len(expected), "sums": sum(lengths)}
-        done = simulated("row_process").run(incoming, counts, seed, gap, pressure, {"factors": needs} | {
-            name: [0] * len(words) for name, words in incoming.items() if name != "factors"
-        })  # fmt: skip
-        assert (done.faults, done.taken) == (0, {name: len(words) for name, words in incoming.items()})
-        mask = (1 << TOTAL_BITS) - 1
-        assert [word & mask for word in done.beats["totals"]] == expected
-        groups = [words for case in given for words in results_of(case)]
-        for found, words in zip(split(done.beats["sums"], lengths), groups, strict=True):
-            assert list(found[: len(words)]) == words
+        assert_results(seed, gap, pressure)
+
+
+@pytest.mark.parametrize("reset_at", [100, 333, 700])
+def test_operations_begin_anew_after_a_reset_amid_one(reset_at: int) -> None:
+    """What columns and memories hold from before counts in no result."""
+    assert_factors(1, 0.3, 0.3, reset_at)
+    assert_results(1, 0.3, 0.3, reset_at)
 
 
 def test_an_operation_moves_a_lane_a_clock() -> None:
