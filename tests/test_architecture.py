@@ -169,7 +169,9 @@ def place_of(path: Path, base: Path) -> str:
 
 
 #: The process `rows`, which no kernel has yet: its arithmetic, its C++ and its tests stand alone.
-ALONE = {"contract/rows", "engines/rows/arithmetic", "engines/rows/settings", "vendor/row_numbers"}
+ALONE = {
+    "contract/rows", "engines/rows/arithmetic", "engines/rows/cycles", "engines/rows/settings", "vendor/row_numbers",
+}  # fmt: skip
 HEADERS_ALONE = "include/bfpga/processes/rows/"
 
 

@@ -42,6 +42,7 @@ struct Start {
     int32_t depth;   // of the streams between the loops
     uint64_t seed;   // of the order of the processes, and of pauses of streams
     int32_t stages;  // of the loops; negative: drawn by the seed
+    int64_t clocks;  // that it took; of native integers
     int32_t left;    // words that nobody took, or that came without being asked for
     char* message;   // (256)
 };
@@ -171,7 +172,9 @@ struct Bench {
             [this] { rows.run(row_commands, operands, gains, totals, factors, sums); },
             [this] { reciprocals.run(factor_commands, exponents, totals, factors); },
         };
+        scheduler.count_clocks(bfpga::native_integers && start.seed == 0);
         scheduler.run(bodies);
+        start.clocks = scheduler.clock();
         each(Part());
         for (int n = 0; n < start.operations; ++n) {
             start.left += !take(start.operation[n]);

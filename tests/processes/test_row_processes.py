@@ -15,6 +15,7 @@ from row_operations import OPERATIONS, RowCase, random_case
 
 from bfpga.contract.rows import GAIN_BITS, LARGEST_ROW, RowOperation
 from bfpga.devices.csim import Integers
+from bfpga.engines.rows.cycles import EXCHANGE_STAGES, group_cycles
 from bfpga.engines.rows.settings import Gains, RowSettings
 
 #: Columns and lanes of the builds of tests/cpp/row_processes.cpp.
@@ -39,7 +40,8 @@ class _Operation(ctypes.Structure):
 class _Start(ctypes.Structure):
     _fields_ = (
         ("operation", ctypes.c_void_p), ("operations", ctypes.c_int32), ("depth", ctypes.c_int32),
-        ("seed", ctypes.c_uint64), ("stages", ctypes.c_int32), ("left", ctypes.c_int32), ("message", ctypes.c_char_p),
+        ("seed", ctypes.c_uint64), ("stages", ctypes.c_int32), ("clocks", ctypes.c_int64), ("left", ctypes.c_int32),
+        ("message", ctypes.c_char_p),
     )  # fmt: skip
 
 
@@ -68,13 +70,14 @@ class _Given:
 
 def run(
     integers: Integers, build: int, starts: Sequence[Sequence[RowCase]], depth: int, seed: int = 0, stages: int = 0
-) -> None:
-    """Runs the starts, one after the other; all results are those of numpy, and no word is left."""
+) -> list[int]:
+    """Runs the starts, one after the other; all results are those of numpy, and no word is left. The clocks of each,
+    of native integers in the usual order."""
     messages = [ctypes.create_string_buffer(256) for _ in starts]
     given = [[_Given(case, *BUILDS[build]) for case in start] for start in starts]
     arrays = [(_Operation * len(start))(*(each.structure for each in start)) for start in given]
     structures = (_Start * len(starts))(*(
-        _Start(ctypes.addressof(array), len(array), depth, seed, stages, 0, ctypes.cast(message, ctypes.c_char_p))
+        _Start(ctypes.addressof(array), len(array), depth, seed, stages, 0, 0, ctypes.cast(message, ctypes.c_char_p))
         for array, message in zip(arrays, messages, strict=True)
     ))  # fmt: skip
     if library("row_processes", integers).row_run(build, structures, len(starts)):
@@ -82,6 +85,7 @@ def run(
     assert [start.left for start in structures] == [0] * len(starts)
     for each in itertools.chain(*given):
         each.check()
+    return [start.clocks for start in structures]
 
 
 @pytest.mark.parametrize(("build", "integers"), each_once(range(len(BUILDS)), KINDS_OF_INTEGERS))
@@ -134,3 +138,20 @@ def test_streams_between_the_loops_need_a_word_for_each_column() -> None:
         except StoppedError as error:
             stopped += "wait for each other" in str(error)
     assert stopped > 5
+
+
+@pytest.mark.parametrize("build", range(len(BUILDS)))
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_group_takes_the_clocks_that_are_said(operation: RowOperation, build: int) -> None:
+    """Rows of any length, by two starts of which one has a group more; with the stages of a synthesis."""
+    rng = np.random.default_rng(build)
+    columns, lanes = BUILDS[build]
+    for channels in (1, 5, 32, 99):
+        cases = []
+        for groups in (8, 9):
+            x, y = rng.integers(-TOP, TOP + 1, (2, groups * columns, channels))
+            gains = Gains.of(np.ones(channels)) if operation.normalizes else None
+            second = y if operation == RowOperation.PRODUCT else None
+            cases.append(RowCase(RowSettings.of(operation, channels, 1e-5), x, -4, second, gains))
+        fewer, more = (run("native", build, [[case]], columns, 0, EXCHANGE_STAGES // 2)[0] for case in cases)
+        assert more - fewer == group_cycles(operation, channels, columns, lanes)

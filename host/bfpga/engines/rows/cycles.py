@@ -1,0 +1,22 @@
+"""Clocks of the process `rows`: lanes one after the other, and what its two loops wait for each other."""
+
+from __future__ import annotations
+
+from bfpga.contract.rows import RowOperation
+
+#: Stages of the loops that a sum and the factors made of it pass, as `bfpga synthesize` schedules them at 8 ns on
+#: Zynq-7000: 10 of the loop over lanes, 14 of the loop over rows.
+EXCHANGE_STAGES = 24
+#: Clocks until a beat between the loops is used, there and back.
+_BEATS = 3
+
+
+def group_cycles(operation: RowOperation, channels: int, columns: int, lanes: int) -> int:
+    """Clocks of an operation over a group of ``columns`` rows, where operands are there in time."""
+    words = -(-channels // lanes)
+    steps = operation.passes * words * lanes
+    if operation is RowOperation.PRODUCT:
+        return steps + words  # a word of the first tensor is taken in a clock of its own
+    # Totals leave and factors come, both in half the clocks of the loop between; offsets are cleared beforehand.
+    cleared = columns if operation.normalizes else 0
+    return steps + 2 * columns + cleared + _BEATS + EXCHANGE_STAGES
