@@ -36,9 +36,10 @@ struct RowColumn {
 #pragma HLS INLINE
         constexpr int mask = (1 << N::power_index) - 1;
         const int index = static_cast<int>((p >> (N::position - N::power_index)) & mask);
-        const power_t point =
-            static_cast<power_t>(static_cast<power_t>(row_power_table[index]) << (N::sum_fraction - N::power_bits));
-        // Shifted by 32 or more, nothing is left.
+        // Of more bits than the largest amount, so that a shift by any has a meaning; from 32 on nothing is left.
+        using wide_t = uint_t<32>;
+        const wide_t point =
+            static_cast<wide_t>(static_cast<wide_t>(row_power_table[index]) << (N::sum_fraction - N::power_bits));
         const amount_t amount = static_cast<amount_t>((p >> N::position) & 31);
         const bool nothing = (p >> (N::position + 5)) != 0;
         return nothing ? static_cast<power_t>(0) : static_cast<power_t>(point >> amount);

@@ -30,8 +30,10 @@ class RowPasses {
         last_step_ = last_lane_ && words == 1;
         needs_gain_ = false;
         first_lane_ = true;
-        begin();
         first_word_ = product_;
+        largest_ = softmax_;
+        sums_ = norm_;
+        gives_ = product_;
         // Of what the columns have summed before, the other loop knows nothing yet.
         sends_ = !product_;
         begins_ = true;
@@ -94,25 +96,16 @@ class RowPasses {
     }
 
    private:
-    // The first pass over a group.
-    void begin() {
-#pragma HLS INLINE
-        largest_ = softmax_;
-        sums_ = norm_;
-        gives_ = product_;
-    }
-
     // Of the operation
     bool softmax_, product_, norm_;
     lane_t tail_;
     Turns<Geometry<Config>::coordinate_bits> words_, groups_;
-    // Of the pass: what it does, whether totals leave, whether they have, whether the columns have their factors
-    bool largest_, sums_, gives_, sends_, sent_, open_;
-    bool needs_gain_;
-    bool begins_;  // totals that leave are those of before the operation
-    // Of the word
-    bool first_word_, first_lane_, last_lane_;
-    bool last_step_;  // the lane is the last one of the pass
+    // Of the pass: it seeks the largest element, sums, gives results, for which it needs gains
+    bool largest_, sums_, gives_, needs_gain_;
+    // Totals leave, those of before the operation; those of a pass have left; the columns have their factors
+    bool sends_, begins_, sent_, open_;
+    // Of the word and of the lane: the first and the last one of a word, of a pass
+    bool first_word_, first_lane_, last_lane_, last_step_;
     lane_t lane_;
 };
 

@@ -17,6 +17,8 @@ constexpr int kRowCommandWords = 4;
 template <class Config>
 class RowProcess {
     static_assert(Config::mantissa_bits == RowNumbers::mantissa_bits, "the numbers of rows are those of 8 bits");
+    static_assert(Config::row_columns >= 1 && Config::row_columns <= Config::columns, "rows are pixels of columns");
+    static_assert((Config::lanes & (Config::lanes - 1)) == 0, "the lane of a channel is the lower bits of its number");
     static constexpr int columns = Config::row_columns;
     static constexpr int lanes = Config::lanes;
     using T = RowTypes;
