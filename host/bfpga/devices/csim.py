@@ -7,6 +7,7 @@ compiler, both looked for only then.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import re
@@ -56,6 +57,20 @@ def build(config: KernelConfig, integers: Integers, name: str, digest: str, flag
     this kernel lacks nor a line of comment, such as the accelerator's name, changes anything; a damaged file is built
     again. ToolError if a tool is missing or fails, or the cache cannot be written.
     """
+    chosen = shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))
+    arguments = (*toolchain.WARNINGS, *_FLAGS[integers], *chosen, *flags)
+    if integers == "ap_int":
+        arguments += ("-isystem", str(toolchain.find_ap_types()))
+    compiler = find_clang() if integers == "exact" else (toolchain.find_compiler(),)
+    kernel = name, digest, config
+    library = cache_directory("csim") / f"{_content_digest(kernel, compiler, arguments, _source_times())}.so"
+    return cached_library(
+        library, lambda built, directory: _compile(_sources(*kernel), compiler, arguments, built, directory)
+    )
+
+
+def _sources(name: str, digest: str, config: KernelConfig) -> dict[str, str]:
+    """All that a kernel is compiled from: path -> text."""
     try:
         from bfpga.vendor.render import kernel_sources, render_kernel, shim_headers
     except ModuleNotFoundError as error:
@@ -63,20 +78,31 @@ def build(config: KernelConfig, integers: Integers, name: str, digest: str, flag
 
     rendered = render_kernel(name, digest, config) | shim_headers()
     chosen_paths = ("include/", "src/", "shim/")
-    sources = kernel_sources({path: text for path, text in rendered.items() if path.startswith(chosen_paths)})
-    chosen = shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))
-    arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *chosen, *flags]
-    if integers == "ap_int":
-        arguments += ["-isystem", str(toolchain.find_ap_types())]
-    compiler = find_clang() if integers == "exact" else (toolchain.find_compiler(),)
-    library = cache_directory("csim") / f"{_content_digest(sources, compiler, arguments)}.so"
-    return cached_library(library, lambda built, directory: _compile(sources, compiler, arguments, built, directory))
+    return kernel_sources({path: text for path, text in rendered.items() if path.startswith(chosen_paths)})
 
 
-def _content_digest(sources: Mapping[str, str], compiler: Sequence[str], arguments: Sequence[str]) -> str:
+def _source_times() -> tuple[tuple[str, int], ...]:
+    """Headers and templates of the package with the times of their last changes."""
+    try:
+        from bfpga.vendor.render import source_directories
+    except ModuleNotFoundError:
+        return ()  # without jinja2, which the error that follows names
+    folders = (walked for root in source_directories() for walked in os.walk(root))
+    paths = (os.path.join(folder, name) for folder, _, names in folders for name in names)
+    return tuple((path, os.stat(path).st_mtime_ns) for path in paths)
+
+
+@functools.lru_cache(maxsize=256)
+def _content_digest(
+    kernel: tuple[str, str, KernelConfig],
+    compiler: Sequence[str],
+    arguments: Sequence[str],
+    times: tuple[tuple[str, int], ...],
+) -> str:
+    """Rendering takes longer than many a start: a process does it once for a kernel, unless a source is edited."""
     content = hashlib.sha256()
     parts = [toolchain.compiler_version(*compiler), *arguments]
-    for path, text in sorted(sources.items()):
+    for path, text in sorted(_sources(*kernel).items()):
         parts += [path, _COMMENT_LINE.sub("", text)]
     for part in parts:
         content.update(len(part).to_bytes(8, "little") + part.encode())

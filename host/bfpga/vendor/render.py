@@ -101,6 +101,11 @@ def shim_directory() -> Path:
     return Path(str(importlib.resources.files("vitis_hls_templates"))) / "shim"
 
 
+def source_directories() -> tuple[Path, ...]:
+    """Directories of all that a rendered kernel is made of."""
+    return library_directory(), shim_directory(), shim_directory().parent / "kernels"
+
+
 def shim_headers() -> dict[str, str]:
     """The headers under the vendor's names: path in a project -> text."""
     return {f"shim/{header.name}": header.read_text() for header in sorted(shim_directory().glob("*.h"))}
