@@ -1,4 +1,4 @@
-"""How much tests try: all of it with --all, else what every value of a parameter needs."""
+"""How much tests try: all of it with --all, else what every value of a parameter needs; and with how many threads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import pytest
 
 #: Set by tests/conftest.py before any test is imported.
 ALL = "BFPGA_TEST_ALL"
+#: A thread each for what tests compute, here and in processes that they start: there are workers for all cores, and
+#: idle threads of numpy's BLAS spin. Read when numpy is loaded, which this module, imported first, precedes.
+for _variable in ("BFPGA_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
 
 
 def drawn(count: int) -> int:
