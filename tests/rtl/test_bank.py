@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from kept_synthesis import kept
 from verilog_simulation import Simulation, missing_tools
 
 from bfpga.engines.interface.resource_units import half_blocks
@@ -41,7 +42,7 @@ def test_a_memory_has_as_few_pieces_as_its_blocks_allow(words: int, width: int, 
 @pytest.mark.parametrize(("words", "width"), [(9216, 32), (2560, 18)])
 def test_pieces_take_as_many_blocks_as_the_data_sheet_says_and_few_tables(words: int, width: int) -> None:
     """Yosys, left alone, takes blocks of all bits of a word and selects among one for every 1,024 words."""
-    found = count(map_whole(bank_module("x", bank(words, width)), "x"))
+    found = count(map_whole(bank_module("x", bank(words, width)), "x", cache=kept()))
     assert found.bram18 + 2 * found.bram36 == half_blocks(words, width)
     # A selection of two words: two bits a table, and the addresses.
     assert found.lut <= width + 12

@@ -9,21 +9,17 @@ from pathlib import Path
 
 import pytest
 from ip_simulation import SimulatedIp
-from process_designs import TINY
+from tiny_verilog import ACCELERATOR, IPS, verilog
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.rtl.ip import IpVerilog, ip_verilog
 from bfpga.synthesis.driver import clock_of
 from bfpga.synthesis.frontend.kernel import analyse_ip
 from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.schedule import schedule_loop
 from bfpga.synthesis.traffic import Traffic
-from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.verify.traffic import kernel_traffic
 from bfpga.verify.vectors import kernel_vectors
 
-ACCELERATOR = load_accelerator(TINY)
-IPS = {ip.part: ip for ip in kernel_ips(ACCELERATOR.config)}
 #: Chance in a clock that no word is there, and that there is no room.
 DISTURBANCES = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.3, 0.3), (0.1, 0.9))
 
@@ -31,11 +27,6 @@ DISTURBANCES = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.3, 0.3), (0.1, 0.9))
 @functools.cache
 def traffic() -> dict[str, Traffic]:
     return dict(zip(IPS, kernel_traffic(ACCELERATOR, kernel_vectors(ACCELERATOR.config)), strict=True))
-
-
-@functools.cache
-def verilog(part: str) -> IpVerilog:
-    return ip_verilog(ACCELERATOR, IPS[part], kernel_files(ACCELERATOR))
 
 
 @functools.cache

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from process_designs import TINY
+from tiny_verilog import ACCELERATOR, verilog
 
-from bfpga.accelerator.loader import load_accelerator
-from bfpga.rtl.ip import ip_verilog
 from bfpga.rtl.kernel import joining_files
 from bfpga.rtl.names import Names, readable, unused
 from bfpga.synthesis.body import Place
 from bfpga.synthesis.kept import kernel_files
-from bfpga.vendor.kernel_ips import kernel_ips
 
-ACCELERATOR = load_accelerator(TINY)
-IPS = {ip.part: ip for ip in kernel_ips(ACCELERATOR.config)}
 SOURCES = {path.partition("/")[2]: text for path, text in kernel_files(ACCELERATOR).items()}
 #: What Verilator says of every design that leaves bits to the synthesizer to drop, or has its modules in one file.
 WAIVED = ("UNUSEDSIGNAL", "DECLFILENAME", "TIMESCALEMOD", "SYMRSVDWORD")
 
 
-@functools.cache
 def text(part: str) -> str:
-    return ip_verilog(ACCELERATOR, IPS[part], kernel_files(ACCELERATOR)).text
+    return verilog(part).text
 
 
 def test_variables_of_the_process_are_registers_of_their_name() -> None:

@@ -8,29 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_designs import TINY
+from tiny_verilog import ACCELERATOR, IPS, verilog
 from vendor_scripts import JOBS, PATHS
 from verilog_simulation import missing_tools
 
-from bfpga.accelerator.loader import load_accelerator
+from bfpga.rtl import packaged
 from bfpga.rtl.packaged import PackagedVerilog
 from bfpga.synthesis.netlist.yosys import find_yosys
 from bfpga.vendor.bitstream.hls_stages import ip_loops
 from bfpga.vendor.bitstream.stage import OwnIp
 from bfpga.vendor.block_design import block_design
 from bfpga.vendor.build_scripts import ScriptOptions, render_scripts
-from bfpga.vendor.kernel_ips import kernel_ips
 
 pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
-ACCELERATOR = load_accelerator(TINY)
-IPS = kernel_ips(ACCELERATOR.config)
 #: Signals that a slave drives; a master drives all others.
 FROM_SLAVE = {"TREADY", "AWREADY", "WREADY", "BRESP", "BVALID", "ARREADY", "RDATA", "RRESP", "RVALID"}
 
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, OwnIp]:
-    return PackagedVerilog().make(ACCELERATOR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packaged, "ips_of", lambda accelerator: list(map(verilog, IPS)))
+        return PackagedVerilog().make(ACCELERATOR)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def modules(made: dict[str, OwnIp], tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_scripts_name_every_port_of_the_verilog_once_with_its_direction_and_width(modules: dict[str, Any]) -> None:
     scripts = render_scripts(block_design(ACCELERATOR), PATHS, JOBS, ScriptOptions(hls="own"))
-    for ip in IPS:
+    for ip in IPS.values():
         text = scripts[f"ip_{ip.part}.tcl"]
         top = re.search(r"^set_property top (\w+) ", text, re.MULTILINE)
         assert top is not None
@@ -65,7 +64,7 @@ def test_scripts_name_every_port_of_the_verilog_once_with_its_direction_and_widt
 
 def test_every_loop_of_the_verilog_keeps_its_interval(made: dict[str, OwnIp]) -> None:
     design = block_design(ACCELERATOR)
-    for ip in IPS:
+    for ip in IPS.values():
         stated = {loop.label: loop.interval for loop in ip_loops(design, ip)}
         found = made[ip.function].intervals
         assert found

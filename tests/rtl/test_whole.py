@@ -9,32 +9,23 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from process_designs import TINY
+from kept_synthesis import kept
+from tiny_verilog import IPS, verilog
 from verilog_simulation import missing_tools
 
-from bfpga.accelerator.loader import load_accelerator
-from bfpga.rtl.ip import IpVerilog, ip_verilog
 from bfpga.rtl.whole import whole_text
-from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.netlist.expressions import ZEROED
 from bfpga.synthesis.netlist.mapped import Counts, MappedModule, count, from_json
 from bfpga.synthesis.netlist.yosys import find_yosys, map_whole
-from bfpga.vendor.kernel_ips import kernel_ips
 
 pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
 
-ACCELERATOR = load_accelerator(TINY)
-IPS = {ip.part: ip for ip in kernel_ips(ACCELERATOR.config)}
-
-
-@functools.cache
-def verilog(part: str) -> IpVerilog:
-    return ip_verilog(ACCELERATOR, IPS[part], kernel_files(ACCELERATOR))
+SLOW = pytest.mark.slow
 
 
 @functools.cache
 def mapped(text: str, top: str) -> MappedModule:
-    return map_whole(text, top)
+    return map_whole(text, top, cache=kept())
 
 
 def cells(part: str) -> Counts:
@@ -51,7 +42,7 @@ def by_yosys(part: str, *steps: str) -> MappedModule:
         return from_json(json.loads((directory / "ip.json").read_text())["modules"][IPS[part].function])
 
 
-@pytest.mark.parametrize("part", ["store", "array"])
+@pytest.mark.parametrize("part", ["store", pytest.param("array", marks=SLOW)])
 def test_yosys_own_flow_finds_as_many_cells(part: str) -> None:
     """`synth_xilinx` as it is; it shares no operators here, and takes wide multiplexers instead of some tables."""
     own = count(by_yosys(part, f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {IPS[part].function}"))
@@ -69,7 +60,7 @@ def test_flip_flops_are_the_bits_of_the_registers_that_are_used(part: str) -> No
     assert 0.95 * bits <= cells(part).ff <= bits
 
 
-@pytest.mark.parametrize("part", ["store", "array", "weights"])
+@pytest.mark.parametrize("part", ["store", *(pytest.param(part, marks=SLOW) for part in ("array", "weights"))])
 def test_a_reset_is_counted_and_takes_the_pins_of_registers(part: str) -> None:
     """Without it, an inversion of `ap_rst_n` and some tables of enables go; not a table for each register."""
     text, line = whole_text(verilog(part)), "wire reset = ~ap_rst_n;"

@@ -80,7 +80,7 @@ def _build(verilog: str, module: str, inputs: Sequence[str], outputs: Sequence[s
     )
     (folder / "main.cpp").write_text(text)
     include = next(iter(_include_folders()), None)
-    flags = ["-O1", "-std=c++17", "-I.", *([f"-I{include}"] if include else [])]
+    flags = ["-O0", "-std=c++17", "-I.", *([f"-I{include}"] if include else [])]
     _run([os.environ.get("CXX", "g++"), *flags, "main.cpp", "design.cpp", "-o", "simulation"], folder)
 
 
