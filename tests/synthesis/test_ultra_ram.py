@@ -1,29 +1,22 @@
-"""Memories of UltraRAM in the code: what a synthesis counts of them, and that the loops keep their intervals."""
+"""Memories of UltraRAM in the code: what a synthesis counts of them. The gate judges the intervals of their loops."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from kept_synthesis import kept
 
-from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
-
-pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
-from bfpga.synthesis.driver import synthesize
-from bfpga.synthesis.frontend.loops import OUTSIDE
-
-TINY = load_accelerator("tiny")
+from bfpga.synthesis.kept import kept_figures
 
 
-def test_memories_of_ultra_ram_keep_the_intervals_of_their_loops() -> None:
-    """A bank of activations a block; a word of weights side by side in as many blocks as its bits need."""
-    config = replace(TINY.config, dsp="DSP48E2", ultra_ram=("activations", "weights"))
-    accelerator = replace(TINY, board=load_board("zcu104"), config=config, clock_mhz=187.5)
-    figures = synthesize(accelerator, count=False, cache=kept())
-    loops = [loop for loop in figures.loops if loop.name != OUTSIDE]
-    assert {loop.name: loop.interval for loop in loops if loop.interval > loop.stated_interval} == {}
-    assert all(loop.slack >= 0 for loop in loops)
-    words = -(-config.rows * config.lanes * config.weight_bits // 72)
-    assert figures.memories.uram == config.banks + words
+@pytest.mark.parametrize("name", ["kv260_dense", "zcu104_dense", "zcu104_mixed", "zcu104_cluster"])
+def test_memories_of_ultra_ram_are_counted(name: str, tmp_path: Path) -> None:
+    """A bank of activations a block of 4,096 words; a word of weights side by side in as many as its bits need."""
+    accelerator = load_accelerator(name)
+    config, figures = accelerator.config, kept_figures(accelerator, tmp_path)
+    assert figures is not None
+    assert set(config.ultra_ram) == {"activations", "weights"}
+    assert config.activation_words <= 4096
+    beside, deep = -(-config.rows * config.lanes * config.weight_bits // 72), -(-config.weight_words // 4096)
+    assert figures.memories.uram == config.banks + beside * deep

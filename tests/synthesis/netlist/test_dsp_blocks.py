@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from effort import each_once
 from loop_graphs import PLACE
 
 from bfpga.synthesis.body import LoopBody, Opcode, Operation, Register, Stream
@@ -110,13 +111,12 @@ def test_the_wider_factor_of_the_newer_block_is_used(family: Family, part: str, 
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-@pytest.mark.parametrize(("family", "part", "period"), DEVICES)
-@pytest.mark.parametrize("widths", [[(20, 8)] * 4, [(27, 16), (30, 9), (19, 18)]], ids=["narrow", "wide"])
+@pytest.mark.parametrize(("device", "widths"), each_once(DEVICES, [[(20, 8)] * 4, [(27, 16), (30, 9), (19, 18)]]))
 def test_mapped_cells_do_what_the_graph_means(
-    widths: list[tuple[int, int]], family: Family, part: str, period: float
+    device: tuple[Family, str, float], widths: list[tuple[int, int]]
 ) -> None:
     """Blocks, tables, carry chains and registers, simulated; another graph is told apart."""
-    products = Products(widths)
+    (family, part, period), products = device, Products(widths)
     simulator = Simulator(products.design(part, period), family=family)
     assert differences(simulator, products.run()) == []
     operations = products.body.operations
