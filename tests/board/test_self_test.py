@@ -267,7 +267,8 @@ def test_the_bundle_alone_passes_on_a_virtual_board(bundle: Bundle, tmp_path: Pa
     )
     command = [sys.executable, "-I", "-B", "-c", script, str(tmp_path / "bundle"), "--overlay", "overlays/tiny"]
     command += ["--program", "programs/digits.bfpga", "--target", "virtual", "--repeat", "3", "--batch", "2"]
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "BFPGA_CACHE", "CXX") if name in os.environ}
+    kept = ("PATH", "HOME", "BFPGA_CACHE", "BFPGA_CXXFLAGS", "CXX")
+    keep = {name: os.environ[name] for name in kept if name in os.environ}
     result = subprocess.run(
         [*command, "--json", str(tmp_path / "report.json")],
         cwd=tmp_path / "bundle", env=keep, capture_output=True, text=True, check=False, timeout=240,

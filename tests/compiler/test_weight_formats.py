@@ -76,7 +76,7 @@ def test_rows_have_the_best_scale_and_the_nearest_integers(
         errors = []
         for other in range(exponent - 6, exponent + 7):
             errors.append(((np.ldexp(nearest_by_hand(values, np.ldexp(row, -other)), other) - row) ** 2).sum())
-        assert errors[6] <= min(errors) * (1 + 1e-9)
+        assert errors[6] <= min(errors) * (1 + 1e-6)  # of two scales as good as each other either is right
 
 
 def test_weights_beside_columns_of_dsp_blocks_stay_mantissas() -> None:

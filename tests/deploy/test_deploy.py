@@ -573,7 +573,8 @@ def test_from_a_network_to_a_passed_self_test(script: Script, board: StandIn, tm
     pytest.importorskip("pynq")
     (board.path / "self_test").unlink()
     # The environment of the board is that of its login profiles; the cache saves compiling the kernel again.
-    settings = {"BFPGA_CACHE": str(cache_directory()), "BFPGA_CXXFLAGS": os.environ["BFPGA_CXXFLAGS"]}
+    settings = {name: os.environ[name] for name in ("BFPGA_CXXFLAGS", "CXX", "BFPGA_THREADS") if name in os.environ}
+    settings["BFPGA_CACHE"] = str(cache_directory())
     board.profile("pynq_venv.sh", "".join(f"export {name}='{value}'\n" for name, value in settings.items()))
     report = tmp_path / "report.json"
     arguments = ["pynq", "--target", "virtual", "--repeat", "3", "--directory", board.directory]

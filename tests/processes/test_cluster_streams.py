@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from cluster_configs import VARIANTS
-from effort import drawn
+from effort import drawn, each_once
 from stream_depths import DepthTrial, sufficient_depths
 
 from bfpga.contract.arrays.sparse_cluster import cluster_array
@@ -25,7 +25,11 @@ def own_streams(config: KernelConfig) -> list[str]:
     return [stream.name for stream in process_streams(config) if not {stream.source, stream.target} & OTHERS]
 
 
-@pytest.fixture(params=["A", "B", "C", "E"])
+#: Of each the compiled kernel of other tests.
+KERNELS = ("A", "B", "C", "E")
+
+
+@pytest.fixture
 def kernel(request: pytest.FixtureRequest) -> Iterator[CSimulation]:
     simulation = CSimulation(VARIANTS[request.param])
     yield simulation
@@ -33,6 +37,7 @@ def kernel(request: pytest.FixtureRequest) -> Iterator[CSimulation]:
     simulation.hold({})
 
 
+@pytest.mark.parametrize("kernel", KERNELS, indirect=True)
 def test_streams_as_deep_as_stated_or_deeper_never_keep_processes_waiting(kernel: CSimulation) -> None:
     """SC R62: random depths at or above the stated ones, processes in an order drawn by chance."""
     rng = np.random.default_rng(14)
@@ -41,7 +46,7 @@ def test_streams_as_deep_as_stated_or_deeper_never_keep_processes_waiting(kernel
         assert [trial.run(sufficient_depths(rng, kernel.config), int(rng.integers(9))) for _ in range(5)] == [None] * 5
 
 
-@pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize(("kernel", "words"), each_once(KERNELS, (1, 2)), indirect=["kernel"])
 def test_a_cluster_needs_no_room_but_for_its_operands(kernel: CSimulation, words: int) -> None:
     """SC R62: whatever stands in a stream of the cluster belongs to a block, and needs nothing of a later one; weights
     of a block do not wait behind its parameters, though these fill their stream."""

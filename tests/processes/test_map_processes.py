@@ -189,13 +189,13 @@ def test_a_start_after_one_that_was_given_up_finds_nothing_of_it() -> None:
     assert config.compressed_maps
     needed = {stream.name: stream.needed for stream in process_streams(config)}
     simulation, stopped = CSimulation(config), 0
-    for seed in range(7):
+    for seed in range(drawn(7)):
         trial = DepthTrial(np.random.default_rng([3621, seed]), simulation)
         for name in ("parameters", "post_commands", "stored_values", "entries_0"):
             found = trial.run(needed | {name: 1}, pauses=seed + 1)
             stopped += found is not None
             assert trial.run(needed) is None, (seed, name)
-    assert stopped > 4
+    assert stopped > 1
 
 
 def test_masks_of_a_chunk_come_behind_its_values(kernel: CSimulation) -> None:

@@ -34,16 +34,15 @@ def kernel(number: int) -> CSimulation:
     return CSimulation(KERNELS[number])
 
 
-@settings(deadline=None, max_examples=drawn(60))
+@settings(deadline=None, max_examples=drawn(45))
 @given(st.integers(0, len(KERNELS) - 1), st.integers(0, 1 << 32))
 def test_what_streams_need_suffices_whatever_the_depths_of_pipelines(number: int, seed: int) -> None:
     """Issue 36: all streams have it at once, loops up to a thousand stages, and streams pause: no latency counts."""
     rng = np.random.default_rng(seed)
     trial = DepthTrial(rng, kernel(number))
-    for _ in range(3):
-        depths, stages = needed_depths(rng, KERNELS[number]), any_stages(rng)
-        order, pauses = (int(rng.integers(1, 1 << 60)) * int(rng.integers(2)) for _ in range(2))
-        assert trial.run(depths, order, stages, pauses) is None, (depths, stages, order, pauses)
+    depths, stages = needed_depths(rng, KERNELS[number]), any_stages(rng)
+    order, pauses = (int(rng.integers(1, 1 << 60)) * int(rng.integers(2)) for _ in range(2))
+    assert trial.run(depths, order, stages, pauses) is None, (depths, stages, order, pauses)
 
 
 #: What a stream has in place of what it needs, and the kernel in which processes then wait for each other.

@@ -99,7 +99,8 @@ def compiled(folder: Path, accelerator: str = "tiny", **options: Any) -> tuple[P
 )
 def test_both_sides_agree_at_the_limits(options: dict[str, Any], tmp_path: Path) -> None:
     program, x = compiled(tmp_path, **options)
-    assert bfpga.compare(program, x, "csim").bit_exact
+    few = x if options.get("window") == LARGEST_WINDOW else x[:2]
+    assert bfpga.compare(program, few, "csim").bit_exact
 
 
 @pytest.mark.parametrize(
