@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def quick_compiler() -> Path | None:
-    """A compiler that makes libraries with clang and all else with g++; None without both of them."""
+    """A compiler that makes libraries with clang and all else with g++, not optimized; None without both of them."""
     gcc = shutil.which("g++")
     try:
         clang, folder = find_clang(), cache_directory("tests")
@@ -63,7 +63,7 @@ def quick_compiler() -> Path | None:
 case " $* " in
 *" -shared "* | *" --version "*) exec {shlex.join(clang)} "$@" ;;
 esac
-exec {shlex.quote(gcc)} "$@"
+exec {shlex.quote(gcc)} "$@" -O0
 """
     target = folder / "c++"
     if not target.exists() or target.read_text() != script:

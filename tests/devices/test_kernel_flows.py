@@ -81,8 +81,7 @@ def in_sample(program: Program, name: str, height: int, channels: int) -> np.nda
 # Flows
 
 
-@pytest.mark.parametrize("period", [1, 2, 3, 8])
-@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("flow", "period"), each_once(FLOWS, [1, 8, 2, 3]))
 def test_flows_give_the_bits_of_plain_integers_and_of_the_compiled_kernel(flow: str, period: int) -> None:
     """FP R7, R22-R25, R48: bits, counters and clocks."""
     program = one_convolution(dynamic(flow, period, 1, **ROW))
@@ -217,14 +216,15 @@ MIXED = replace(SHIFT, multiplier="dsp_packed", columns=5, shift_columns=2, shif
 
 
 @pytest.mark.parametrize(
-    ("config", "weight_format"),
-    [(PACKED, "linear"), (SHIFT, "two_hot"), (SHIFT, "power_of_two"), (MIXED, "linear"), (MIXED, "two_hot")],
-    ids=["packed", "two-hot", "power of two", "mixed linear", "mixed two-hot"],
+    ("kind", "flow"),
+    each_once(
+        [(PACKED, "linear"), (SHIFT, "two_hot"), (SHIFT, "power_of_two"), (MIXED, "linear"), (MIXED, "two_hot")],
+        ["keep", "keep_sampled", "two_pass_sampled"],
+    ),
 )
-@pytest.mark.parametrize("flow", ["keep", "keep_sampled", "two_pass_sampled"])
-def test_every_kind_of_multiplier_measures_and_keeps(config: KernelConfig, weight_format: str, flow: str) -> None:
+def test_every_kind_of_multiplier_measures_and_keeps(kind: tuple[KernelConfig, str], flow: str) -> None:
     """FP R24, R25; SM R31: passes of power-of-two weights keep twice as many rows, mixed arrays fewer columns."""
-    rng = np.random.default_rng(4)
+    (config, weight_format), rng = kind, np.random.default_rng(4)
     node = convolution(dynamic(flow, 3, **ROW), bias=None)
     node.weight_format = weight_format  # type: ignore[assignment]
     node.weights = rng.choice(representable_integers(config, node.weight_format), (9, 3, 3, 5)).astype(np.int32)

@@ -11,6 +11,7 @@ import pytest
 from array_layers import gemm, image, vector
 from array_programs import Place, empty
 from array_programs import Program as Handmade
+from effort import each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import SMALL, KernelPair
@@ -213,25 +214,21 @@ def test_results_of_tables_have_their_own_unit(function: Function, rule: str) ->
         assert set(result.tensors["y"].exponent.tolist()) <= {-7, -6}
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"function": Function.RELU},
-        {"function": Function.LEAKY_RELU, "function_argument": 3},
-        {"function": Function.CLIP, "function_argument": 6, "function_exponent": 0},
-        {"function": Function.RELU, "function_first": True},
-        {"function": Function.HARD_SWISH},
-        {
-            "function": Function.HARD_SWISH,
-            "weight_exponents": np.array([-30, 4, 0, -3, 9, -30, 1, 1, 0], np.int32),
-            "function_first": True,
-        },
-        {"bias": None},
-        {"weight_exponents": np.array([-30, 4, 0, -3, 9, -30, 1, 1, 0], np.int32)},
-    ],
-    ids=["relu", "leaky", "clip", "function first", "finer unit", "rows in either unit", "no bias", "rows far apart"],
-)  # fmt: skip
-@pytest.mark.parametrize("rule", ["max", "rate", "lsb", "window"])
+FAR_APART = np.array([-30, 4, 0, -3, 9, -30, 1, 1, 0], np.int32)
+#: Layers whose results are more than their sums: functions in every unit, and rows with exponents of their own.
+RESULTS: list[dict[str, Any]] = [
+    {"function": Function.RELU},
+    {"function": Function.LEAKY_RELU, "function_argument": 3},
+    {"function": Function.CLIP, "function_argument": 6, "function_exponent": 0},
+    {"function": Function.RELU, "function_first": True},
+    {"function": Function.HARD_SWISH},
+    {"function": Function.HARD_SWISH, "weight_exponents": FAR_APART, "function_first": True},
+    {"bias": None},
+    {"weight_exponents": FAR_APART},
+]
+
+
+@pytest.mark.parametrize(("fields", "rule"), each_once(RESULTS, ["max", "rate", "lsb", "window"]))
 def test_statistics_are_of_results_before_they_are_narrow(fields: dict[str, Any], rule: str) -> None:
     """FP R8, R10: after bias and function, with the exponents of the rows."""
     program = one_convolution(dynamic(rule=rule, rate=3, base=-12), size=(5, 4), **fields)

@@ -31,7 +31,13 @@ def project_of(name: str, directory: Path) -> Path:
     return write_project(accelerator.name, accelerator.digest, accelerator.config, directory / accelerator.name)
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+#: Each kind of array; the others have the same processes with other numbers.
+KINDS = ("tiny", "pynq_z2_mixed", "pynq_z2_zero_skip", "zcu104_hetero", "zcu104_zero_skip_tile", "zcu104_cluster")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in accelerator_names()]
+)
 def test_ready_accelerators_compile_without_checks(name: str, tmp_path: Path) -> None:
     project = project_of(name, tmp_path)
     for top in top_files(load_accelerator(name).config):

@@ -7,6 +7,7 @@ comparing with a kernel that uses them. Words of shift units are decoded by the 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -283,26 +284,23 @@ class ReferenceKernel:
         acc = [start] * kind.rows
         oy, ox = divmod(p, d.output_width)
         y, x = oy * d.stride_y - d.pad_top, ox * d.stride_x - d.pad_left
-        for step, (ky, kx, j) in enumerate(np.ndindex(d.kernel_height, d.kernel_width, d.channel_words)):
+        multiplies, adds = (d.operation == operation for operation in (Operation.GEMM, Operation.SUM))
+        for ky, kx in itertools.product(range(d.kernel_height), range(d.kernel_width)):
             inside = 0 <= y + ky * d.dilation_y < d.input_height and 0 <= x + kx * d.dilation_x < d.input_width
-            if not inside and d.operation != Operation.SUM:
+            if not inside and not adds:
                 continue
             word, bank = self._address(d, "input", p, kx, ky)
-            operand = self.memory.get((bank, word + block * d.block_step + j), [0] * lanes)
-            if d.operation == Operation.GEMM:
-                tap = (ky * d.kernel_width + kx) * d.weight_tap_step + block * d.weight_block_step + j
-                weights = streamed[step] if streamed else self.weights[d.weight_base + tap]
-                for r in range(kind.rows):
-                    acc[r] += sum(w * v for w, v in zip(kind.row(weights, r), operand, strict=True))
-                continue
-            for lane, value in enumerate(operand):
-                if j * lanes + lane < config.rows:
-                    row = j * lanes + lane
-                    acc[row] = (
-                        max(acc[row], value)
-                        if d.operation == Operation.MAX
-                        else acc[row] + self._term(d, kx, value, e_acc)
-                    )
+            tap = ky * d.kernel_width + kx
+            for j in range(d.channel_words):
+                operand = self.memory.get((bank, word + block * d.block_step + j), [0] * lanes)
+                if multiplies:
+                    place = d.weight_base + tap * d.weight_tap_step + block * d.weight_block_step + j
+                    weights = streamed[tap * d.channel_words + j] if streamed else self.weights[place]
+                    for r in range(kind.rows):
+                        acc[r] += sum(w * v for w, v in zip(kind.row(weights, r), operand, strict=True))
+                    continue
+                for row, value in enumerate(operand[: config.rows - j * lanes], j * lanes):
+                    acc[row] = acc[row] + self._term(d, kx, value, e_acc) if adds else max(acc[row], value)
         return acc
 
     def _term(self, d: Descriptor, kx: int, value: int, e_acc: int) -> int:
