@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from array_kinds import each_kind
 from cpp_units import exact_compiler
 
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.devices import toolchain
 from bfpga.errors import ToolError
 from bfpga.vendor import clang
@@ -31,13 +32,7 @@ def project_of(name: str, directory: Path) -> Path:
     return write_project(accelerator.name, accelerator.digest, accelerator.config, directory / accelerator.name)
 
 
-#: Each kind of array; the others have the same processes with other numbers.
-KINDS = ("tiny", "pynq_z2_mixed", "pynq_z2_zero_skip", "zcu104_hetero", "zcu104_zero_skip_tile", "zcu104_cluster")
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in accelerator_names()]
-)
+@pytest.mark.parametrize("name", each_kind())
 def test_ready_accelerators_compile_without_checks(name: str, tmp_path: Path) -> None:
     project = project_of(name, tmp_path)
     for top in top_files(load_accelerator(name).config):

@@ -111,16 +111,13 @@ class Changed(CSimulation):
         return replace(result, output=output.tobytes())
 
 
-@pytest.mark.parametrize(("word", "change"), [(8, 1), (8, 1 << 16), (7, 1), (6, 1), (2, 1), (5, -1)])
-def test_a_wrong_record_is_a_difference(word: int, change: int, tmp_path: Path) -> None:
+def test_a_wrong_record_is_a_difference(tmp_path: Path) -> None:
     """SC R25, SC R33, SC R56: a move, the threshold, the largest and the smallest work, values of units."""
     program, samples = network(tmp_path)
     kernel = Changed(program.config)
     device = StreamingDevice(program, kernel, "csim")
-    assert compare(program, samples, device).bit_exact
-    kernel.word, kernel.change = word, change
-    comparison = compare(program, samples, device)
-    assert comparison.mismatch is not None
+    for kernel.word, kernel.change in ((8, 1), (8, 1 << 16), (7, 1), (6, 1), (2, 1), (5, -1)):
+        assert compare(program, samples, device).mismatch is not None, (kernel.word, kernel.change)
     kernel.word = 0
     assert compare(program, samples, device).bit_exact
     device.close()

@@ -1,4 +1,4 @@
-"""Two processes of this machine for all tests of this folder."""
+"""Two processes of this machine for the tests of a file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from bfpga.scale.choice import open_workers
 from bfpga.scale.cluster import Cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
+    """Ended with its file: processes that idle until the last test of all cost more than their start."""
     pytest.importorskip("distributed")
     pytest.importorskip("cryptography")
     with pytest.MonkeyPatch.context() as patch:

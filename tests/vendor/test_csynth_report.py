@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from array_kinds import each_kind
 from process_designs import TINY
 from vendor_tools.artefacts import csynth_xml, utilization_report
 from vendor_tools.workshop import HERE, Workshop
@@ -149,7 +150,7 @@ def test_intervals_are_those_of_the_pragmas_directly_below_the_head() -> None:
 # Gates
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", each_kind())
 def test_a_report_that_keeps_what_the_kernel_states_passes(tmp_path: Path, name: str) -> None:
     design = block_design(load_accelerator(name))
     assert hls_gate(design, reports(tmp_path, design), ()) == []
