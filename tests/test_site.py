@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -23,9 +24,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 _LINK_ELSEWHERE = re.compile(r'<(?:script|img|link)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
 
 
+whole_command = functools.cache(typer.main.get_command)
+
+
 def parse(arguments: list[str]) -> None:
     """Read a command line as `bfpga` does, without running it."""
-    command, name = typer.main.get_command(app), "bfpga"
+    command, name = whole_command(app), "bfpga"
     while isinstance(command, click.Group) or hasattr(command, "commands"):
         name, *arguments = arguments
         command = command.commands[name]

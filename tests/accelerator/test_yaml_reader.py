@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 import yaml_mutations
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +73,7 @@ DOCUMENTS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=drawn(200))
 @given(DOCUMENTS, st.booleans(), st.sampled_from("\"'|>"))
 def test_documents_of_another_writer_come_back(tmp_path_factory: Folders, value: Any, flow: bool, style: str) -> None:
     """In flow and block style, with text quoted or as blocks: what PyYAML leaves plain is by the rules of YAML 1.1."""
@@ -89,7 +90,7 @@ def test_documents_of_another_writer_come_back(tmp_path_factory: Folders, value:
     assert read(tmp_path_factory.mktemp("yaml"), text) == value
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=drawn(200))
 @given(st.text("ab:-?&*!|>'\"%@`{}[],# \n\t\\0~1.", max_size=60))
 def test_random_text_gives_a_value_or_a_message_with_a_line(tmp_path_factory: Folders, text: str) -> None:
     message = "\n  line 1"

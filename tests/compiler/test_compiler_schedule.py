@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_walk import MemoryWalk, check_coverage
@@ -189,7 +190,7 @@ def brute_force(columns: int, banks: int, width: int, pixels: int, strides: tupl
     return True
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=drawn(300))
 @given(
     st.integers(1, 13), st.integers(1, 40), st.integers(1, 12), st.integers(1, 4), st.integers(1, 4), st.integers(0, 20)
 )

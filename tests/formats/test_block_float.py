@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import load_vectors, reference_mantissa, select_exponent, vector_format
@@ -77,7 +78,7 @@ def test_table_3_of_the_source(row: dict[str, Any]) -> None:
     assert result.exponent[0] + 14 == row["lead"]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=drawn(300))
 @given(fmt=FORMATS, x=st.lists(FLOATS, min_size=1, max_size=6), given_exponent=st.none() | st.integers(-8, 7))
 def test_encoding_equals_exact_arithmetic(fmt: BlockFormat, x: list[float], given_exponent: int | None) -> None:
     """BFP 2.2: every rounding, saturation and logarithm mode, any width."""
@@ -148,7 +149,7 @@ def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
         encode(x, BlockFormat())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=drawn(100))
 @given(fmt=FORMATS, x=st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=6))
 def test_decoding_is_exact(fmt: BlockFormat, x: list[float]) -> None:
     """R20"""

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 import pytest
+from effort import drawn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shift_cases import ENCODE, code_value, vector_format
@@ -65,7 +66,7 @@ def interesting_weights(fmt: ShiftFormat, mode: WeightMode, frac: int) -> st.Sea
     return st.one_of(near, st.floats(-bound, bound), st.sampled_from((0.0, -0.0, 5e-324, -5e-324, 1e300, -1e300)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=drawn(150))
 @given(fmt=shift_formats(), mode=MODES, frac=st.integers(WEIGHT_FRAC_MIN, WEIGHT_FRAC_MAX), data=st.data())
 def test_the_nearest_code_is_found(fmt: ShiftFormat, mode: WeightMode, frac: int, data: st.DataObject) -> None:
     """SM R36: as a search through all codes in exact arithmetic finds it; magnitudes beyond the largest are clamped"""

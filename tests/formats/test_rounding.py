@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import clamp, leading_position, saturate, shift
@@ -98,7 +99,7 @@ def test_logarithms_are_exact_around_every_power_of_two() -> None:
     assert rounding.ceil_log2(values).tolist() == [leading_position(Fraction(v), "ceil") for v in values]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=drawn(100))
 @given(st.integers(0, 2**120))
 def test_integer_root_is_the_floor_of_the_root(value: int) -> None:
     """R27"""

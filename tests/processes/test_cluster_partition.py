@@ -13,6 +13,7 @@ from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition, stream_bits
 from cluster_processes import ClusterWork, builds, run_cluster
+from effort import drawn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from map_words import (
@@ -91,7 +92,7 @@ def equal_pieces(number: int, shape: tuple[int, int], kernel: tuple[int, int] = 
 
 
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=drawn(120), deadline=None)
 @given(
     number=st.integers(0, len(BUILDS) - 1), seed=st.integers(0, 1 << 30),
     density=st.sampled_from([0.0, 0.05, 0.3, 1.0]), tau=st.sampled_from([0, 1, 5, 40]),

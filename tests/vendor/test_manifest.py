@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,7 +121,7 @@ MANIFESTS = st.builds(
 
 
 @given(MANIFESTS)
-@settings(max_examples=100)
+@settings(max_examples=drawn(100))
 def test_every_manifest_comes_back_as_it_was_written(manifest: Manifest) -> None:
     text = manifest_text(manifest)
     assert parse_manifest(text) == manifest

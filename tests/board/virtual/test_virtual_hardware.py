@@ -6,6 +6,7 @@ import lzma
 from pathlib import Path
 
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from process_designs import TINY, ZYNQ7, ZYNQMP
@@ -142,7 +143,7 @@ def test_malformed_handoffs_are_refused_with_a_reason(text: str | bytes, message
     assert message in str(caught.value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(data=st.data())
 def test_a_damaged_handoff_is_read_or_refused_never_a_crash(data: st.DataObject) -> None:
     text = Design(fifo_depth=16).text()

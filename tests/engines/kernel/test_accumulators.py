@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from array_layers import WIDE, gemm
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import load_vectors, shift
@@ -51,7 +52,7 @@ def convolutions(draw: st.DrawFn) -> tuple[ArrayNode, np.ndarray]:
     return gemm(weights, window, groups=groups), x
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=drawn(150))
 @given(convolutions())
 def test_products_equal_plain_integers_for_any_geometry(case: tuple[ArrayNode, np.ndarray]) -> None:
     """R3, R53, R81, R82."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import load_vectors, reference_magnitude, reference_statistics, select_exponent
@@ -37,7 +38,7 @@ def test_statistics_vectors(case: dict[str, Any]) -> None:
         assert format_exponent(case["lead"], FMT)[0] == case["e_mw16"]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=drawn(200))
 @given(
     window=st.lists(st.integers(0, 2**18), min_size=1, max_size=50),
     factor=st.sampled_from([0, 4, 8, 10, 12, 16]),
@@ -49,7 +50,7 @@ def test_statistics_equal_the_definition_for_any_window(window: list[int], facto
     assert statistics_lead(s1, s2, len(window), factor, unit) == reference_statistics(window, factor, unit)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=drawn(100))
 @given(fmt=FORMATS, v=st.lists(st.integers(-(2**57), 2**57 - 1), min_size=1, max_size=5), shift=st.integers(-80, 80))
 def test_measured_magnitudes_see_overflows(fmt: BlockFormat, v: list[int], shift: int) -> None:
     """R26, BFP 4.2: rounded to the output's unit before saturation."""
@@ -63,7 +64,7 @@ def learn_statistics(registers: PolicyRegisters, values: list[int], e4: int, log
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=drawn(150))
 @given(
     layers=st.lists(st.lists(st.integers(0, 2**15), max_size=40), min_size=1, max_size=6),
     log_window=st.integers(0, 5),

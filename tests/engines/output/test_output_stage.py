@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import (
@@ -129,7 +130,7 @@ def stage_options(fmt: BlockFormat, bits: int, channels: int) -> st.SearchStrate
     )
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=drawn(400))
 @given(fmt=FORMATS, bits=st.integers(24, 58), data=st.data())
 def test_stage_equals_the_exact_reference(fmt: BlockFormat, bits: int, data: st.DataObject) -> None:
     """R5, R7-R17, R24: any format, accumulator width, bias, function and order; no rounding beyond one a stage."""
@@ -172,7 +173,7 @@ def test_stage_equals_the_exact_reference(fmt: BlockFormat, bits: int, data: st.
         assert int(underflow[sample]) == sum(u for _, _, u in results)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=drawn(150))
 @given(fmt=FORMATS, acc=st.lists(st.integers(-(2**57), 2**57 - 1), min_size=1, max_size=5), e4=st.integers(-300, 300))
 def test_requantizer_is_exact_at_any_given_exponent(fmt: BlockFormat, acc: list[int], e4: int) -> None:
     """R16, R23: accumulators of 58 bits, shifts of any amount in both directions."""

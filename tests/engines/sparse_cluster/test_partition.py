@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference_sparse_cluster as slow
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sparse_vectors import load_vector, mask_of
@@ -151,7 +152,7 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray, CutGeometry, PartitionSettings]:
     return mask, geometry, replace(wanted, grid=(rows, columns))
 
 
-@settings(max_examples=150)
+@settings(max_examples=drawn(150))
 @given(cases())
 def test_pieces_cover_the_map_once(case: tuple[np.ndarray, CutGeometry, PartitionSettings]) -> None:
     """SC R21, SC R27, SC R28."""
@@ -166,7 +167,7 @@ def test_pieces_cover_the_map_once(case: tuple[np.ndarray, CutGeometry, Partitio
         assert min(np.diff(limits)) >= 1
 
 
-@settings(max_examples=150)
+@settings(max_examples=drawn(150))
 @given(cases())
 def test_differences_meet_the_threshold_or_it_is_not_reached(
     case: tuple[np.ndarray, CutGeometry, PartitionSettings],
@@ -184,7 +185,7 @@ def test_differences_meet_the_threshold_or_it_is_not_reached(
     assert result.reached == (result.spread <= wanted.tau)
 
 
-@settings(max_examples=150)
+@settings(max_examples=drawn(150))
 @given(cases())
 def test_every_move_makes_the_sum_of_squares_smaller(
     case: tuple[np.ndarray, CutGeometry, PartitionSettings],
