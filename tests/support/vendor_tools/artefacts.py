@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.process_stream import SEQUENCER
 from bfpga.contract.registers import (
     ARGUMENT_REGISTERS,
@@ -12,9 +14,10 @@ from bfpga.contract.registers import (
     CONTROL_PORT,
 )
 from bfpga.vendor.bitstream.hls_stages import ip_loops
-from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.block_design import BlockDesign, block_design
 from bfpga.vendor.handoff import render_handoff
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
+from bfpga.vendor.stated_loops import StatedLoop
 
 #: Row of a utilization report by family, in the order of `usage`.
 ROWS = {
@@ -131,6 +134,13 @@ def bitstream(part: str, family: str, length: int = 4000) -> bytes:
     return header + b"e" + len(data).to_bytes(4, "big") + data
 
 
+@functools.cache
+def stated(accelerator: Accelerator, part: str) -> list[StatedLoop]:
+    """The loops of an IP that state an interval: rendered once, since a hundred builds have the same."""
+    design = block_design(accelerator)
+    return ip_loops(design, ip_of(design, part))
+
+
 #: Numbers of resources that a made-up report of C synthesis uses.
 CSYNTH_USED = {"BRAM_18K": 100, "DSP": 198, "FF": 32616, "LUT": 41242, "URAM": 0}
 
@@ -149,7 +159,7 @@ def csynth_xml(
     board = design.accelerator.board
     period = design.clock.period_ns if period_ns is None else period_ns
     modules = []
-    for loop in ip_loops(design, ip):
+    for loop in stated(design.accelerator, part):
         if loop.label in without:
             continue
         interval = {loop.label: loop.interval, **(intervals or {})}[loop.label]
