@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import pytest
 from handshake_proofs import reached_outputs, refuted
+from tiny_verilog import IPS, verilog
 from verilog_simulation import missing_tools
 
-from bfpga.accelerator.loader import load_accelerator
 from bfpga.rtl.control import control_verilog
 from bfpga.rtl.fifo import BLOCK, DISTRIBUTED, fifo_verilog
 from bfpga.rtl.ip import REGISTER, REGISTER_NAME, SLICE, SLICE_NAME
-from bfpga.rtl.packaged import PackagedVerilog
-from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 
 pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
 
@@ -116,25 +113,16 @@ CONTROL_RULES = """
 INPUTS = ("AWADDR", "AWVALID", "WDATA", "WSTRB", "WVALID", "BREADY", "ARADDR", "ARVALID", "RREADY")
 
 
-def with_rules(verilog: str, module: str, rules: str) -> str:
+def with_rules(text: str, module: str, rules: str) -> str:
     """A text with formal rules at the end of a module."""
-    begin = verilog.index(f"module {module} ")
-    end = verilog.index("endmodule", begin)
-    return verilog[:end] + rules + verilog[end:]
+    begin = text.index(f"module {module} ")
+    end = text.index("endmodule", begin)
+    return text[:end] + rules + text[end:]
 
 
-@functools.cache
-def packaged() -> dict[str, str]:
-    """The text of every IP of `tiny`."""
-    return {name: ip.verilog for name, ip in PackagedVerilog().make(load_accelerator("tiny")).items()}
-
-
-def border_module(ip: str, stream: str) -> str:
+def border_module(part: str, stream: str) -> str:
     """The module whose output the output stream of an IP is."""
-    text = packaged()[ip]
-    name = f"{ip}_core" if f"module {ip}_core(" in text else ip
-    core = text[text.index(f"module {name}(") :]
-    core = core[: core.index("endmodule")]
+    *_, core = verilog(part).modules.values()
     (instance,) = [each for each in core.split(";") if f".out_valid({stream}_TVALID)" in each]
     assert f"{stream}_TDATA" in instance[instance.index(".out_data(") :]
     # It is declared, and driven nowhere else.
@@ -143,16 +131,15 @@ def border_module(ip: str, stream: str) -> str:
 
 
 def slave() -> str:
-    ip = kernel_ips(load_accelerator("tiny").config)[0]
-    verilog = control_verilog(ip)
-    return verilog[: verilog.index("endmodule") + len("endmodule\n")]
+    text = control_verilog(IPS["sequencer"])
+    return text[: text.index("endmodule") + len("endmodule\n")]
 
 
 @pytest.mark.parametrize("style", [DISTRIBUTED, BLOCK])
 def test_what_a_fifo_offers_stays_and_is_what_came_in(style: str, tmp_path: Path) -> None:
     module = f"bfpga_fifo_{style}"
-    verilog = with_rules(fifo_verilog(), module, FIFO_RULES)
-    assert refuted(verilog, module, tmp_path, {"WIDTH": 2, "ADDRESS": 2}) == ""
+    text = with_rules(fifo_verilog(), module, FIFO_RULES)
+    assert refuted(text, module, tmp_path, {"WIDTH": 2, "ADDRESS": 2}) == ""
 
 
 @pytest.mark.parametrize(
@@ -166,10 +153,10 @@ def test_what_a_fifo_offers_stays_and_is_what_came_in(style: str, tmp_path: Path
 )
 def test_a_fifo_with_a_fault_is_refuted(right: str, wrong: str, tmp_path: Path) -> None:
     module = f"bfpga_fifo_{BLOCK}"
-    verilog = with_rules(fifo_verilog(), module, FIFO_RULES)
-    begin = verilog.index(f"module {module} ")
-    faulty = verilog[:begin] + verilog[begin:].replace(right, wrong)
-    assert faulty != verilog
+    text = with_rules(fifo_verilog(), module, FIFO_RULES)
+    begin = text.index(f"module {module} ")
+    faulty = text[:begin] + text[begin:].replace(right, wrong)
+    assert faulty != text
     assert "proof did fail" in refuted(faulty, module, tmp_path, {"WIDTH": 2, "ADDRESS": 2})
 
 
@@ -202,11 +189,11 @@ def test_a_border_with_a_fault_is_refuted(module: str, right: str, wrong: str, t
     )
 
 
-@pytest.mark.parametrize("ip", kernel_ips(load_accelerator("tiny").config), ids=lambda ip: ip.part)
-def test_every_output_of_an_ip_is_such_a_border(ip: KernelIp) -> None:
-    for port in ip.streams:
+@pytest.mark.parametrize("part", IPS)
+def test_every_output_of_an_ip_is_such_a_border(part: str) -> None:
+    for port in IPS[part].streams:
         if port.master:
-            assert border_module(ip.function, port.name).endswith(SLICE_NAME if port.packets else REGISTER_NAME)
+            assert border_module(part, port.name) == (SLICE_NAME if port.packets else REGISTER_NAME)
 
 
 def test_what_the_registers_answer_stays(tmp_path: Path) -> None:
