@@ -215,6 +215,7 @@ SHARED_WORDS: dict[str, str] = {
 }
 #: The fields that have words, in their order; and those of a GEMM on a sparse cluster.
 FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in SHARED_WORDS)
+_PLACES = {name: place for place, name in enumerate(FIELDS)}
 _OF_CLUSTER = {other: name for name, other in SHARED_WORDS.items()}
 _CLUSTER_FIELDS = tuple(_OF_CLUSTER.get(name, name) for name in FIELDS)
 _CLUSTER, _GEMM = int(Flag.CLUSTER), int(Operation.GEMM)
@@ -227,7 +228,7 @@ def word_names(operation: int, flags: int = 0) -> tuple[str, ...]:
 
 def word_of(name: str) -> int:
     """The place of a field among the words of a descriptor."""
-    return FIELDS.index(SHARED_WORDS.get(name, name))
+    return _PLACES[SHARED_WORDS.get(name, name)]
 
 
 #: Words of one descriptor on the stream; the unused tail is zero and reserved.

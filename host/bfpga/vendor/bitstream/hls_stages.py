@@ -66,14 +66,13 @@ def _hls_parts(build: Build) -> list[Part]:
 
 def ip_loops(design: BlockDesign, ip: KernelIp) -> list[StatedLoop]:
     """The loops of an IP of a design's kernel that state an interval."""
-    rendered = rendered_kernel(design)
-    return stated_loops(sources_of(ip.source, rendered))
+    return stated_loops(sources_of(ip.source, rendered_kernel(design)))
 
 
 def kernel_loops(design: BlockDesign) -> list[StatedLoop]:
     """The loops of a design's kernel that state an interval, each once."""
-    loops = [loop for ip in kernel_ips(design.accelerator.config) for loop in ip_loops(design, ip)]
-    return list(dict.fromkeys(loops))
+    rendered, ips = rendered_kernel(design), kernel_ips(design.accelerator.config)
+    return list(dict.fromkeys(loop for ip in ips for loop in stated_loops(sources_of(ip.source, rendered))))
 
 
 def checked_gates(design: BlockDesign, names: Iterable[str]) -> tuple[str, ...]:
