@@ -12,6 +12,7 @@ from verilog_simulation import Simulation, missing_tools
 
 from bfpga.engines.interface.resource_units import half_blocks
 from bfpga.rtl.memories import Access, Bank, bank_module
+from bfpga.rtl.words import Word
 from bfpga.synthesis.body import Memory
 from bfpga.synthesis.netlist.expressions import ZEROED
 from bfpga.synthesis.netlist.mapped import count
@@ -26,7 +27,8 @@ INPUTS = {"ce": 1, "we0": 1, "wa0": 12, "wd0": 18, "re0": 1, "ra0": 12}
 def bank(words: int, width: int, latency: int = 1, begin: Sequence[int] = ()) -> Bank:
     """A memory of blocks with a port that writes and one that reads."""
     memory = Memory("x", words, width, implementation="bram")
-    return Bank("x", memory, latency, "block", tuple(begin), [[Access(0, 0)]], [[Access(0, 1)]])
+    reads, writes = [[Access(0, 0)]], [[Access(0, 1)]]
+    return Bank("x", memory, latency, "block", tuple(begin), Word.whole(width), reads=reads, writes=writes)
 
 
 def arrays(made: Bank) -> int:

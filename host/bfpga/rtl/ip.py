@@ -117,7 +117,7 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
         translate(body, schedule, None, shared.loads[k], shared.resets[k], shared.outside[k])
         for k, (body, schedule) in enumerate(zip(bodies, schedules, strict=True))
     ]
-    banks, ports = banks_of(designs, technology_of(part), code.power_on.words)
+    banks, ports = banks_of(designs, technology_of(part), code.power_on.words, code.visible)
     wrapper = _Wrapper(ip, code, shared, designs, banks, ports, names)
     lines = list(wrapper.lines())
     modules: dict[str, str] = {}

@@ -5,13 +5,15 @@ Only one body runs at a time, and its schedule has no more accesses in a cycle t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from bfpga.engines.interface.resource_units import BRAM36_SHAPES, half_blocks
 from bfpga.errors import ToolError
 from bfpga.rtl.names import readable, unused
+from bfpga.rtl.stored_bits import Contents, stored_bits
+from bfpga.rtl.words import Word
 from bfpga.synthesis.bank_contents import BankContents
 from bfpga.synthesis.body import Memory, Opcode
 from bfpga.synthesis.delays import Technology, implementation_of
@@ -36,21 +38,24 @@ Net = Callable[[int, str], str]
 
 @dataclass(slots=True)
 class Bank:
-    """A memory of an IP and the accesses on each of its ports. ``latency``: cycles from an address to its word."""
+    """A memory of an IP and the accesses on each of its ports. ``latency``: cycles from an address to its word;
+    ``words``: at power-on; ``places``: its numbers in the bodies; ``word``: what is stored of one."""
 
     name: str
     memory: Memory
     latency: int
     style: str
     words: tuple[int, ...]
+    word: Word
+    places: set[tuple[int, int]] = field(default_factory=set)
     reads: list[list[Access]] = field(default_factory=list)
     writes: list[list[Access]] = field(default_factory=list)
 
 
 def banks_of(
-    designs: Sequence[Design], technology: Technology, power_on: Mapping[str, bytes]
+    designs: Sequence[Design], technology: Technology, power_on: Mapping[str, bytes], visible: Collection[str]
 ) -> tuple[list[Bank], dict[Access, tuple[str, int]]]:
-    """The banks of an IP, and for each read its bank's name and port.
+    """The banks of an IP, and for each read its bank's name and port. ``visible``: variables that others read.
 
     ToolError if accesses of a schedule need more ports than a memory has.
     """
@@ -60,6 +65,7 @@ def banks_of(
         dependences = find_dependences(design.body, False) if design.body.memories else None
         for own, memory in enumerate(design.body.memories):
             bank = banks.setdefault(_key(memory, number, own), _new_bank(banks, memory, technology, power_on))
+            bank.places.add((number, own))
             assert dependences is not None
             taken = _Ports(design, dependences)
             for index in memory.accesses:
@@ -73,7 +79,11 @@ def banks_of(
     for bank in banks.values():
         if bank.memory.ports == "ram_s2p" and (len(bank.reads) > 1 or len(bank.writes) > 1):
             raise ToolError(f"{bank.memory.name}: {len(bank.reads)} reads and {len(bank.writes)} writes in a cycle")
-    return list(banks.values()), ports
+    found = list(banks.values())
+    contents = [Contents(bank.memory.width, bank.words, bank.places) for bank in found]
+    for bank, word in zip(found, stored_bits([each.body for each in designs], contents, visible), strict=True):
+        bank.word = word
+    return found, ports
 
 
 def _key(memory: Memory, body: int, own: int) -> object:
@@ -93,7 +103,7 @@ def _new_bank(
         words = tuple(contents.read(address) for address in range(memory.words))
     latency = technology.memories[implementation].latency
     name = unused(f"{readable(memory.name) or 'table'}_bank", (), {bank.name for bank in others.values()})
-    return Bank(name, memory, latency, _STYLES[implementation], words if any(words) else ())
+    return Bank(name, memory, latency, _STYLES[implementation], words if any(words) else (), Word.whole(memory.width))
 
 
 class _Ports:
@@ -123,18 +133,23 @@ def bank_module(name: str, bank: Bank) -> str:
     """Verilog of a bank: reads give the words from before a write in the same cycle."""
     memory = bank.memory
     bits = max(1, (memory.words - 1).bit_length())
+    stored = bank.word.width
+    said = "" if stored == memory.width else f", {stored} of them stored"
     ports = ["input clk", "input ce"]
     for port in range(len(bank.writes)):
         ports += [f"input we{port}", f"input {vector(bits)} wa{port}", f"input {vector(memory.width)} wd{port}"]
     for port in range(len(bank.reads)):
         ports += [f"input re{port}", f"input {vector(bits)} ra{port}", f"output {vector(memory.width)} rd{port}"]
-    return "\n".join([f"// {memory.name}: {memory.words} words of {memory.width} bits.",
+    return "\n".join([f"// {memory.name}: {memory.words} words of {memory.width} bits{said}.",
                       f"module {name}({', '.join(ports)});", *_bank_lines(bank, bits), "endmodule", ""])  # fmt: skip
 
 
 def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
     memory = bank.memory
-    pieces = _pieces(memory.words, memory.width) if bank.style == "block" and not memory.initial else [memory.words]
+    width = bank.word.width
+    for port in range(len(bank.writes)):
+        yield f"wire {vector(width)} d{port} = {bank.word.packed_text(f'wd{port}')};"
+    pieces = _pieces(memory.words, width) if bank.style == "block" and not memory.initial else [memory.words]
     for number, (first, words) in enumerate(zip(accumulate([0, *pieces]), pieces, strict=False)):
         yield from _stored(bank, f"stored_{number}", first, words)
         # All addresses of a piece have the same upper bits.
@@ -143,7 +158,7 @@ def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
         for port in range(len(bank.writes)):
             enable = f"ce & we{port}{chosen.format(port)}"
             address = f"wa{port}{vector(min(own, bits))}"
-            yield f"always @(posedge clk) if ({enable}) stored_{number}[{address}] <= wd{port};"
+            yield f"always @(posedge clk) if ({enable}) stored_{number}[{address}] <= d{port};"
     for port in range(len(bank.reads)):
         yield from _read(bank, bits, port, pieces)
 
@@ -165,26 +180,27 @@ def _pieces(words: int, width: int) -> list[int]:
 
 def _stored(bank: Bank, name: str, first: int, words: int) -> Iterator[str]:
     """The array of a piece with the words that it begins with."""
-    memory = bank.memory
+    memory, width = bank.memory, bank.word.width
     attribute = "rom_style" if memory.initial else "ram_style"
     yield f'(* {attribute} = "{bank.style}" *)'
-    yield f"reg {vector(memory.width)} {name} [0:{words - 1}];"
+    yield f"reg {vector(width)} {name} [0:{words - 1}];"
     begun = bank.words[first : first + words]
     if not memory.initial:
         zero = f"for ({name}_n = 0; {name}_n < {words}; {name}_n = {name}_n + 1) {name}[{name}_n]"
         yield f"`ifndef {ZEROED}"
         yield f"integer {name}_n;"
-        yield f"initial {zero} = {literal(0, memory.width)};"
+        yield f"initial {zero} = {literal(0, width)};"
         yield "`endif"
     if any(begun):
         yield "initial begin"
-        yield from (f"    {name}[{k}] = {literal(word, memory.width)};" for k, word in enumerate(begun))
+        packed = map(bank.word.packed, begun)
+        yield from (f"    {name}[{k}] = {literal(word, width)};" for k, word in enumerate(packed))
         yield "end"
 
 
 def _read(bank: Bank, bits: int, port: int, pieces: Sequence[int]) -> Iterator[str]:
     """A port that reads: the word of each piece in its registers, and the selection among them."""
-    memory = bank.memory
+    memory, width = bank.memory, bank.word.width
     address = f"ra{port}"
     if memory.words < 1 << bits:
         yield f"wire {vector(bits)} a{port} = re{port} ? ra{port} : {literal(0, bits)};"
@@ -193,13 +209,14 @@ def _read(bank: Bank, bits: int, port: int, pieces: Sequence[int]) -> Iterator[s
     for number, bound in reversed(list(enumerate(accumulate(pieces)))):
         own = max(1, (pieces[number] - 1).bit_length())
         stored = f"stored_{number}[{address}{vector(own) if own < bits else ''}]"
-        lines, word = _delayed(bank, f"q{port}_{number}", stored, port, memory.width)
+        lines, word = _delayed(bank, f"q{port}_{number}", stored, port, width)
         if text:
             more, chosen = _delayed(bank, f"c{port}_{number}", f"({address} < {literal(bound, bits)})", port, 1)
             lines, word = [*lines, *more], f"{chosen} ? {word} : {text}"
         yield from lines
         text = word
-    yield f"assign rd{port} = {text};"
+    yield f"wire {vector(width)} w{port} = {text};"
+    yield f"assign rd{port} = {bank.word.text(f'w{port}')};"
 
 
 def _delayed(bank: Bank, name: str, word: str, port: int, width: int) -> tuple[list[str], str]:

@@ -6,6 +6,7 @@ appear as recurrences of the others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -30,8 +31,11 @@ def narrowed(body: LoopBody) -> LoopBody:
     return body
 
 
-def demanded_bits(body: LoopBody) -> list[int]:
-    """Mask of the bits of every operation on which an effect, an output or the loop's end depends."""
+def demanded_bits(body: LoopBody, stored: Mapping[int, int] | None = None) -> list[int]:
+    """Mask of the bits of every operation on which an effect, an output or the loop's end depends.
+
+    ``stored``: of memories, by their numbers, the bits of a word that are worth a write; without it all are.
+    """
     demands = [0] * len(body.operations)
     zeros = _known_zeros(body)
     roots = [(k, mask_of(max(1, o.width))) for k, o in enumerate(body.operations) if o.opcode in _EFFECTS]
@@ -45,7 +49,7 @@ def demanded_bits(body: LoopBody) -> list[int]:
     while changed:
         for index in range(len(body.operations) - 1, -1, -1):
             if demands[index]:
-                for operand, mask in _operand_demands(body, index, demands[index], zeros):
+                for operand, mask in _operand_demands(body, index, demands[index], zeros, stored or {}):
                     demands[operand] |= mask
         changed = False
         for register in body.registers:
@@ -61,7 +65,9 @@ def _known_zeros(body: LoopBody) -> dict[int, int]:
     return {k: ~o.value & mask_of(o.width) for k, o in enumerate(body.operations) if o.opcode is Opcode.CONSTANT}
 
 
-def _operand_demands(body: LoopBody, index: int, mask: int, zeros: dict[int, int]) -> list[tuple[int, int]]:
+def _operand_demands(
+    body: LoopBody, index: int, mask: int, zeros: Mapping[int, int], stored: Mapping[int, int]
+) -> list[tuple[int, int]]:
     operation = body.operations[index]
     operands = operation.operands
     opcode = operation.opcode
@@ -93,7 +99,10 @@ def _operand_demands(body: LoopBody, index: int, mask: int, zeros: dict[int, int
     if opcode in (Opcode.LSHR, Opcode.ASHR):
         low = (mask & -mask).bit_length() - 1
         return [(operands[0], mask_of(widths[0]) & ~mask_of(low)), (operands[1], mask_of(widths[1]))]
-    return [(k, mask_of(width)) for k, width in zip(operands, widths, strict=True)]
+    masks = [mask_of(width) for width in widths]
+    if opcode is Opcode.MEMORY_WRITE:
+        masks[1] &= stored.get(operation.memory, -1)
+    return list(zip(operands, masks, strict=True))
 
 
 def _register_cuts(body: LoopBody) -> dict[int, set[int]]:

@@ -23,7 +23,7 @@ def without_unread(bodies: Sequence[LoopBody], visible: Iterable[str] = ()) -> l
     ``visible``: roots that are read outside of the function.
     """
     reads = _reads(bodies, dict.fromkeys(visible, -1))
-    return [narrowed(_leaving(body, reads)) for body in bodies]
+    return [narrowed(leaving(body, reads)) for body in bodies]
 
 
 def _reads(bodies: Sequence[LoopBody], visible: Reads) -> Reads:
@@ -37,14 +37,19 @@ def _reads(bodies: Sequence[LoopBody], visible: Reads) -> Reads:
     while True:
         before = dict(reads)
         for body in bodies:
-            for root, mask in _read_by(_leaving(body, reads)):
-                reads[root] = reads.get(root, 0) | mask
+            known = leaving(body, reads)
+            add_reads(reads, known, demanded_bits(known))
         if reads == before:
             return reads
 
 
-def _read_by(body: LoopBody) -> Iterator[tuple[str, int]]:
-    demands = demanded_bits(body)
+def add_reads(reads: Reads, body: LoopBody, demands: Sequence[int]) -> None:
+    """Add what a body reads of variables. ``demands``: of its operations, as `demanded_bits` finds them."""
+    for root, mask in _read_by(body, demands):
+        reads[root] = reads.get(root, 0) | mask
+
+
+def _read_by(body: LoopBody, demands: Sequence[int]) -> Iterator[tuple[str, int]]:
     for index, operation in enumerate(body.operations):
         if operation.opcode is Opcode.STATE:
             name = body.registers[operation.register].name
@@ -57,7 +62,7 @@ def _read_by(body: LoopBody) -> Iterator[tuple[str, int]]:
             yield origin.root, demands[index] << 8 * origin.offset + low
 
 
-def _leaving(body: LoopBody, reads: Reads) -> LoopBody:
+def leaving(body: LoopBody, reads: Reads) -> LoopBody:
     """The body with the bits of its registers that are read after it."""
     registers = []
     for register in body.registers:

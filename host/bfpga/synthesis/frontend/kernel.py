@@ -113,11 +113,13 @@ def _analysed_file(files: Mapping[str, str], top: str, only: str) -> Analysis:
 
 @dataclass(frozen=True, slots=True)
 class IpCode:
-    """The code of an IP's function as bodies. ``parameters``: argument -> its name in the source."""
+    """The code of an IP's function as bodies. ``parameters``: argument -> its name in the source; ``visible``:
+    variables that others read."""
 
     bodies: Bodies
     power_on: PowerOn
     parameters: dict[str, str]
+    visible: frozenset[str] = frozenset()
 
 
 def analyse_ip(files: Mapping[str, str], top: str) -> IpCode:
@@ -139,7 +141,8 @@ def analyse_ip(files: Mapping[str, str], top: str) -> IpCode:
     words = power_on(flat, module, function)
     of_loop = loop_notes(module, function, natural_loops(function))
     visible = visible_roots(module)
-    return IpCode(bodies_of(function, of_loop, Places(module.metadata), cells, visible), words, parameters)
+    bodies = bodies_of(function, of_loop, Places(module.metadata), cells, visible)
+    return IpCode(bodies, words, parameters, frozenset(visible))
 
 
 def _compiled(sources: Path, top: str) -> str:
