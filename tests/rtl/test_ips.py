@@ -82,3 +82,10 @@ def test_a_loop_has_the_interval_that_synthesis_finds() -> None:
     code = analyse_ip(kernel_files(dense), "src/array.cpp").bodies
     (loop,) = (body for body, is_loop in zip(code.bodies, code.is_loop, strict=True) if is_loop)
     assert schedule_loop(loop, dense.board.part, clock_of(dense, "array")).interval == loop.stated_interval == 1
+
+
+def test_a_function_is_no_code_for_this_machine() -> None:
+    """Its constructors alone run here. LLVM's compiler stops at the words of 576 bits of this output stage."""
+    wide = load_accelerator("kv260_dense")
+    words = analyse_ip(kernel_files(wide), "src/post.cpp").power_on.words
+    assert any(map(any, words.values()))

@@ -24,6 +24,7 @@ _GUARD = re.compile(r"i8, ptr (@_ZGV[\w.$]+|@\"_ZGV[^\"]+\")")
 _STATIC = re.compile(
     r'^(@"[^"]+"|@[\w.$-]+) = internal (?:unnamed_addr )?global (.*?)(?:, align|, !dbg|$)', re.MULTILINE
 )
+_FUNCTION = re.compile(r"^define [^\n]*\{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
 _CONSTRUCT = "bfpga_construct"
 
 
@@ -48,7 +49,8 @@ def power_on(flat: str, module: Module, function: Function) -> PowerOn:
     layouts = Layouts(module.structures)
     sizes = {name: layouts.of(split_type(kind)[0].rstrip(",")).size for name, kind in statics}
     text = re.sub(r"^(@\S+) = internal ((?:unnamed_addr )?global)", r"\1 = \2", flat, flags=re.MULTILINE)
-    engine = _compiled("\n".join([text, *texts]))
+    # The function itself is not run; it may have numbers of more bits than this machine's compiler shifts.
+    engine = _compiled("\n".join([_FUNCTION.sub("", text), *texts]))
     for number in range(len(built)):
         ctypes.CFUNCTYPE(None)(engine.get_function_address(f"{_CONSTRUCT}{number}"))()
     words = {}
