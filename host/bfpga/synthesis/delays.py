@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bfpga.errors import ConfigurationError
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation
 from bfpga.synthesis.grouping import SUMMED_TERMS, Groups, group_operations
+from bfpga.synthesis.schedule_types import DIGIT_BITS, DIGIT_REGISTERS
 
 #: Points (width in bits or kibibits, ns) of a function, in order.
 Points = Annotated[list[tuple[float, float]], Field(min_length=1)]
@@ -248,10 +249,14 @@ def step(points: Points, at: float) -> float:
 
 
 class Delays:
-    """Timings of the operations of a body on a part at a usable period (period less uncertainty, ns)."""
+    """Timings of the operations of a body on a part at a usable period (period less uncertainty, ns).
 
-    def __init__(self, body: LoopBody, technology: Technology, usable: float) -> None:
-        self._body = body
+    ``is_once``: the body is executed once. A product that takes several DSP blocks then has time for one row of them,
+    which multiplies the wider factor by a digit of the narrower one in each cycle.
+    """
+
+    def __init__(self, body: LoopBody, technology: Technology, usable: float, is_once: bool = False) -> None:
+        self._body, self._is_once = body, is_once
         self.technology = technology
         self._usable = usable
         multipliers = technology.multipliers
@@ -324,6 +329,9 @@ class Delays:
             return _combinational(interpolate(self.technology.adder, operation.width) if terms > 1 else 0.0)
         if operation.binding == "fabric":
             return self._spread(interpolate(table.logic, sum(widths)))
+        if digits := self.digits(index):
+            cycle = interpolate(table.combinational, widths[-1])
+            return Timing(digits + DIGIT_REGISTERS, 0.0, 0.0, cycle)
         if index in self.groups.multiplies:
             return table.multiply_add.timing()
         slices = table.slices(*widths)
@@ -333,6 +341,16 @@ class Delays:
         if delay <= self._usable:
             return _combinational(delay)
         return self._fitting(table.registered if slices == 1 else table.registered_wide)
+
+    def digits(self, index: int) -> int:
+        """Digits of the narrower factor of a product that is made digit by digit, 0 for any other operation."""
+        operation = self._body.operations[index]
+        if not self._is_once or operation.opcode is not Opcode.MUL or operation.binding == "fabric":
+            return 0
+        widths = sorted(self.groups.significant_bits(operand) for operand in operation.operands)
+        if 0 < self.groups.terms_of_product(index) <= SUMMED_TERMS or self.technology.multipliers.slices(*widths) == 1:
+            return 0
+        return -(-(widths[0] - 1) // DIGIT_BITS)
 
     def _spread(self, delay: float) -> Timing:
         """Logic that registers may cut into equal cycles."""

@@ -80,14 +80,16 @@ def schedule_segment(body: LoopBody, part: str, clock: Clock) -> Schedule:
     """
     dependences = find_dependences(body, False)
     dependences = replace(dependences, edges=[*dependences.edges, *_order_of_beats(body)])
-    graph = TimingGraph(dependences, Delays(body, technology_of(part), clock.usable), clock.usable)
+    delays = Delays(body, technology_of(part), clock.usable, is_once=True)
+    graph = TimingGraph(dependences, delays, clock.usable)
     interval = 1 + sum(o.opcode in _ACCESSES for o in body.operations) + len(body.operations)
     times = _scheduled(graph, dependences, port_groups(body), interval)
     if times is None:
         raise ToolError(f"{body.name}: no schedule was found")
     schedule = _described(body, clock, graph, times, [])
     stages = [stage + delay for stage, delay in zip(schedule.stage, schedule.latency, strict=True)]
-    return replace(schedule, interval=1 + max(stages, default=0))
+    digits = {index: number for index in range(len(body.operations)) if (number := delays.digits(index))}
+    return replace(schedule, interval=1 + max(stages, default=0), digits=digits)
 
 
 def _order_of_beats(body: LoopBody) -> list[Edge]:

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from bfpga.synthesis.accumulators import Accumulator
 from bfpga.synthesis.body import LoopBody
 
+#: Of a product that is made digit by digit: bits of a digit, unsigned, and its registers, of the factors and of what a
+#: digit gives.
+DIGIT_BITS, DIGIT_REGISTERS = 17, 2
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -33,7 +37,7 @@ class Schedule:
     at which its result is there (of the last clock of a multi-clock operation). ``period`` and ``uncertainty`` in ns.
     ``slack``: usable period less the longest path, in ns, negative where even one operation or a recurrence at
     ``interval`` does not fit. ``worst``: operations of that path. ``accumulators``: sums in
-    registers of DSP blocks.
+    registers of DSP blocks. ``digits``: of products that are made digit by digit, how many they take.
     """
 
     body: LoopBody
@@ -49,3 +53,4 @@ class Schedule:
     worst: tuple[int, ...] = ()
     limits: list[Limit] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
+    digits: dict[int, int] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bfpga.synthesis.body import Opcode, Operation
 from bfpga.synthesis.netlist.interpret import amount_bits
 from bfpga.synthesis.netlist.significance import Bits
+from bfpga.synthesis.schedule_types import DIGIT_BITS
 
 _INFIX = {
     Opcode.ADD: "+", Opcode.SUB: "-", Opcode.AND: "&", Opcode.OR: "|", Opcode.XOR: "^",
@@ -98,6 +99,46 @@ def registered_product(
     lines.append(f"reg {vector(operation.width)} {name}_p;")
     lines.append(f"always @(posedge clk) if (ce) {name}_p <= {name}_c;")
     return [*lines, f"wire {vector(operation.width)} {name} = {name}_p;"]
+
+
+def serial_product(
+    name: str, operation: Operation, operands: Sequence[str], bits: Sequence[Bits], phases: Sequence[str]
+) -> list[str]:
+    """A product of the wider factor and, one a cycle, the digits of the narrower one, from the highest down.
+
+    ``phases``: what is 1 in the cycle in which the factors are there, in those of the digits, and in the one after.
+    """
+    width = operation.width
+    is_signed, factors = _factors(operation, operands, bits)
+    # Of a product of `width` bits it does not matter whether factors of so many bits have a sign.
+    signed = [
+        (text, count) if is_signed or count == width else (f"{{1'b0, {text}}}", count + 1) for text, count in factors
+    ]
+    (narrow, narrow_bits), (wide, wide_bits) = sorted(signed, key=lambda factor: factor[1])
+    first, *digits, last = phases
+    kept, size = DIGIT_BITS * len(digits) + 1, wide_bits + DIGIT_BITS + 1
+    if narrow_bits > kept:
+        raise ValueError(f"a product has {len(digits)} digits of a factor of {narrow_bits} bits")
+    lows = range(DIGIT_BITS * (len(digits) - 1), 0, -DIGIT_BITS)
+    chosen = [f"{name}_b{vector(kept, lows[0] if lows else 0)}"]
+    chosen += [f"{{1'b0, {name}_b{vector(low, low - DIGIT_BITS)}}}" for low in lows]
+    digit = chosen[-1]
+    for phase, other in zip(reversed(digits[:-1]), reversed(chosen[:-1]), strict=True):
+        digit = f"{phase} ? {other} : {digit}"
+    later = " | ".join([*digits[1:], last])
+    moved = f"if ({digits[0]}) {name} <= {literal(0, width)}; else if ({later}) {name} <= {name}_s;"
+    return [
+        f"reg signed {vector(wide_bits)} {name}_a;",
+        f"reg signed {vector(kept)} {name}_b;",
+        f"reg signed {vector(size)} {name}_p;",
+        f"reg signed {vector(width)} {name};",
+        f"wire signed {vector(DIGIT_BITS + 1)} {name}_d = {digit};",
+        f"wire signed {vector(width)} {name}_s = ({name} <<< {DIGIT_BITS}) + {name}_p;",
+        f"always @(posedge clk) if (ce & {first}) {name}_a <= {wide};",
+        f"always @(posedge clk) if (ce & {first}) {name}_b <= $signed({narrow});",
+        f"always @(posedge clk) if (ce) {name}_p <= {name}_a * {name}_d;",
+        f"always @(posedge clk) if (ce) begin {moved} end",
+    ]
 
 
 def _factors(operation: Operation, operands: Sequence[str], bits: Sequence[Bits]) -> tuple[bool, list[tuple[str, int]]]:

@@ -36,6 +36,8 @@ class Pipeline:
         self._latency = schedule.latency if schedule else [0] * count
         #: By the operation that is the sum.
         self.accumulators = {each.sum: each for each in schedule.accumulators} if schedule else {}
+        #: Digits of the products that are made digit by digit.
+        self.digits = schedule.digits if schedule else {}
         self._roots: dict[int, tuple[int, ...]] = {}
         self.capture = self._captures()
         self.depth = 1 + max([self.available(index) for index in range(count) if self._computed(index)], default=0)

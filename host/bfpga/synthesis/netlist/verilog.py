@@ -28,13 +28,14 @@ from bfpga.synthesis.netlist.expressions import (
     literal,
     registered_product,
     selected_sum,
+    serial_product,
     vector,
     wiring,
 )
 from bfpga.synthesis.netlist.interpret import ENABLED, EXTERNAL, WRITES
 from bfpga.synthesis.netlist.partition import Group, partition
 from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
-from bfpga.synthesis.schedule_types import Schedule
+from bfpga.synthesis.schedule_types import DIGIT_REGISTERS, Schedule
 
 #: A value in a register of its row: operation and age. An age of 0 is the value itself.
 Signal = tuple[int, int]
@@ -431,6 +432,12 @@ class _Part(_Module):
         operands = [self.value(operand, stage) for operand in operation.operands]
         widths = [self.body.operations[operand].width for operand in operation.operands]
         bits = [self.pipeline.bits[operand] for operand in operation.operands]
+        if digits := self.pipeline.digits.get(index):
+            phases = [self._phase_port(stage + clock) for clock in range(digits + DIGIT_REGISTERS)]
+            self.lines += serial_product(name, operation, operands, bits, phases)
+            self.signals[index, 0] = name
+            self._row(index, name, name)
+            return
         in_block = latency > 0 and operation.opcode is Opcode.MUL and operation.binding != "fabric"
         if in_block:
             self.lines += registered_product(name, operation, operands, bits, latency)
@@ -484,10 +491,14 @@ class _Part(_Module):
         interval = self.pipeline.interval
         if interval == 1:
             return ""
-        phase = stage % interval
+        return f"if ({self._phase_port(stage)}) "
+
+    def _phase_port(self, stage: int) -> str:
+        """What is 1 in a stage's cycle of an interval of several."""
+        phase = stage % self.pipeline.interval
         if phase not in self._phases:
             self._phases[phase] = self.input(f"phase_{phase}", Span(0, 1))
-        return f"if ({self._phases[phase]}) "
+        return self._phases[phase]
 
     def _state(self, name: str, number: int) -> None:
         capture = self.pipeline.capture[number]
