@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS
 from bfpga.errors import ToolError
-from bfpga.rtl.memories import Access, Bank, bank_module, bank_pins, banks_of, fitted
+from bfpga.rtl.memories import Access, Bank, bank_module, bank_pins, banks_of
 from bfpga.rtl.names import Names, instance_text, unused
 from bfpga.rtl.values import Bits, SharedValues
 from bfpga.synthesis.body import LoopBody, Opcode
@@ -21,7 +21,7 @@ from bfpga.synthesis.delays import technology_of
 from bfpga.synthesis.driver import clock_of
 from bfpga.synthesis.frontend.kernel import IpCode, analyse_ip
 from bfpga.synthesis.frontend.segments import RETURN, Edge
-from bfpga.synthesis.netlist.expressions import literal, vector
+from bfpga.synthesis.netlist.expressions import fitted, literal, vector
 from bfpga.synthesis.netlist.verilog import Design, translate
 from bfpga.synthesis.schedule import schedule_loop, schedule_segment
 from bfpga.vendor.kernel_ips import KernelIp, StreamPort

@@ -5,6 +5,7 @@ Only one body runs at a time, and its schedule has no more accesses in a cycle t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -13,12 +14,13 @@ from bfpga.engines.interface.resource_units import BRAM36_SHAPES, half_blocks
 from bfpga.errors import ToolError
 from bfpga.rtl.names import readable, unused
 from bfpga.rtl.stored_bits import Contents, stored_bits
+from bfpga.rtl.tables import Tables, joinable
 from bfpga.rtl.words import Word
 from bfpga.synthesis.bank_contents import BankContents
-from bfpga.synthesis.body import Memory, Opcode
+from bfpga.synthesis.body import LoopBody, Memory, Opcode
 from bfpga.synthesis.delays import Technology, implementation_of
 from bfpga.synthesis.dependences import Dependences, find_dependences
-from bfpga.synthesis.netlist.expressions import ZEROED, literal, vector
+from bfpga.synthesis.netlist.expressions import ZEROED, fitted, literal, vector
 from bfpga.synthesis.netlist.verilog import Design
 
 _STYLES = {"bram": "block", "lutram": "distributed", "uram": "ultra"}
@@ -39,7 +41,8 @@ Net = Callable[[int, str], str]
 @dataclass(slots=True)
 class Bank:
     """A memory of an IP and the accesses on each of its ports. ``latency``: cycles from an address to its word;
-    ``words``: at power-on; ``places``: its numbers in the bodies; ``word``: what is stored of one."""
+    ``words``: at power-on; ``word``: what is stored of one; ``places``: its numbers in the bodies, of several
+    ``tables`` of constants those of each in turn."""
 
     name: str
     memory: Memory
@@ -47,9 +50,18 @@ class Bank:
     style: str
     words: tuple[int, ...]
     word: Word
-    places: set[tuple[int, int]] = field(default_factory=set)
+    tables: Tables | None = None
+    places: list[tuple[int, int]] = field(default_factory=list)
     reads: list[list[Access]] = field(default_factory=list)
     writes: list[list[Access]] = field(default_factory=list)
+
+    @property
+    def pieces(self) -> list[int]:
+        """Words of the memories that it is made of."""
+        if self.tables is not None:
+            return self.tables.pieces
+        is_cut = self.style == "block" and not self.memory.initial
+        return _pieces(self.memory.words, self.word.width) if is_cut else [self.memory.words]
 
 
 def banks_of(
@@ -59,51 +71,88 @@ def banks_of(
 
     ToolError if accesses of a schedule need more ports than a memory has.
     """
-    banks: dict[object, Bank] = {}
-    ports: dict[Access, tuple[str, int]] = {}
+    building = _Banks(designs, technology, power_on)
     for number, design in enumerate(designs):
-        dependences = find_dependences(design.body, False) if design.body.memories else None
-        for own, memory in enumerate(design.body.memories):
-            bank = banks.setdefault(_key(memory, number, own), _new_bank(banks, memory, technology, power_on))
-            bank.places.add((number, own))
-            assert dependences is not None
-            taken = _Ports(design, dependences)
-            for index in memory.accesses:
-                access = Access(number, index)
-                is_write = design.body.operations[index].opcode is Opcode.MEMORY_WRITE
-                port = taken.place(bank.writes if is_write else bank.reads, access, is_write)
-                if not is_write:
-                    ports[access] = bank.name, port
-                    if design.pipeline.latency(index) != bank.latency:
-                        raise ToolError(f"{memory.name}: its words come after different times")
-    for bank in banks.values():
+        if design.body.memories:
+            building.add(number, design)
+    banks = list(building.banks.values())
+    for bank in banks:
         if bank.memory.ports == "ram_s2p" and (len(bank.reads) > 1 or len(bank.writes) > 1):
             raise ToolError(f"{bank.memory.name}: {len(bank.reads)} reads and {len(bank.writes)} writes in a cycle")
-    found = list(banks.values())
-    contents = [Contents(bank.memory.width, bank.words, bank.places) for bank in found]
-    for bank, word in zip(found, stored_bits([each.body for each in designs], contents, visible), strict=True):
+    contents = [Contents(bank.memory.width, bank.words, bank.places) for bank in banks]
+    for bank, word in zip(banks, stored_bits([each.body for each in designs], contents, visible), strict=True):
         bank.word = word
-    return found, ports
+    return banks, building.ports
 
 
-def _key(memory: Memory, body: int, own: int) -> object:
-    if memory.initial or memory.origin is None:
-        return memory.name, memory.words, memory.width, memory.initial, memory.origin and memory.origin.root
+class _Banks:
+    """Banks that grow by the memories of each body."""
+
+    def __init__(self, designs: Sequence[Design], technology: Technology, power_on: Mapping[str, bytes]) -> None:
+        self._technology, self._power_on = technology, power_on
+        bodies = [design.body for design in designs]
+        self._users = Counter(_key(memory) for body in bodies for memory in body.memories)
+        self.banks: dict[object, Bank] = {}
+        self.ports: dict[Access, tuple[str, int]] = {}
+
+    def add(self, number: int, design: Design) -> None:
+        """The memories of a body with its number."""
+        dependences = find_dependences(design.body, False)
+        joined = self._joined(design, dependences)
+        taken: dict[str, _Ports] = {}
+        for own, memory in enumerate(design.body.memories):
+            group = joined.get(own, [own])
+            key = _key(design.body.memories[group[0]])
+            if key not in self.banks:
+                self.banks[key] = self._new(design.body, group)
+            bank = self.banks[key]
+            bank.places.append((number, own))
+            ports = taken.setdefault(bank.name, _Ports(design, dependences))
+            for index in memory.accesses:
+                self._place(bank, ports, Access(number, index), design)
+
+    def _place(self, bank: Bank, taken: _Ports, access: Access, design: Design) -> None:
+        is_write = design.body.operations[access.index].opcode is Opcode.MEMORY_WRITE
+        port = taken.place(bank.writes if is_write else bank.reads, access, is_write)
+        if not is_write:
+            self.ports[access] = bank.name, port
+            if design.pipeline.latency(access.index) != bank.latency:
+                raise ToolError(f"{bank.memory.name}: its words come after different times")
+
+    def _joined(self, design: Design, dependences: Dependences) -> dict[int, list[int]]:
+        """The tables that are one memory with each of them."""
+        memories = design.body.memories
+        own = [
+            number
+            for number, memory in enumerate(memories)
+            if memory.initial and self._users[_key(memory)] == 1
+            and implementation_of(memory, self._technology) == "bram"
+            and memory.words - (1 << memory.words.bit_length() - 1) <= 1
+        ]  # fmt: skip
+        groups = joinable(design.body, dependences, design.pipeline.stage, own)
+        return {number: group for group in groups for number in group}
+
+    def _new(self, body: LoopBody, group: Sequence[int]) -> Bank:
+        memory = body.memories[group[0]]
+        tables = Tables(tuple(body.memories[number] for number in group)) if len(group) > 1 else None
+        implementation = implementation_of(memory, self._technology)
+        if tables is not None:
+            memory = tables.memory()
+        words = memory.initial
+        if not words and memory.origin is not None and memory.origin.root in self._power_on:
+            contents = BankContents(memory, self._power_on)
+            words = tuple(contents.read(address) for address in range(memory.words))
+        latency = self._technology.memories[implementation].latency
+        name = unused(f"{readable(memory.name) or 'table'}_bank", (), {bank.name for bank in self.banks.values()})
+        word = Word.whole(memory.width)
+        return Bank(name, memory, latency, _STYLES[implementation], words if any(words) else (), word, tables)
+
+
+def _key(memory: Memory) -> object:
     origin = memory.origin
+    if memory.initial or origin is None:
+        return memory.name, memory.words, memory.width, memory.initial, origin and origin.root
     return origin.root, origin.offset, origin.extents, origin.bank
-
-
-def _new_bank(
-    others: Mapping[object, Bank], memory: Memory, technology: Technology, power_on: Mapping[str, bytes]
-) -> Bank:
-    implementation = implementation_of(memory, technology)
-    words = memory.initial
-    if not words and memory.origin is not None and memory.origin.root in power_on:
-        contents = BankContents(memory, power_on)
-        words = tuple(contents.read(address) for address in range(memory.words))
-    latency = technology.memories[implementation].latency
-    name = unused(f"{readable(memory.name) or 'table'}_bank", (), {bank.name for bank in others.values()})
-    return Bank(name, memory, latency, _STYLES[implementation], words if any(words) else (), Word.whole(memory.width))
 
 
 class _Ports:
@@ -115,11 +164,14 @@ class _Ports:
 
     def place(self, ports: list[list[Access]], access: Access, is_write: bool) -> int:
         """The number of the first port that is free when the access happens."""
-        slot = self._design.pipeline.stage(access.index) % self._design.pipeline.interval
+        stage, interval = self._design.pipeline.stage, self._design.pipeline.interval
+        slot = stage(access.index) % interval
         port = 0
         while True:
             others = self._taken.setdefault((is_write, port, slot), [])
-            if all(self._dependences.may_share(access.index, other) for other in others):
+            # What excludes another access in one iteration may go with it in the next.
+            alike = [other for other in others if stage(other) == stage(access.index)]
+            if alike == others and all(self._dependences.may_share(access.index, other) for other in others):
                 break
             port += 1
         others.append(access.index)
@@ -145,11 +197,10 @@ def bank_module(name: str, bank: Bank) -> str:
 
 
 def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
-    memory = bank.memory
     width = bank.word.width
     for port in range(len(bank.writes)):
         yield f"wire {vector(width)} d{port} = {bank.word.packed_text(f'wd{port}')};"
-    pieces = _pieces(memory.words, width) if bank.style == "block" and not memory.initial else [memory.words]
+    pieces = bank.pieces
     for number, (first, words) in enumerate(zip(accumulate([0, *pieces]), pieces, strict=False)):
         yield from _stored(bank, f"stored_{number}", first, words)
         # All addresses of a piece have the same upper bits.
@@ -182,7 +233,7 @@ def _stored(bank: Bank, name: str, first: int, words: int) -> Iterator[str]:
     """The array of a piece with the words that it begins with."""
     memory, width = bank.memory, bank.word.width
     attribute = "rom_style" if memory.initial else "ram_style"
-    yield f'(* {attribute} = "{bank.style}" *)'
+    yield f'(* {attribute} = "{"distributed" if _is_small(bank, words) else bank.style}" *)'
     yield f"reg {vector(width)} {name} [0:{words - 1}];"
     begun = bank.words[first : first + words]
     if not memory.initial:
@@ -198,6 +249,11 @@ def _stored(bank: Bank, name: str, first: int, words: int) -> Iterator[str]:
         yield "end"
 
 
+def _is_small(bank: Bank, words: int) -> bool:
+    """Whether a piece is what stands behind tables: a few words, selected after the registers by look-up tables."""
+    return bank.tables is not None and words == bank.tables.room
+
+
 def _read(bank: Bank, bits: int, port: int, pieces: Sequence[int]) -> Iterator[str]:
     """A port that reads: the word of each piece in its registers, and the selection among them."""
     memory, width = bank.memory, bank.word.width
@@ -208,8 +264,12 @@ def _read(bank: Bank, bits: int, port: int, pieces: Sequence[int]) -> Iterator[s
     text = ""
     for number, bound in reversed(list(enumerate(accumulate(pieces)))):
         own = max(1, (pieces[number] - 1).bit_length())
-        stored = f"stored_{number}[{address}{vector(own) if own < bits else ''}]"
-        lines, word = _delayed(bank, f"q{port}_{number}", stored, port, width)
+        own_address = f"{address}{vector(own) if own < bits else ''}"
+        if _is_small(bank, pieces[number]):
+            lines, delayed = _delayed(bank, f"d{port}_{number}", own_address, port, own)
+            word = f"stored_{number}[{delayed}]"
+        else:
+            lines, word = _delayed(bank, f"q{port}_{number}", f"stored_{number}[{own_address}]", port, width)
         if text:
             more, chosen = _delayed(bank, f"c{port}_{number}", f"({address} < {literal(bound, bits)})", port, 1)
             lines, word = [*lines, *more], f"{chosen} ? {word} : {text}"
@@ -235,11 +295,11 @@ def bank_pins(designs: Sequence[Design], net: Net, bank: Bank) -> Iterator[tuple
     bits = max(1, (bank.memory.words - 1).bit_length())
     for port, accesses in enumerate(bank.writes):
         yield f"we{port}", _any(designs, net, accesses)
-        yield f"wa{port}", _chosen(designs, net, accesses, 0, bits)
-        yield f"wd{port}", _chosen(designs, net, accesses, 1, bank.memory.width)
+        yield f"wa{port}", _chosen(designs, net, bank, accesses, 0, bits)
+        yield f"wd{port}", _chosen(designs, net, bank, accesses, 1, bank.memory.width)
     for port, accesses in enumerate(bank.reads):
         yield f"re{port}", _any(designs, net, accesses)
-        yield f"ra{port}", _chosen(designs, net, accesses, 0, bits)
+        yield f"ra{port}", _chosen(designs, net, bank, accesses, 0, bits)
 
 
 def _enable(designs: Sequence[Design], net: Net, access: Access) -> str:
@@ -252,22 +312,18 @@ def _any(designs: Sequence[Design], net: Net, accesses: Sequence[Access]) -> str
 
 
 def _chosen(
-    designs: Sequence[Design], net: Net, accesses: Sequence[Access], operand: int, width: int
+    designs: Sequence[Design], net: Net, bank: Bank, accesses: Sequence[Access], operand: int, width: int
 ) -> str:
     words = []
     for access in accesses:
-        body = designs[access.body].body
-        name = net(access.body, f"operand_{access.index}_{operand}")
-        words.append(fitted(name, body.operations[body.operations[access.index].operands[operand]].width, width))
+        operations = designs[access.body].body.operations
+        operation = operations[access.index]
+        name, own = net(access.body, f"operand_{access.index}_{operand}"), operations[operation.operands[operand]].width
+        if operand == 0 and bank.tables is not None:
+            words.append(bank.tables.address(bank.places.index((access.body, operation.memory)), name, own))
+        else:
+            words.append(fitted(name, own, width))
     text = words[-1]
     for access, word in zip(reversed(accesses[:-1]), reversed(words[:-1]), strict=True):
         text = f"{_enable(designs, net, access)} ? {word} : {text}"
     return text
-
-
-def fitted(name: str, width: int, wanted: int) -> str:
-    """A net of ``width`` bits as one of ``wanted`` bits."""
-    if width == wanted:
-        return name
-    return f"{name}{vector(wanted)}" if width > wanted else f"{{{literal(0, wanted - width)}, {name}}}"
-

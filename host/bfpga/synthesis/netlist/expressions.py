@@ -31,6 +31,13 @@ def literal(value: int, width: int) -> str:
     return f"{width}'h{value & ((1 << width) - 1):x}"
 
 
+def fitted(name: str, width: int, wanted: int) -> str:
+    """A net of ``width`` bits as one of ``wanted`` bits."""
+    if width == wanted:
+        return name
+    return f"{name}{vector(wanted)}" if width > wanted else f"{{{literal(0, wanted - width)}, {name}}}"
+
+
 #: Registers of a product after its multiplier; those before them are at its factors, as DSP blocks have them.
 _OUTPUT_REGISTERS = 1
 
