@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS
@@ -296,9 +297,8 @@ class _Wrapper:
             if piece.constant is not None:
                 continue
             yield f"reg {vector(piece.width)} {piece.name} = {literal(piece.word, piece.width)};"
-        for phi, (name, width) in self.shared.phis.items():
-            if phi in self.shared.constant_phis:
-                continue
+        for phi, *_ in self.shared.phi_groups:
+            name, width = self.shared.phis[phi]
             yield f"reg {vector(width)} {name} = {literal(0, width)};"
 
     def _outputs(self) -> Iterator[str]:
@@ -476,9 +476,8 @@ class _Wrapper:
                 condition, word = self._left(number, register)
                 lines.append(f"if ({condition}) {piece.name} <= {word}{vector(low + piece.width, low)};")
             yield "always @(posedge ap_clk) " + " else ".join(lines)
-        for phi in self.shared.phis:
-            if phi not in self.shared.constant_phis:
-                yield from self._phi_updates(phi)
+        for phis in self.shared.phi_groups:
+            yield from self._phi_updates(phis)
 
     def _left(self, number: int, register: int) -> tuple[str, str]:
         """When the IP takes the word of a body's register, and the word."""
@@ -487,17 +486,20 @@ class _Wrapper:
             return f"ce[{self.number_of(number)}] & {taken}", self.net(number, f"next_{register}")
         return f"done[{self.number_of(number)}]", self.net(number, f"state_{register}")
 
-    def _phi_updates(self, phi: str) -> Iterator[str]:
-        """A phi has the word of the edge by which its body was reached, and then what the body makes of it."""
-        name, width = self.shared.phis[phi]
+    def _phi_updates(self, phis: Sequence[str]) -> Iterator[str]:
+        """A phi has the word of the edge by which its body was reached, and then what the body makes of it.
+
+        ``phis``: those of one register. It stays as it is where one gets the word of another.
+        """
+        name, width = self.shared.phis[phis[0]]
         lines = []
-        for edge in self.code.bodies.edges:
-            if phi in edge.words:
+        for edge, phi in product(self.code.bodies.edges, phis):
+            if phi in edge.words and self.shared.phi_register(edge.words[phi]) not in phis:
                 word, size = self._result(edge.source, edge.words[phi])
                 known = self._cut(word, size, width)
                 lines.append(f"if (done[{self.number_of(edge.source)}] & {self._taken(edge)}) {name} <= {known};")
         changes = []
-        for number, register in self.shared.phi_registers(phi):
+        for number, register in (each for phi in phis for each in self.shared.phi_registers(phi)):
             bits = self.shared.register_bits(number, register)
             condition, word = self._left(number, register)
             changes.append(f"if ({condition}) {name}{vector(bits.high, bits.low)} <= {word};")

@@ -14,6 +14,7 @@ from itertools import pairwise
 from bfpga.errors import ToolError
 from bfpga.rtl.liveness import live_words, only, used_states
 from bfpga.rtl.names import Names, readable, unused
+from bfpga.rtl.phis import SharedPhis
 from bfpga.synthesis.bank_contents import variable_of
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.frontend.kernel import IpCode
@@ -76,6 +77,7 @@ class SharedValues:
         self._find_writers()
         self._find_phis()
         self.outside = [self._outside(number) for number in range(len(self._bodies))]
+        self.phi_groups = self._join_phis()
         self._add_direct_writers()
         self.loads = [
             [r for r in range(len(b.registers)) if self.is_loaded(k, r) and r not in self.outside[k]]
@@ -304,6 +306,40 @@ class SharedValues:
             words = [self._constant_export(edge, phi) for edge in self.code.bodies.edges if phi in edge.words]
             if (word := only(words)) is not None:
                 self.constant_phis[phi] = word
+
+    def _join_phis(self) -> list[list[str]]:
+        """Phis by their registers; constant ones have none."""
+        homes: dict[str, int] = {}
+        changed: set[str] = set()
+        reads: dict[int, set[str]] = {}
+        for number, body in enumerate(self._bodies):
+            names = {operation.name for operation in body.operations if operation.opcode is Opcode.INVARIANT}
+            reads[number] = {self.phi_register(name) for name in names if body.origins[name].offset < 0}
+            for register in self.outside[number]:
+                own, root = body.registers[register], self.register_bits(number, register).root
+                if root in self.phis and self.phis[root][1] == own.width:
+                    homes[root] = number
+                    if own.next != own.current:
+                        changed.add(root)
+        reads = {number: found & homes.keys() for number, found in reads.items()}
+        widths = {phi: width for phi, (_, width) in self.phis.items()}
+        groups = SharedPhis(self.code.bodies, homes, changed, reads, self.phi_register).groups(widths)
+        for group in groups.values():
+            self.phis.update((phi, self.phis[group[0]]) for phi in group)
+        found = (groups.get(phi, [phi]) for phi in self.phis if phi not in self.constant_phis)
+        return list({id(group): group for group in found}.values())
+
+    def phi_register(self, name: str) -> str:
+        """The phi in whose register an exported value is; "" for any other value."""
+        while name in self._exporter:
+            number, index = self._exporter[name]
+            operation = self._bodies[number].operations[index]
+            if operation.opcode is not Opcode.INVARIANT:
+                registers = self._bodies[number].registers
+                found = [k for k in self.outside[number] if registers[k].next == index]
+                return next((self.register_bits(number, k).root for k in found if not self.is_variable(number, k)), "")
+            name = operation.name
+        return ""
 
     def _constant_export(self, edge: Edge, phi: str) -> int | None:
         body = self._bodies[edge.source]
