@@ -23,6 +23,7 @@ from bfpga.synthesis.driver import clock_of
 from bfpga.synthesis.frontend.kernel import IpCode, analyse_ip
 from bfpga.synthesis.frontend.segments import RETURN, Edge
 from bfpga.synthesis.netlist.expressions import fitted, literal, vector
+from bfpga.synthesis.netlist.pipeline import Pipeline
 from bfpga.synthesis.netlist.verilog import Design, translate
 from bfpga.synthesis.schedule import schedule_loop, schedule_segment
 from bfpga.vendor.kernel_ips import KernelIp, StreamPort
@@ -113,7 +114,9 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
     for body, schedule, is_loop in zip(bodies, schedules, code.bodies.is_loop, strict=True):
         if is_loop:
             intervals[body.name] = max(schedule.interval, intervals.get(body.name, 0))
-    shared = SharedValues(code, names, [{each.register for each in schedule.accumulators} for schedule in schedules])
+    blocks = [{each.register for each in schedule.accumulators} for schedule in schedules]
+    frozen = [Pipeline(body, schedule).frozen for body, schedule in zip(bodies, schedules, strict=True)]
+    shared = SharedValues(code, names, blocks, frozen)
     designs = [
         translate(body, schedule, None, shared.loads[k], shared.resets[k], shared.outside[k])
         for k, (body, schedule) in enumerate(zip(bodies, schedules, strict=True))
@@ -216,8 +219,9 @@ class _Wrapper:
             return literal(found.value, found.width)
         if found.opcode is Opcode.INVARIANT:
             return self._invariant(number, operation)
+        frozen = self.designs[number].pipeline.frozen
         for register, own in enumerate(body.registers):
-            if own.next == operation:
+            if own.next == operation or (own.current == operation and register in frozen):
                 return self.net(number, f"state_{register}")
         return self.net(number, f"result_{operation}")
 

@@ -59,11 +59,14 @@ class SharedValues:
     """What the bodies of an IP exchange. ``outside``: registers of each body that the IP has; ``loads``: those of its
     own that take a word when the body begins; ``resets``: words of all its registers at power-on.
 
-    ``blocks``: registers of each body that are in a DSP block, and so stay in the body.
+    ``blocks``: registers of each body that are in a DSP block, and so stay in the body; ``frozen``: those that its last
+    iteration leaves as they were.
     """
 
-    def __init__(self, code: IpCode, names: Names, blocks: Sequence[Collection[int]] = ()) -> None:
-        self.code, self._names, self._blocks = code, names, blocks
+    def __init__(
+        self, code: IpCode, names: Names, blocks: Sequence[Collection[int]], frozen: Sequence[Collection[int]]
+    ) -> None:
+        self.code, self._names, self._blocks, self._frozen = code, names, blocks, frozen
         self._taken: set[str] = set()
         self._bodies = code.bodies.bodies
         self.pieces: dict[str, list[Piece]] = {}
@@ -115,7 +118,7 @@ class SharedValues:
         A variable may change again after the body has ended: a value that others take from the body stays in it.
         """
         body = self._bodies[number]
-        blocks = self._blocks[number] if self._blocks else ()
+        blocks = self._blocks[number]
         exported = set(body.exports.values())
         found = set()
         for register, own in enumerate(body.registers):
@@ -336,7 +339,11 @@ class SharedValues:
             operation = self._bodies[number].operations[index]
             if operation.opcode is not Opcode.INVARIANT:
                 registers = self._bodies[number].registers
-                found = [k for k in self.outside[number] if registers[k].next == index]
+                frozen = self._frozen[number]
+                found = [
+                    k for k in self.outside[number]
+                    if registers[k].next == index or (registers[k].current == index and k in frozen)
+                ]  # fmt: skip
                 return next((self.register_bits(number, k).root for k in found if not self.is_variable(number, k)), "")
             name = operation.name
         return ""

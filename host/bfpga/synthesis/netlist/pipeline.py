@@ -40,6 +40,7 @@ class Pipeline:
         self.digits = schedule.digits if schedule else {}
         self._roots: dict[int, tuple[int, ...]] = {}
         self.capture = self._captures()
+        self.frozen = self._frozen()
         self.depth = 1 + max([self.available(index) for index in range(count) if self._computed(index)], default=0)
 
     def stage(self, index: int) -> int:
@@ -83,12 +84,31 @@ class Pipeline:
     def results(self) -> list[int]:
         """Values that are used after the loop and are no next value of a register, which would keep them."""
         kept = {register.next for register in self.body.registers}
+        kept |= {self.body.registers[number].current for number in self.frozen}
         if self.body.exports:
             operations = self.body.operations
             found = dict.fromkeys(self.body.exports.values())
             return [index for index in found if index not in kept and operations[index].opcode not in FIXED]
         kept |= {each.current for each in self.body.registers}
         return [index for index in self.body.outputs if index not in kept]
+
+    def _frozen(self) -> frozenset[int]:
+        """Registers that the last iteration leaves as they were: phis of which others use the word that it began with.
+
+        What such a register would become in that iteration nobody uses.
+        """
+        body = self.body
+        used = set(body.exports.values())
+        if body.leaves < 0 or not used:
+            return frozenset()
+        known = self.ready(body.leaves)
+        blocks = {each.register for each in self.accumulators.values()}
+        return frozenset(
+            number
+            for number, own in enumerate(body.registers)
+            if own.current in used and own.next not in used and body.origins[own.name.split("@")[0]].offset < 0
+            and self.capture[number] >= known and number not in blocks
+        )  # fmt: skip
 
     def result_stage(self, index: int) -> int:
         """Stage in which a value that is used after the loop is taken: no iteration after the last one reaches it."""

@@ -238,6 +238,8 @@ class _Translation:
             for register in group.registers:
                 if self.pipeline.capture[register] >= 0:
                     self._use(number, self.body.registers[register].next, self.pipeline.capture[register])
+                if register in self.pipeline.frozen:
+                    self._use(number, self.body.leaves, self.pipeline.capture[register])
         for index in self.accesses():
             for operand in self.body.operations[index].operands:
                 self._use(-1, operand, self.pipeline.stage(index))
@@ -514,6 +516,8 @@ class _Part(_Module):
             return
         following = self.value(register.next, capture)
         valid = self._valid(capture)
+        if number in self.pipeline.frozen:
+            valid = f"({valid} & ~{self.value(self.body.leaves, capture)})"
         span = self.all.spans.get((register.current, 0))
         if span is not None:
             bits = vector(span.high, span.low)
