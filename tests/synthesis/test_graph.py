@@ -60,6 +60,15 @@ class _Twin:
             return self.graph.extend(Opcode.SEXT, index, width), signed(value, own) & mask_of(width)
         return self.graph.extend(Opcode.ZEXT, index, width), value
 
+    def amount(self, width: int) -> tuple[int, int]:
+        """An amount by which values of a width are shifted: known, or a value of so few bits that it is below."""
+        bits = width.bit_length() - 1
+        if bits and self.draw(st.booleans()):
+            index, value = self.of_width(bits)
+            return self.graph.extend(Opcode.ZEXT, index, width), value
+        count = self.draw(st.integers(0, width - 1))
+        return self.graph.constant(count, width), count
+
     def grow(self) -> None:
         graph, draw = self.graph, self.draw
         width = draw(st.integers(1, 24))
@@ -83,10 +92,10 @@ class _Twin:
         elif kind == 4:
             made = graph.concat([a, b]), x | y << width
         else:
-            count = draw(st.integers(0, width - 1))
+            amount, count = self.amount(width)
             opcode = draw(st.sampled_from((Opcode.SHL, Opcode.LSHR, Opcode.ASHR)))
             moved = {Opcode.SHL: x << count, Opcode.LSHR: x >> count, Opcode.ASHR: signed(x, width) >> count}[opcode]
-            made = graph.shift(opcode, a, graph.constant(count, width)), moved & mask_of(width)
+            made = graph.shift(opcode, a, amount), moved & mask_of(width)
         self.values.append(made)
 
 
@@ -193,3 +202,19 @@ def test_a_division_by_a_power_of_two_needs_no_divider(opcode: Opcode, width: in
     expected = quotient if opcode in (Opcode.UDIV, Opcode.SDIV) else rest
     assert iterate(body, [value], {}, {}).values[result] == expected & mask_of(width)
     assert not {o.opcode for o in graph.operations} & {Opcode.UDIV, Opcode.SDIV, Opcode.UREM, Opcode.SREM}
+
+
+def test_a_shift_of_which_few_bits_are_used_may_go_beyond_them() -> None:
+    """A wide shift whose lowest bits are used: in 4 bits, an amount of 4 or more leaves nothing."""
+    graph = Graph()
+    word, amount = (graph.add(Operation(Opcode.STATE, 3, register=k), shared=False) for k in range(2))
+    registers = [Register(f"r{k}", 3, index, index) for k, index in enumerate((word, amount))]
+    wide = graph.shift(Opcode.SHL, graph.extend(Opcode.ZEXT, word, 64), graph.extend(Opcode.ZEXT, amount, 64))
+    sent = (graph.slice(wide, 0, 4), graph.constant(1, 1))
+    graph.add(Operation(Opcode.STREAM_WRITE, 0, sent, stream=0), shared=False)
+    streams = [Stream("out", 4)]
+    body = LoopBody("Loop", Place("code.cpp", 1, "f"), 1, graph.operations, registers, streams=streams)
+    slim = narrowed(body)
+    for x in range(8):
+        for count in range(8):
+            assert _sent(slim, iterate(slim, [x, count], {}, {})) == (x << count & 15, 4)

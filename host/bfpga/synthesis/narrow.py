@@ -244,10 +244,21 @@ class _Narrowing:
         elif opcode in _BITWISE:
             value = graph.logic(opcode, operands[0], operands[1])
         elif opcode is Opcode.SHL:
-            value = graph.shift(opcode, operands[0], operands[1])
+            value = self._shifted_left(*operands)
         else:
             value = graph.select(*operands)
         return graph.extend(Opcode.ZEXT, value, operation.width)
+
+    def _shifted_left(self, value: int, amount: int) -> int:
+        """A shift that has been cut: the amount may be as large as the width now, and then nothing is left."""
+        graph, width = self._graph, self._graph.width(value)
+        needed = max(1, (width - 1).bit_length())
+        shifted = graph.shift(Opcode.SHL, value, amount)
+        if graph.constant_of(amount) is not None or graph.width(amount) <= needed:
+            return shifted
+        more = graph.slice(amount, needed, graph.width(amount) - needed)
+        beyond = graph.compare(Opcode.NE, more, graph.constant(0, graph.width(more)))
+        return graph.select(beyond, graph.constant(0, width), shifted)
 
     def _access(self, operation: Operation, operands: list[int]) -> int:
         index = self._graph.add(replace(operation, operands=tuple(operands)), shared=False)
