@@ -129,7 +129,7 @@ def test_no_stages_of_pipelines_stop_a_kernel_or_change_a_bit(target: str) -> No
     [
         ("csim:stalled:", "'' says no stages; csim:stalled:8 gives them to all loops"),
         ("csim:stalled:Array", "'Array' says no stages"),
-        ("csim:stalled:8,Aray=3", "no process has a loop 'Aray'; there are Array, "),
+        ("csim:stalled:8,Aray=3", "no process has a loop 'Aray'; there are Align, Array, "),
         ("csim:stalled:1001", "cannot have 1001 stages; 0 to 1000"),
         ("csim:stalled2", "no device 'csim:stalled2'"),
     ],

@@ -60,7 +60,14 @@ def test_products_are_those_of_the_graph() -> None:
     assert simulate.differences(simulate.Simulator(design(made, True)), run) == []
 
 
-@pytest.mark.parametrize(("product", "most"), [(PRODUCTS[0], 1), (PRODUCTS[1], 2), (PRODUCTS[6], 4)])
+@pytest.mark.parametrize(
+    ("product", "most"),
+    [
+        (PRODUCTS[0], 1),
+        pytest.param(PRODUCTS[1], 2, marks=pytest.mark.slow),
+        pytest.param(PRODUCTS[6], 4, marks=pytest.mark.slow),
+    ],
+)
 def test_a_product_takes_a_row_of_blocks(product: tuple[Opcode, int, int, int], most: int) -> None:
     made = body((product,))
     once, pipelined = (
