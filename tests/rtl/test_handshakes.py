@@ -15,54 +15,16 @@ from bfpga.rtl.ip import REGISTER, REGISTER_NAME, SLICE, SLICE_NAME
 
 pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
 
-#: Formal text in the modules: `offered` words of the clock before, and what must hold.
-FIFO_RULES = """
-    reg was_offered = 1'b0, was_reset = 1'b0;
-    reg [WIDTH-1:0] word;
-    // A word that is marked by chance, and where it is: it leaves as it came, in its turn.
-    wire mark;
-    assign mark = $anyseq;
-    reg marked = 1'b0;
-    reg [WIDTH-1:0] marked_word;
-    reg [ADDRESS+1:0] before;
-    wire leaves = out_TVALID & out_TREADY;
-    wire [ADDRESS+1:0] held = count + out_TVALID;
-    always @(posedge ap_clk) begin
-        was_reset <= ~ap_rst_n;
-        was_offered <= ap_rst_n & out_TVALID & ~out_TREADY;
-        word <= out_TDATA;
-        if (!ap_rst_n)
-            marked <= 1'b0;
-        else if (push & mark & ~marked) begin
-            marked <= 1'b1;
-            marked_word <= in_TDATA;
-            before <= held - leaves;
-        end else if (marked & leaves) begin
-            before <= before - 1'b1;
-            marked <= before != 0;
-        end
-    end
-    always @* begin
-        assert (count <= DEPTH);
-        assert (!in_TREADY || count < DEPTH);
-        assert (tail - head == count[ADDRESS-1:0]);
-        if (was_offered) assert (out_TVALID && out_TDATA == word);
-        if (was_reset) assert (!out_TVALID && !in_TREADY);
-        if (marked) begin
-            assert (before < held);
-            if (before < out_TVALID) assert (out_TDATA == marked_word);
-            else assert (words[head + before[ADDRESS-1:0] - out_TVALID] == marked_word);
-        end
-    end
-"""
-#: Of what is behind an output of an IP: ``held``, its words; ``last``, the one that came last if there are two.
-BORDER_RULES = """
+#: Formal text in what holds words: `offered` is the word of the clock before. A word is marked by chance: it leaves as
+#: it came, in its turn. ``<held>``: how many words there are, a number of so many ``<bits>``; ``<taken>``: one comes;
+#: ``<at>``: the word behind so many others; ``<own>``: what else must hold.
+HELD_RULES = """
     reg was_offered = 1'b0, was_reset = 1'b0, marked = 1'b0;
     reg [WIDTH-1:0] offered, marked_word;
-    reg [1:0] before;
+    reg [<bits>-1:0] before;
     wire mark;
     assign mark = $anyseq;
-    wire [1:0] held = {held};
+    wire [<bits>-1:0] held = <held>;
     wire leaves = out_valid & out_ready;
     always @(posedge clk) begin
         was_reset <= reset;
@@ -70,7 +32,7 @@ BORDER_RULES = """
         offered <= out_data;
         if (reset)
             marked <= 1'b0;
-        else if (in_valid & in_ready & mark & ~marked) begin
+        else if (<taken> & mark & ~marked) begin
             marked <= 1'b1;
             marked_word <= in_data;
             before <= held - leaves;
@@ -82,17 +44,46 @@ BORDER_RULES = """
     always @* begin
         if (was_offered) assert (out_valid && out_data == offered);
         if (was_reset) assert (!out_valid);
-        assert (out_valid == (held != 0));
         if (marked) begin
             assert (before < held);
-            assert ((before == 0 ? out_data : {last}) == marked_word);
+            assert (<at> == marked_word);
         end
+        <own>
     end
 """
+
+
+def held_rules(**parts: str) -> str:
+    """The rules of a module that holds words."""
+    text = HELD_RULES
+    for name, part in parts.items():
+        text = text.replace(f"<{name}>", part)
+    return text
+
+
+FIFO_RULES = """
+    wire clk = ap_clk, reset = ~ap_rst_n, out_valid = out_TVALID, out_ready = out_TREADY;
+    wire [WIDTH-1:0] in_data = in_TDATA, out_data = out_TDATA;
+""" + held_rules(
+    bits="(ADDRESS + 2)", held="count + out_TVALID", taken="push",
+    at="(before < out_TVALID ? out_TDATA : words[head + before[ADDRESS-1:0] - out_TVALID])",
+    own="""assert (count <= DEPTH);
+        assert (!in_TREADY || count < DEPTH);
+        assert (tail - head == count[ADDRESS-1:0]);
+        if (was_reset) assert (!in_TREADY);""",
+)  # fmt: skip
+
+
+def border_rules(held: str, last: str) -> str:
+    """The rules of what is behind an output of an IP. ``last``: the word that came last if there are two."""
+    at, own = f"(before == 0 ? out_data : {last})", "assert (out_valid == (held != 0));"
+    return held_rules(bits="2", held=held, taken="in_valid & in_ready", at=at, own=own)
+
+
 #: Name of the module -> its text and rules.
 BORDERS = {
-    SLICE_NAME: (SLICE, BORDER_RULES.replace("{held}", "has_first + has_second").replace("{last}", "second")),
-    REGISTER_NAME: (REGISTER, BORDER_RULES.replace("{held}", "has_word").replace("{last}", "word")),
+    SLICE_NAME: (SLICE, border_rules("has_first + has_second", "second")),
+    REGISTER_NAME: (REGISTER, border_rules("has_word", "word")),
 }
 CONTROL_RULES = """
     reg was_answered = 1'b0, was_read = 1'b0, was_done = 1'b0;

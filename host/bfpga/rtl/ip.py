@@ -227,12 +227,9 @@ class _Wrapper:
 
     def _cut(self, word: str, width: int, wanted: int) -> str:
         """An expression of ``width`` bits as one of ``wanted`` bits."""
-        if width <= wanted:
-            return word if width == wanted else f"{{{literal(0, wanted - width)}, {word}}}"
-        if word.isidentifier():
-            return f"{word}{vector(wanted)}"
-        name = self.wires.setdefault((word, width), f"w{len(self.wires)}")
-        return f"{name}{vector(wanted)}"
+        if width > wanted and not word.isidentifier():
+            word = self.wires.setdefault((word, width), f"w{len(self.wires)}")
+        return fitted(word, width, wanted)
 
     # -- text
 

@@ -28,6 +28,11 @@ def signed(value: int, width: int) -> int:
     return value - (1 << width) if value >> (width - 1) & 1 else value
 
 
+def amount_bits(width: int) -> int:
+    """Bits of the amounts by which a value of ``width`` bits is shifted so that something of it is left."""
+    return max(1, (width - 1).bit_length())
+
+
 class Graph:
     """A growing list of operations; every method returns the index of a value with the stated bits."""
 
@@ -218,7 +223,7 @@ class Graph:
 
     def _trimmed_amount(self, amount: int, width: int) -> int:
         """The amount's bits that matter; with a larger amount the result is not used."""
-        needed = max(1, (width - 1).bit_length())
+        needed = amount_bits(width)
         return self.slice(amount, 0, needed) if self.width(amount) > needed else amount
 
     # -- logic

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from bfpga.synthesis.body import LoopBody, Opcode, Operation, Register, Stream
-from bfpga.synthesis.graph import Graph, mask_of
+from bfpga.synthesis.graph import Graph, amount_bits, mask_of
 
 _EFFECTS = frozenset({Opcode.MEMORY_WRITE, Opcode.STREAM_READ, Opcode.STREAM_WRITE})
 _LOW_BITS = frozenset({Opcode.ADD, Opcode.SUB, Opcode.MUL})
@@ -252,7 +252,7 @@ class _Narrowing:
     def _shifted_left(self, value: int, amount: int) -> int:
         """A shift that has been cut: the amount may be as large as the width now, and then nothing is left."""
         graph, width = self._graph, self._graph.width(value)
-        needed = max(1, (width - 1).bit_length())
+        needed = amount_bits(width)
         shifted = graph.shift(Opcode.SHL, value, amount)
         if graph.constant_of(amount) is not None or graph.width(amount) <= needed:
             return shifted
