@@ -6,6 +6,7 @@ import functools
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,15 +99,37 @@ def test_a_constructor_is_words_at_power_on_and_no_hardware() -> None:
     assert "_ZGV" not in text
 
 
+def small(name: str) -> IpVerilog:
+    """A process from ``words`` to ``results``."""
+    source = SOURCE.with_name(f"{name}.cpp").read_text()
+    ports = (StreamPort("words", False, 32, False), StreamPort("results", True, 32, False))
+    ip = KernelIp(name, name, name, f"src/{name}.cpp", False, ports)
+    return ip_verilog(load_accelerator(TINY), ip, kernel_sources({ip.source: source}))
+
+
 def test_beats_of_a_stream_keep_their_order_however_long_each_takes(tmp_path: Path) -> None:
     """Two writes of which an iteration makes one: that of the next iteration has its word many clocks earlier."""
-    source = SOURCE.with_name("alternating.cpp").read_text()
-    ports = (StreamPort("words", False, 32, False), StreamPort("results", True, 32, False))
-    ip = KernelIp("alternating", "alternating", "alternating", "src/alternating.cpp", False, ports)
-    made = ip_verilog(load_accelerator(TINY), ip, kernel_sources({ip.source: source}))
     words = [3, 5, 8, 2, 9, 7, 0, 1 << 31 | 1, 4, 6, 0]
     expected = []
     for word in words:
         expected += [(word * word + 7) * (word | 1) & WORD, *([word] if word & 1 else [])]
-    done = SimulatedIp(made, tmp_path).run({"words": words}, {"results": len(expected)})
+    done = SimulatedIp(small("alternating"), tmp_path).run({"words": words}, {"results": len(expected)})
     assert done.beats["results"] == expected
+
+
+def test_lanes_of_a_word_that_are_stored_under_different_conditions_are_stored_together(tmp_path: Path) -> None:
+    """clang makes a branch of a choice between two values; a word takes the lanes of all its ways at once."""
+    random = Random(1)
+    words = [random.getrandbits(29) & ~15 | random.randrange(2) | random.choice((0, 1, 1, 1)) << 29 for _ in range(200)]
+    words = [*words, 1 << 31]
+    sums, expected = [[0] * 3 for _ in range(16)], []
+    for word in words:
+        lanes = sums[word & 15]
+        expected.append(lanes[0] | lanes[1] << 8 | lanes[2] << 16)
+        if word >> 28 & 1:
+            sums[word & 15] = [0] * 3
+        elif word >> 29 & 1:
+            sums[word & 15] = [lane + (word >> 4 + 8 * k) & 255 for k, lane in enumerate(lanes)]
+    assert len(set(expected)) > 50
+    made = small("lanes")
+    assert SimulatedIp(made, tmp_path).run({"words": words}, {"results": len(expected)}).beats["results"] == expected

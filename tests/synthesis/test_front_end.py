@@ -151,6 +151,22 @@ def test_an_inner_loop_without_bound_is_named(tmp_path: Path) -> None:
         analyse_source(source)
 
 
+@pytest.mark.parametrize("condition", ["if (n > from)", "if (false)"])
+def test_a_word_of_which_only_some_lanes_are_stored_is_refused(tmp_path: Path, condition: str) -> None:
+    """The other lanes would have to keep what they hold."""
+    source = tmp_path / "code.cpp"
+    source.write_text(
+        "struct Lanes {\n    Lanes() {\n#pragma HLS ARRAY_RESHAPE variable=cell complete dim=2\n"
+        "#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram\n    }\n    short cell[64][2];\n};\n"
+        "void top(int count, int from) {\n    static Lanes lanes;\nFill:\n"
+        "    for (int n = 0; n < count; ++n) {\n#pragma HLS PIPELINE II=1\n"
+        "        lanes.cell[n & 63][0] = static_cast<short>(n);\n"
+        f"        {condition} {{\n            lanes.cell[n & 63][1] = static_cast<short>(n);\n        }}\n    }}\n}}\n"
+    )
+    with pytest.raises(ToolError, match="a part of a word of cell is not stored whenever others are"):
+        analyse_source(source)
+
+
 def test_what_clang_refuses_is_told_in_its_words(tmp_path: Path) -> None:
     source = tmp_path / "code.cpp"
     source.write_text("int top() { return nothing; }\n")

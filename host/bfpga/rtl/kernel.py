@@ -8,8 +8,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.arrays.sparse_cluster import SparseCluster
-from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.process_stream import POST, ProcessStream
 from bfpga.contract.processes import host_streams, process_streams
@@ -38,10 +36,8 @@ Progress = Callable[[int, int], None]
 def ips_of(accelerator: Accelerator, progress: Progress | None = None) -> list[IpVerilog]:
     """Verilog of every IP of a kernel, several made at once. progress(done, all) after each of them.
 
-    ToolError if clang is missing or refuses the kernel, for code that has no place in hardware, for a cluster.
+    ToolError if clang is missing or refuses the kernel, and for code that has no place in hardware.
     """
-    if isinstance(accelerator.config.array, (SparseCluster, ZeroSkipTile)):
-        raise ToolError(f"{accelerator.name}: the Verilog of this kind of array gives wrong sums (docs/rtl.md)")
     files, ips = kernel_files(accelerator), kernel_ips(accelerator.config)
     with ProcessPoolExecutor() as pool:
         # The longest first: what has registers, memories and functions.

@@ -4,22 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place
 from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, shifted
 from bfpga.synthesis.frontend.intrinsics import UntranslatedError
 from bfpga.synthesis.graph import Graph
+from bfpga.synthesis.implication import implies_one_of
 
 #: Value of an index; the second argument: its lowest bits name one of several banks.
 IndexValue = Callable[[Index, bool], int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """Bytes of a word and when they are stored."""
+
+    first: int
+    size: int
+    data: int
+    enable: int
+
+
 @dataclass(slots=True)
 class _PendingWrite:
+    """Stores to one word in program order."""
+
     address: int
-    enable: int
-    parts: dict[int, int] = field(default_factory=dict)
+    stores: list[_Store] = field(default_factory=list)
     place: Place | None = None
+
+    def takes(self, address: int, store: _Store, size: int) -> bool:
+        """Whether a store joins: to the same word of ``size`` bytes, and not both whole and under other conditions."""
+        whole = store.size == size and all(other.size == size for other in self.stores)
+        return address == self.address and not (whole and store.enable != self.stores[-1].enable)
+
+    def of_byte(self, byte: int) -> list[_Store]:
+        """The stores that touch a byte of the word."""
+        return [store for store in self.stores if store.first <= byte < store.first + store.size]
 
 
 @dataclass(slots=True)
@@ -28,6 +50,7 @@ class _Bank:
 
     number: int
     memory: Memory
+    element: int  # bytes of an element; a word has several where ARRAY_RESHAPE puts them side by side
     pending: _PendingWrite | None = None
     reads: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -86,29 +109,53 @@ class MemoryAccesses:
         for number, chosen in banks:
             bank = self._bank(access, number)
             written = self._graph.logic(Opcode.AND, enable, self._graph.logic(Opcode.AND, condition, chosen))
-            pending = bank.pending
-            if pending is None or (pending.address, pending.enable) != (address, written):
+            store = _Store(access.within, size, data, written)
+            if bank.pending is None or not bank.pending.takes(address, store, bank.memory.width // 8):
                 self._flush(bank)
-                pending = bank.pending = _PendingWrite(address, written, place=self._graph.place)
-            for byte in range(size):
-                pending.parts[access.within + byte] = self._graph.slice(data, 8 * byte, 8)
+                bank.pending = _PendingWrite(address, place=self._graph.place)
+            bank.pending.stores.append(store)
             bank.reads.clear()
 
     def _flush(self, bank: _Bank) -> None:
+        """One access for the stores of a word: each part takes the last store whose condition holds."""
         pending, bank.pending = bank.pending, None
         if pending is None:
             return
-        zero = self._graph.constant(0, 8)
-        data = self._graph.concat([pending.parts.get(byte, zero) for byte in range(bank.memory.width // 8)])
-        operands = (pending.address, data, pending.enable)
+        graph = self._graph
+        enable = reduce(partial(graph.logic, Opcode.OR), (store.enable for store in pending.stores))
+        stores = [pending.of_byte(byte) for byte in range(bank.memory.width // 8)]
+        self._check_written(bank, enable, stores)
+        data = graph.concat([self._stored(byte, of_byte) for byte, of_byte in enumerate(stores)])
+        operands = (pending.address, data, enable)
         operation = Operation(Opcode.MEMORY_WRITE, 0, operands, memory=bank.number, place=pending.place)
-        bank.memory.accesses.append(self._graph.add(operation, shared=False))
+        bank.memory.accesses.append(graph.add(operation, shared=False))
+
+    def _stored(self, byte: int, stores: list[_Store]) -> int:
+        """What the stores leave in a byte of a word, if one of them is executed."""
+        graph = self._graph
+        values = [graph.slice(store.data, 8 * (byte - store.first), 8) for store in stores]
+        value = values[0] if values else graph.constant(0, 8)
+        for store, later in zip(stores[1:], values[1:], strict=True):
+            value = graph.select(store.enable, later, value)
+        return value
+
+    def _check_written(self, bank: _Bank, enable: int, stores: list[list[_Store]]) -> None:
+        """A word is written as a whole: a part that keeps what it has would need an enable of its own.
+
+        Raises:
+            UntranslatedError: the word may be written without one of the stores to a part. A byte of an element without
+                any fills it up, as the eighth of a structure of seven.
+        """
+        parts = [of_byte for byte, of_byte in enumerate(stores) if of_byte or byte % bank.element == 0]
+        for enables in {tuple(store.enable for store in of_byte) for of_byte in parts}:
+            if not implies_one_of(self._graph.operations, enable, enables):
+                raise UntranslatedError(f"a part of a word of {bank.memory.name} is not stored whenever others are")
 
     def _bank(self, access: MemoryAccess, bank: tuple[int, ...]) -> _Bank:
         key = (access.array.root, access.array.offset, access.array.extents, bank)
         if key not in self._banks:
             memory = self._cells.memory(access.array, bank)
-            self._banks[key] = _Bank(len(self._banks), memory)
+            self._banks[key] = _Bank(len(self._banks), memory, access.array.element)
             self._body.memories.append(memory)
         return self._banks[key]
 
