@@ -3,6 +3,10 @@
 // The read is non-blocking: a process goes on when the stream is empty, so its pipeline drains, and an upstream process
 // that waits for those results is never stalled. A step uses the beat that an earlier one has read; there is no
 // multiplexer between the stream and the register.
+//
+// A beat lasts from start to start: one that is read before a process has heard of the end of its start is of the next
+// start, whose words may be there while this process still ends, for example because it sets its sums to zero first.
+// Only the beat that ends a start may be dropped at the begin of the next one.
 #pragma once
 #include "bfpga/processes/wires.hpp"
 

@@ -15,7 +15,6 @@ class StepBroadcast {
     void run(stream<wire_t<Steps>>& steps, To&... to) {
 #pragma HLS INLINE
         static_assert(sizeof...(To) == Config::units, "every unit has a stream of steps");
-        held_.drop();
         bool running = true;
         PipelinedLoop loop("Steps");
     Steps:

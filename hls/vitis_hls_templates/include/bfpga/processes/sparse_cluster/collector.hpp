@@ -52,7 +52,7 @@ class BlockCollector {
             bool taken[units];
 #pragma HLS ARRAY_PARTITION variable=taken complete dim=0
             keep_taken(taken);
-            const bool map = !walks_ && !begins_ && !limits_come_ && map_.there();
+            const bool map = !walks_ && !begins_ && !limits_come_ && !stops_ && map_.there();
             const bool limit = limits_come_ && limit_.there();
             stops_ = map && map_.beat().stop;
             if (limit) {
@@ -75,13 +75,6 @@ class BlockCollector {
    private:
     void clear() {
 #pragma HLS INLINE
-        map_.drop();
-        limit_.drop();
-    Units_Clear:
-        for (int u = 0; u < units; ++u) {
-#pragma HLS UNROLL
-            held_[u].drop();
-        }
         walks_ = false;
         begins_ = false;
         limits_come_ = false;

@@ -25,7 +25,7 @@ class PieceDistributor {
     enum Step { Waits, Limits_Come, Opens, Cells_Come, Ends, Drains, Tells };
 
    public:
-    PieceDistributor() : limits_(), base_(), left_() {
+    PieceDistributor() : limits_(), base_(), left_(), cut_there_(false) {
 #pragma HLS ARRAY_PARTITION variable=limits_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=base_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=left_ complete dim=0
@@ -59,7 +59,7 @@ class PieceDistributor {
             loop.iteration();
             running = !stops_;
             send<0>(pieces...);
-            const bool map = step_ == Waits && map_.there();
+            const bool map = step_ == Waits && !stops_ && map_.there();
             const bool limit = step_ == Limits_Come && limit_.there();
             const bool cell = step_ == Cells_Come && cell_.there();
             stops_ = map && map_.beat().stop;
@@ -101,14 +101,10 @@ class PieceDistributor {
 
     void clear() {
 #pragma HLS INLINE
-        map_.drop();
-        limit_.drop();
-        cell_.drop();
         step_ = Waits;
         unit_ = 0;
         word_ = 0;
         stops_ = false;
-        cut_there_ = false;
         first_cell();
     }
 

@@ -318,7 +318,6 @@ class GridSums {
     void clear() {
 #pragma HLS INLINE
         outputs_.drop();
-        block_.drop();
         fills_ = false;
         sends_ = false;
         turns_.clear();

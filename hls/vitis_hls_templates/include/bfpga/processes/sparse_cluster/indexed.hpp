@@ -20,11 +20,6 @@ class GroupReader {
     using Beat = Group;
     using Task = Group;
 
-    void clear() {
-#pragma HLS INLINE
-        held_.drop();
-    }
-
     bool there() const { return held_.there(); }
     const Task& task() const { return held_.beat(); }
 

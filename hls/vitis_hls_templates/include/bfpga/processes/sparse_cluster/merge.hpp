@@ -88,7 +88,6 @@ class MergeProcess {
    private:
     void clear() {
 #pragma HLS INLINE
-        round_.drop();
         held_ = 0;
         stalls_ = 0;
     Banks_Clear:

@@ -35,13 +35,6 @@ class PieceReader {
 
     PieceReader() : there_(false), task_(), word_() {
 #pragma HLS ARRAY_PARTITION variable=waits_ complete dim=0
-        clear();
-    }
-
-    void clear() {
-#pragma HLS INLINE
-        held_.drop();
-        there_ = false;
     Lanes_Clear:
         for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL

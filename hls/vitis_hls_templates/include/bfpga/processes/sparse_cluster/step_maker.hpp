@@ -190,7 +190,6 @@ class StepMaker {
     void clear() {
 #pragma HLS INLINE
         kernels_.drop();
-        word_.drop();
         comes_ = false;
         leaves_ = false;
         turns_.clear();

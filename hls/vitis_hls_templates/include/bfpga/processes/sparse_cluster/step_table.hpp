@@ -56,15 +56,6 @@ class StepTable {
 
     StepTable() : lane_(0), step_(0) {
 #pragma HLS ARRAY_PARTITION variable=last_ complete dim=0
-        clear();
-    }
-
-    void clear() {
-#pragma HLS INLINE
-        held_.drop();
-        turns_.clear();
-        lane_ = 0;
-        step_ = 0;
     }
 
     // Whether the set of the values that come next can be read.

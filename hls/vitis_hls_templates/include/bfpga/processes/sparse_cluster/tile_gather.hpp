@@ -64,7 +64,7 @@ class TileGather {
             const bool walks = leaves_ && guard_ == 0 && left_ != 0;
             const bool tells = leaves_ && guard_ == 0 && left_ == 0;
             const bool marked = held_.there() && held_.beat().marked();
-            const bool value = held_.there() && !marked;
+            const bool value = held_.there() && !marked && !(leaves_ && mark_.stop);
             const bool mark = marked && !leaves_;
             running = !(tells && mark_.stop);
             send(walks, tells, value, to);
@@ -82,7 +82,6 @@ class TileGather {
    private:
     void clear() {
 #pragma HLS INLINE
-        held_.drop();
         leaves_ = false;
         loading_ = false;
         guard_ = 0;

@@ -77,7 +77,7 @@ class UnitProcess {
             running = !stops_;
             compute(sums);
             const bool free = !values_ || last_step_;
-            const bool takes = reader_.there() && free && !drains_ && !pauses_ && ready();
+            const bool takes = reader_.there() && free && !drains_ && !pauses_ && !stops_ && ready();
             const bool ends = takes && !reader_.task().is_value && reader_.task().ends;
             go_on();
             if (takes) {
@@ -94,8 +94,6 @@ class UnitProcess {
    private:
     void clear() {
 #pragma HLS INLINE
-        reader_.clear();
-        table_.clear();
         walk_.clear();
         values_ = false;
         at_last_ = false;

@@ -86,7 +86,6 @@ class StepReader {
     void clear() {
 #pragma HLS INLINE
         kernels_.drop();
-        word_.drop();
         comes_ = false;
         opens_ = false;
         plain_ = false;

@@ -125,7 +125,6 @@ class TileProcess {
     void clear() {
 #pragma HLS INLINE
         map_.drop();
-        cell_.drop();
         step_.drop();
         loads_ = false;
         handed_ = false;
