@@ -26,9 +26,10 @@ from bfpga.errors import DeviceError
 from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule
 
-#: Clocks before each computing operation that the stages of pipelines take, of which the simulation counts none: of
-#: the reader, the array, the output stage and the writer, and of the streams between them (`depth` of the figures).
-STAGES = 36
+#: Clocks that the simulation, which counts iterations of loops, does not have: before each computing operation those of
+#: the stages of pipelines (`depth` of the figures) and of what the output stage does between its loops; and those in
+#: which the end of a start goes through the processes. The Verilog takes them (`benchmarks.verify.rtl_clocks`).
+STAGES, END = 46, 53
 #: What a schedule may differ by, of the clocks: groups of entries run ahead of each other; how many activations are not
 #: zero, and how far that evens out between pixels, is a mean; pieces of a map without zeros need no moves.
 SHARE, SHARE_OF_MEANS, SHARE_OF_COUNTS = 0.01, 0.04, 0.02
@@ -122,7 +123,7 @@ def test_a_schedule_takes_the_clocks_of_the_processes(
         counts = any(item.descriptor.most_moves for item in operations if item.descriptor.flags & Flag.CLUSTER)
         assert counts == (name == COUNTING_MAPS)
         share = SHARE_OF_COUNTS if counts else SHARE_OF_MEANS if name == "activations" else SHARE
-        assert abs(found - clocks - STAGES * computing) <= share * clocks
+        assert abs(found - clocks - STAGES * computing - END) <= share * clocks
 
 
 @pytest.mark.parametrize(("density", "expected"), [(1.0, 90599), (0.15, 33222)])
@@ -155,7 +156,8 @@ def test_stages_of_pipelines_take_clocks_and_change_nothing_else(tmp_path: Path)
     assert counted.start(operations) == without
     clocks, _ = counted.kernel.clocks(0)
     assert least + STAGES * computing / 2 < clocks <= least + STAGES * computing
-    assert abs(found - clocks) <= 2 * SHARE * clocks
+    # What is done between loops has no stages.
+    assert abs(found - clocks - END) <= 3 * SHARE * clocks
     counted.kernel.stall()
     assert (counted.start(operations), counted.kernel.clocks(0)[0]) == (without, least)
 

@@ -54,8 +54,9 @@ _FIELDS = {command.process: command.fields for command in COMMANDS}
 #: Flags as numbers, which are faster.
 _KEPT, _MEASURE, _STREAM = int(Flag.KEPT), int(Flag.MEASURE), int(Flag.STREAM_WEIGHTS)
 #: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
-#: through the array, the output stage and back into memory, and the guard of the order.
-RESULT_LATENCY = 70
+#: through the array, the output stage and back into memory, and the guard of the order. This and the two below are what
+#: the Verilog of small networks takes (benchmarks.verify.rtl_clocks).
+RESULT_LATENCY = 80
 #: Of these, what the rows of a systolic array take to leave it; those of a skip array are counted by themselves.
 ARRAY_ROWS = 10
 #: Clocks between the last step of an operation's reading and the first one of an operation that does not need it: its
@@ -65,16 +66,17 @@ READ_TURN = 6
 WEIGHT_TURN = START_GUARD + READ_TURN - SHALLOW
 #: Clocks in which a command comes into the scratchpad, a word each, when the one before has left.
 SCRATCHPAD_COMMAND_CLOCKS = len(_FIELDS[SCRATCHPAD])
-#: Clocks between the last row of an operation in the output stage and the first one of the next: its command, a word a
-#: clock, and what it sets.
-POST_TURN = len(_FIELDS[POST]) + 1 + 20
+#: Clocks between the last row of an operation in the output stage and the first one of the next: its pipeline drains,
+#: statistics and exponent are set, then the next command comes, a word a clock, and what it sets.
+POST_TURN = len(_FIELDS[POST]) + 1 + 63
 #: Clocks in which the sequencer sends a descriptor: a word of 32 bits each, then the end of the command of `post`.
 COMMAND_CLOCKS = DESCRIPTOR_WORDS + 1
 #: Clocks in which it passes over a descriptor that is skipped, and in which it decides.
 DECISION_CLOCKS = 4
-#: Clocks from the last group of a store to its last beat, and from there to the end of the start: reports.
+#: Clocks from the last group of a store to its last beat, and from there to the end of the start: the command that ends
+#: it comes into the scratchpad, then reports.
 STORE_LATENCY = 12
-END_CLOCKS = 32
+END_CLOCKS = SCRATCHPAD_COMMAND_CLOCKS + 44
 #: A store that waits gets one of so many read clocks, whatever else is read.
 STORE_SHARE = 1 / 8
 
