@@ -57,10 +57,11 @@ class BankSums {
 
    public:
     BankSums() {
+        static_assert(Distance >= 4, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A sum is read again `Distance` cycles later at the earliest; its write has left the pipeline then.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+// A sum is read again `Distance` cycles later at the earliest: its write has to have left the pipeline by then.
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=4 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -130,7 +131,7 @@ class BankSums {
     }
 
     accumulator_t cell_[T::cells][memory_words];
-    mutable Waiver<InterFalseBefore<Distance>, T::cells * memory_words> cell_waiver_;
+    mutable Waiver<InterRawDistance<4>, T::cells * memory_words> cell_waiver_;
 };
 
 }  // namespace bfpga

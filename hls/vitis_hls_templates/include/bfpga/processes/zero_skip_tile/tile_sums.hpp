@@ -22,10 +22,11 @@ class TileSums {
 
    public:
     TileSums() {
+        static_assert(sum_distance >= 4, "the distance that the pragma states");
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A word is read again `sum_distance` cycles later at the earliest; its write has left the pipeline then.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+// A word is read again `sum_distance` cycles later at the earliest: its write has to have left the pipeline by then.
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=4 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -77,7 +78,7 @@ class TileSums {
 
    private:
     accumulator_t cell_[words][D::lanes];
-    mutable Waiver<InterFalseBefore<sum_distance>, words> cell_waiver_;
+    mutable Waiver<InterRawDistance<4>, words> cell_waiver_;
 };
 
 }  // namespace bfpga
