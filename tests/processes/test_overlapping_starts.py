@@ -7,6 +7,7 @@ that set their sums to zero first still have the end of a start before them when
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ OTHERS = [
 ]
 ACCELERATORS = [
     accelerator_around(VARIANTS["E"], "cluster_e", "0" * 64),
-    accelerator_around(TILE, "tile", "0" * 64),
+    accelerator_around(replace(TILE, compressed_maps=True), "tile_with_compressed_maps", "0" * 64),
     *(pytest.param(accelerator, marks=pytest.mark.slow) for accelerator in OTHERS),
 ]
 

@@ -146,12 +146,19 @@ class SimulatedKernel(OwnedKernel):
         DeviceError with the kernel's sentence if it stops (a stream that is empty, a descriptor that breaks a rule) or
         leaves input unread or its output without an end.
         """
+        if self._maps is None:
+            return self.run_beats(descriptors, packet, weights, capacity, clear_policies)
+        sent, most = self._maps.sent(packet, descriptors), self._maps.most_output(packet, descriptors)
+        result = self.run_beats(descriptors, sent, weights, most, clear_policies)
+        return replace(result, output=self._maps.received(result.output, packet, descriptors))
+
+    def run_beats(
+        self, descriptors: int, packet: Octets, weights: Octets, capacity: int, clear_policies: bool
+    ) -> KernelResult:
+        """As ``run_packet``, with the bytes that the kernel's own streams carry: maps may be compressed there."""
         if self._instance is None:
             raise DeviceError("the simulated kernel is closed")
         read, weight_words = np.frombuffer(packet, np.uint8), np.frombuffer(weights, np.uint8)
-        if self._maps is not None:
-            capacity = self._maps.most_output(packet, descriptors)
-            read = self._maps.sent(packet, descriptors)
         output = np.zeros(max(capacity, 1), np.uint8)
         cycles = np.zeros(max(descriptors, 1), np.uint32)
         run = RunRecord(
@@ -169,9 +176,8 @@ class SimulatedKernel(OwnedKernel):
             again = f" ({self.repeated_by})" if self.repeated_by else ""
             raise DeviceError(f"{self.title} stopped: {run.error.decode(errors='replace')}{again}")
         self._check_finished(run)
-        stored = output[: run.output_bytes].tobytes()
         return KernelResult(
-            output=stored if self._maps is None else self._maps.received(stored, packet, descriptors),
+            output=output[: run.output_bytes].tobytes(),
             cycles=run.cycles,
             operation_cycles=cycles[:descriptors].tolist(),
             overflow=run.overflows,
