@@ -104,7 +104,7 @@ struct Bench {
             factor_commands.write(bfpga::command_t(word));
         }
         exponents.write(bfpga::command_t(operation.exponent));
-        const int channels = operation.row[1], words = operation.row[2], groups = operation.row[3];
+        const int channels = operation.row[1], words = words_of(operation), groups = operation.row[3];
         for (int group = 0; group < groups; ++group) {
             for (int n = 0; n < operation.passes * words; ++n) {
                 operands.write(word_of(operation, operation.x, group, n % words));
@@ -112,13 +112,16 @@ struct Bench {
                     operands.write(word_of(operation, operation.second, group, n % words));
                 }
             }
-            for (int n = 0; operation.gain != nullptr && n < words * Config::lanes; ++n) {
+            for (int n = 0; n < words * Config::lanes; ++n) {
                 bfpga::RowGainBeat beat;
-                beat.gain = static_cast<bfpga::RowTypes::gain_t>(n < channels ? operation.gain[n] : operation.beyond);
+                beat.gain = static_cast<bfpga::RowTypes::gain_t>(
+                    operation.gain != nullptr && n < channels ? operation.gain[n] : operation.beyond);
                 gains.write(bfpga::to_wire(beat));
             }
         }
     }
+
+    static int words_of(const Operation& operation) { return (operation.row[1] + Config::lanes - 1) / Config::lanes; }
 
     static bfpga::wire_t<Words> word_of(const Operation& operation, const int32_t* from, int group, int word) {
         Words beat;
@@ -136,7 +139,7 @@ struct Bench {
 
     // Results of an operation; false if there are too few.
     bool take(const Operation& operation) {
-        const int rows = operation.row[2] * Config::lanes * operation.row[3];
+        const int rows = words_of(operation) * Config::lanes * operation.row[3];
         for (int n = 0; n < rows; ++n) {
             if (sums.empty()) {
                 return false;

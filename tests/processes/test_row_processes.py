@@ -31,7 +31,7 @@ class StoppedError(AssertionError):
 
 class _Operation(ctypes.Structure):
     _fields_ = (
-        ("row", ctypes.c_int32 * 4), ("factor", ctypes.c_int32 * 7), ("exponent", ctypes.c_int32),
+        ("row", ctypes.c_int32 * 4), ("factor", ctypes.c_int32 * 8), ("exponent", ctypes.c_int32),
         ("x", ctypes.c_void_p), ("second", ctypes.c_void_p), ("gain", ctypes.c_void_p), ("passes", ctypes.c_int32),
         ("beyond", ctypes.c_int32), ("result", ctypes.c_void_p),
     )  # fmt: skip
@@ -56,8 +56,8 @@ class _Given:
         ]
         self.results = np.zeros((len(case.x) // columns, case.words(lanes) * lanes, columns), np.int64)
         self.structure = _Operation(
-            (ctypes.c_int32 * 4)(*case.row_command(columns, lanes)),
-            (ctypes.c_int32 * 7)(*case.factor_command(columns)), case.exponent,
+            (ctypes.c_int32 * 4)(*case.row_command(columns)),
+            (ctypes.c_int32 * 8)(*case.factor_command(columns)), case.exponent,
             *(None if part is None else part.ctypes.data for part in self.parts), case.settings.operation.passes,
             case.beyond, self.results.ctypes.data,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from row_cases import KINDS, TOP, drawn_rows
 
+from bfpga.contract.descriptor import Operation
 from bfpga.contract.rows import GAIN_BITS, RowOperation
 from bfpga.engines.rows.arithmetic import normalized, products, softmax
 from bfpga.engines.rows.settings import Gains, RowSettings
@@ -30,14 +31,16 @@ class RowCase:
         """Words of a row."""
         return -(-self.settings.channels // lanes)
 
-    def row_command(self, columns: int, lanes: int) -> tuple[int, ...]:
+    def row_command(self, columns: int) -> tuple[int, ...]:
         own = self.settings
-        return int(own.operation), own.channels, self.words(lanes), len(self.x) // columns
+        return int(Operation.ROWS), own.channels, int(own.operation), len(self.x) // columns
 
     def factor_command(self, columns: int) -> tuple[int, ...]:
         own = self.settings
         groups = len(self.x) // columns
-        return int(own.operation), own.channels, groups, own.inverse, own.magnitude, *own.epsilon
+        return (
+            int(Operation.ROWS), own.channels, own.inverse, own.magnitude, int(own.operation), *own.epsilon, groups,
+        )  # fmt: skip
 
     def expected(self) -> Int64Array:
         """Results (groups * columns, channels)."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.process_command import COMMANDS, ProcessCommand, command, with_fields
+from bfpga.contract.process_command import COMMANDS, ProcessCommand, command, with_fields, without
+from bfpga.contract.process_stream import FACTORS, ROWS
 
 #: The word that a process receives, in the place of a command, of an operation that is skipped: one that it counts.
 SKIPPED = -1
@@ -16,13 +17,24 @@ SKIPPED = -1
 _COUNTING = "count_threshold"
 #: Fields for the sequencer itself: a LOAD is followed by its tensor.
 TENSOR_COMMAND = command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")
+#: The commands of the processes of rows.
+ROW_COMMANDS = (
+    command(ROWS, (Operation.ROWS,), "output_rows row_operation groups"),
+    command(
+        FACTORS,
+        (Operation.ROWS,),
+        "output_rows row_operation row_inverse row_magnitude row_epsilon row_epsilon_exponent groups",
+    ),
+)
 
 
 def commands(config: KernelConfig) -> tuple[ProcessCommand, ...]:
     """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
     chosen = {item.process: item for item in (*COMMANDS, *config.array.commands())}
-    found = tuple(chosen.values())
-    return tuple(map(_counting, found)) if config.count_registers else found
+    found = tuple(map(_counting, chosen.values())) if config.count_registers else tuple(chosen.values())
+    if config.has_rows:
+        return (*found, *ROW_COMMANDS)
+    return tuple(without(item, Operation.ROWS) for item in found)
 
 
 def _counting(given: ProcessCommand) -> ProcessCommand:

@@ -77,6 +77,8 @@ class KernelConfig:
     count_registers: WidthOrNone = 0
     #: Whether tensors may cross the streams without their zeros (processes/maps): each as its descriptor says.
     compressed_maps: bool = False
+    #: Columns of the process of rows: pixels whose channels are a row of Softmax, say; 0: there is no such process.
+    row_columns: WidthOrNone = 0
     array: Array = field(default_factory=SystolicArray)
 
     def __post_init__(self) -> None:
@@ -91,6 +93,11 @@ class KernelConfig:
         while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
             number += 1
         return number
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is a process of rows."""
+        return self.row_columns > 0
 
     @property
     def weight_formats(self) -> tuple[WeightFormat, ...]:

@@ -31,6 +31,7 @@ class Operation(IntEnum):
     GEMM = 4  # matrix product or convolution on the dot tiles
     MAX = 5  # maximum over the window, channel by channel
     SUM = 6  # sum over the taps, each aligned to the larger exponent: residual add, subtract, copy
+    ROWS = 7  # the process of rows, of kernels that have it: Softmax, normalizations, products of two tensors
 
 
 class Flag(IntFlag):
@@ -84,13 +85,19 @@ class LeadRule(IntEnum):
 
 
 #: What the metadata of a field calls the field whose word it shares.
-_SHARES = "shares"
-COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
+_SHARES, _SHARES_IN_ROWS = "shares", "shares in rows"
+COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM, Operation.ROWS)
 
 
 def shared(other: str) -> int:
     """A field in the word of one that its operations do not use: there are no more words."""
     number: int = field(default=0, metadata={_SHARES: other})
+    return number
+
+
+def of_rows(other: str) -> int:
+    """A field of ROWS, in the word of one that ROWS does not use."""
+    number: int = field(default=0, metadata={_SHARES_IN_ROWS: other})
     return number
 
 
@@ -195,6 +202,13 @@ class Descriptor:
     parts_across: int = shared("parameter_rows")  # and across
     read_height: int = shared("second_slot")  # rows of the input from the map's first one on; others are zero
     read_width: int = shared("wide_word")  # and columns
+    # ROWS: words of fields that other operations have (ROW_WORDS); a row (a pixel) is read `blocks` times
+    row_operation: int = of_rows("map_cells")  # RowOperation
+    row_exponent: int = of_rows("wide_word")  # exponent of the results; of a product added to those of its operands
+    row_inverse: int = of_rows("chunk_steps")  # 2**row_magnitude / output_rows
+    row_magnitude: int = of_rows("chunk_buffers")  # ceil(log2 output_rows)
+    row_epsilon: int = of_rows("joined_rows")  # mantissa of epsilon's share
+    row_epsilon_exponent: int = of_rows("joined_columns")
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""
@@ -213,22 +227,36 @@ class Descriptor:
 SHARED_WORDS: dict[str, str] = {
     item.name: item.metadata[_SHARES] for item in fields(Descriptor) if _SHARES in item.metadata
 }
-#: The fields that have words, in their order; and those of a GEMM on a sparse cluster.
-FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in SHARED_WORDS)
+#: The same of kernels with a process of rows.
+ROW_WORDS: dict[str, str] = {
+    item.name: item.metadata[_SHARES_IN_ROWS] for item in fields(Descriptor) if _SHARES_IN_ROWS in item.metadata
+}
+_WITHOUT_WORDS = {**SHARED_WORDS, **ROW_WORDS}
+#: The fields that have words, in their order.
+FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in _WITHOUT_WORDS)
 _PLACES = {name: place for place, name in enumerate(FIELDS)}
-_OF_CLUSTER = {other: name for name, other in SHARED_WORDS.items()}
-_CLUSTER_FIELDS = tuple(_OF_CLUSTER.get(name, name) for name in FIELDS)
-_CLUSTER, _GEMM = int(Flag.CLUSTER), int(Operation.GEMM)
+_CLUSTER, _GEMM, _ROWS = int(Flag.CLUSTER), int(Operation.GEMM), int(Operation.ROWS)
+
+
+def _fields_with(words: dict[str, str]) -> tuple[str, ...]:
+    """``FIELDS`` with others in the words that they share."""
+    of_word = {other: name for name, other in words.items()}
+    return tuple(of_word.get(name, name) for name in FIELDS)
+
+
+_CLUSTER_FIELDS, _ROW_FIELDS = _fields_with(SHARED_WORDS), _fields_with(ROW_WORDS)
 
 
 def word_names(operation: int, flags: int = 0) -> tuple[str, ...]:
     """The fields that the words of an operation's descriptor hold, in their order."""
+    if operation == _ROWS:
+        return _ROW_FIELDS
     return _CLUSTER_FIELDS if operation == _GEMM and flags & _CLUSTER else FIELDS
 
 
 def word_of(name: str) -> int:
     """The place of a field among the words of a descriptor."""
-    return _PLACES[SHARED_WORDS.get(name, name)]
+    return _PLACES[_WITHOUT_WORDS.get(name, name)]
 
 
 #: Words of one descriptor on the stream; the unused tail is zero and reserved.

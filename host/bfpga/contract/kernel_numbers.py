@@ -40,7 +40,7 @@ def kernel_identity(config: KernelConfig) -> dict[str, Any]:
         "host_streams": dict(host_streams(config)),
         "streams": {item.name: [item.source, item.target, item.bits] for item in process_streams(config)},
         "commands": {item.process: [sorted(map(int, item.operations)), list(item.fields)] for item in commands(config)},
-        "layout": layout_digest(config.functions),
+        "layout": layout_digest(config.functions, config.has_rows),
     }
 
 
@@ -145,12 +145,18 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
             beats_per_weight_word=config.beats_per_weight_word,
             compressed_maps=config.compressed_maps,
         ),
+        *_row_numbers(config),
         _depths(config),
         number_group(
             "Functions that are built in: bit n for the function of code n",
             functions=mask_of(Function.named(name) for name in config.functions),
         ),
     ]
+
+
+def _row_numbers(config: KernelConfig) -> list[NumberGroup]:
+    """Nothing for a kernel without a process of rows, whose C++ does not name it."""
+    return [number_group("Columns of the process of rows", row_columns=config.row_columns)] if config.has_rows else []
 
 
 def _depths(config: KernelConfig) -> NumberGroup:

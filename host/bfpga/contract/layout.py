@@ -18,6 +18,7 @@ from bfpga.contract.checksum import FOLD_BITS, ROTATION
 from bfpga.contract.descriptor import (
     DESCRIPTOR_WORDS,
     FIELDS,
+    ROW_WORDS,
     SHARED_WORDS,
     Flag,
     Function,
@@ -44,18 +45,19 @@ _DEPTH = 4
 Path = tuple[str | int, ...]
 
 
-def layout(functions: Collection[str] = ()) -> dict[str, Any]:
+def layout(functions: Collection[str] = (), rows: bool = False) -> dict[str, Any]:
     """The layout of this package with the usual functions, and with those named as in accelerator files.
 
-    A function that is new changes nothing for a kernel without it.
+    A function that is new changes nothing for a kernel without it, nor does ROWS. rows: of a kernel with its process.
     """
+    shared = {**SHARED_WORDS, **ROW_WORDS} if rows else SHARED_WORDS
     kinds: tuple[type[Enum], ...] = (*ENUMERATIONS, *BITS)
     return {
         "version": VERSION,
-        "descriptor": {"words": DESCRIPTOR_WORDS, "fields": list(FIELDS), "shared": dict(SHARED_WORDS)},
+        "descriptor": {"words": DESCRIPTOR_WORDS, "fields": list(FIELDS), "shared": dict(shared)},
         "enumerations": {
             kind.__name__: {
-                name: member.value for name, member in kind.__members__.items() if _counts(member, functions)
+                name: member.value for name, member in kind.__members__.items() if _counts(member, functions, rows)
             }
             for kind in kinds
         },
@@ -71,7 +73,9 @@ def _registers(registers: Sequence[Register]) -> dict[str, dict[str, str]]:
     return {item.name: {"offset": f"{item.offset:#04x}", "access": item.access} for item in registers}
 
 
-def _counts(member: Enum, functions: Collection[str]) -> bool:
+def _counts(member: Enum, functions: Collection[str], rows: bool) -> bool:
+    if member is Operation.ROWS:
+        return rows
     return not isinstance(member, Function) or member.row.usual or member.key in functions
 
 
@@ -79,9 +83,10 @@ def _shown_bits(item: BeatField) -> str:
     return f"bits {item.first}..{item.first + item.bits - 1}" if item.bits > 1 else f"bit {item.first}"
 
 
-def layout_digest(functions: Collection[str] = ()) -> str:
+def layout_digest(functions: Collection[str] = (), rows: bool = False) -> str:
     """SHA-256 of the canonical JSON of ``layout``."""
-    return hashlib.sha256(json.dumps(layout(functions), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(layout(functions, rows), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def layout_mismatch(there: object) -> str | None:
@@ -91,13 +96,20 @@ def layout_mismatch(there: object) -> str | None:
     """
     if not isinstance(there, Mapping):
         return "no layout is named there"
-    here = layout(_functions_of(there))
+    here = layout(_functions_of(there), _has_rows(there))
     if there == here:
         return None
     differences = layout_differences(here, there)
     text = "; ".join(islice(differences, LISTED))
     more = sum(1 for _ in differences)
     return f"{text}; and {more} more differences" if more else text
+
+
+def _has_rows(there: Mapping[str, Any]) -> bool:
+    """Whether another layout is that of a kernel with a process of rows."""
+    enumerations = there.get("enumerations")
+    named = enumerations.get("Operation") if isinstance(enumerations, Mapping) else None
+    return isinstance(named, Mapping) and Operation.ROWS.name in named
 
 
 def _functions_of(there: Mapping[str, Any]) -> Collection[str]:

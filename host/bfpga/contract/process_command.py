@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.contract.descriptor import COMPUTING, FIELDS, SHARED_WORDS, Operation, word_of
+from bfpga.contract.descriptor import COMPUTING, FIELDS, ROW_WORDS, SHARED_WORDS, Operation, word_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class ProcessCommand:
 def command(process: str, operations: tuple[Operation, ...], fields: str) -> ProcessCommand:
     """A command from the names of its fields, with spaces between them."""
     chosen = {"operation", *fields.split()}
-    assert chosen <= {*FIELDS, *SHARED_WORDS}, chosen - {*FIELDS, *SHARED_WORDS}
+    known = {*FIELDS, *SHARED_WORDS, *ROW_WORDS}
+    assert chosen <= known, chosen - known
     return ProcessCommand(process, operations, tuple(sorted(chosen, key=word_of)))
 
 
@@ -40,7 +41,7 @@ COMMANDS = (
     ),
     command(
         "weights",
-        (Operation.WEIGHTS, Operation.GEMM),
+        (Operation.WEIGHTS, Operation.GEMM, Operation.ROWS),
         "flags kernel_height kernel_width channel_words blocks output_rows weight_base weight_tap_step "
         "weight_block_step weight_words parameter_base parameter_rows groups after_fills after_reads",
     ),
@@ -58,3 +59,8 @@ COMMANDS = (
 def with_fields(given: ProcessCommand, fields: str) -> ProcessCommand:
     """A command with further fields."""
     return command(given.process, given.operations, " ".join((*given.fields, fields)))
+
+
+def without(given: ProcessCommand, operation: Operation) -> ProcessCommand:
+    """A command without an operation that a kernel lacks."""
+    return ProcessCommand(given.process, tuple(item for item in given.operations if item != operation), given.fields)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bfpga.contract import rows
 from bfpga.contract.commands import commands
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.process_stream import (
     COMMAND_BITS,
+    FACTORS,
+    LONGEST_PIPELINE,
     MAP_COMPRESSOR,
     MAP_EXPANDER,
     MAP_JOINER,
@@ -19,6 +22,8 @@ from bfpga.contract.process_stream import (
     MAPS,
     POST,
     PROCESSES,
+    ROW_PROCESSES,
+    ROWS,
     SCRATCHPAD,
     SEQUENCER,
     SHALLOW,
@@ -50,7 +55,8 @@ def host_streams(config: KernelConfig) -> dict[str, str]:
 
 def kernel_processes(config: KernelConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
-    return (*PROCESSES, *config.array.processes(config), *(MAPS if config.compressed_maps else ()))
+    rest = (*(ROW_PROCESSES if config.has_rows else ()), *(MAPS if config.compressed_maps else ()))
+    return (*PROCESSES, *config.array.processes(config), *rest)
 
 
 def process_kind(process: str) -> str:
@@ -86,8 +92,26 @@ def _streams(config: KernelConfig) -> Iterator[ProcessStream]:
         yield ProcessStream("counts", POST, SEQUENCER, COMMAND_BITS, WAITING_COUNTS, WAITING_COUNTS)
     for process in (SCRATCHPAD, WEIGHTS, POST, STORE):
         yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
+    if config.has_rows:
+        yield from _row_streams(config)
     if config.compressed_maps:
         yield from _map_streams(config)
+
+
+def _row_streams(config: KernelConfig) -> Iterator[ProcessStream]:
+    """The streams around the processes of rows; bits as in bfpga/processes/rows/beats.hpp.
+
+    The gains of lanes leave with their parameters, of which one loop waits for room, and the other loop for both: they
+    may lag by its pipeline.
+    """
+    columns = config.row_columns
+    word, sums = columns * config.lanes * config.format.mantissa_bits, config.columns * config.accumulator_bits
+    yield ProcessStream("row_operands", SCRATCHPAD, ROWS, word, SHALLOW)
+    yield ProcessStream("row_gains", WEIGHTS, ROWS, rows.GAIN_BITS, 1 + LONGEST_PIPELINE)
+    yield ProcessStream("row_totals", ROWS, FACTORS, rows.TOTAL_BEAT_BITS, max(SHALLOW, columns), columns)
+    yield ProcessStream("row_factors", FACTORS, ROWS, rows.FACTOR_BEAT_BITS, max(SHALLOW, columns), columns)
+    yield ProcessStream("row_sums", ROWS, POST, sums, SHALLOW)
+    yield ProcessStream("row_exponents", POST, FACTORS, COMMAND_BITS, SHALLOW)
 
 
 def _map_streams(config: KernelConfig) -> Iterator[ProcessStream]:

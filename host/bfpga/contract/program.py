@@ -13,6 +13,7 @@ from pathlib import Path
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
 from bfpga.contract.flows import Flow, Sample
+from bfpga.contract.rows import RowWork
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.late import late
 from bfpga.formats.notebook import clipped, count_text, values_text
@@ -196,7 +197,7 @@ class FormatFigures:
 class ArrayNode:
     """One layer on the kernel.
 
-    kind: `gemm` (convolution, fully connected, average pooling), `max`, `sum` (add, subtract, copy).
+    kind: `gemm` (convolution, fully connected, average pooling), `max`, `sum` (add, subtract, copy), `rows`.
     weights: (output channels, kernel_height, kernel_width, input channels / groups) mantissas, symmetric range.
     weight_exponents: (output channels,); bias: (output channels,) mantissas of ``bias_bits``, one ``bias_exponent``.
     The output covers channels [channel_offset, channel_offset + channels) of the tensor ``output`` (concatenation), and
@@ -248,6 +249,8 @@ class ArrayNode:
     #: Value that gives one factor for each channel at run time; the weights above are zeros then, which every start
     #: replaces. Empty: the weights are constants.
     factors: str = ""
+    #: Of kind `rows`: what the process of rows does.
+    rows: RowWork | None = None
 
     def unscheduled(self) -> ArrayNode:
         """A copy that a schedule may fill in: policy, tiles and cycles of flows are its own."""

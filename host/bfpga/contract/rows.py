@@ -1,16 +1,19 @@
 """The numbers of the process `rows`: widths, tables and limits, declared once for numpy and C++.
 
 The process takes whole rows of a tensor, the channels of a pixel or token: Softmax, normalizations, products of two
-tensors. Its operations in integers are in ``engines/rows/arithmetic.py``. No kernel has the process yet. All widths are
-those of 8-bit mantissas. Only the standard library is imported.
+tensors. Its operations in integers are in ``engines/rows/arithmetic.py``. All widths are those of 8-bit mantissas. Only
+the standard library and numpy are imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from enum import IntEnum
 from functools import cache
+
+from bfpga.formats.arrays import IntArray
 
 #: Bits of a mantissa, which is symmetric: no row has the lowest number.
 MANTISSA_BITS = 8
@@ -51,6 +54,9 @@ FACTOR_POSITION = -SOFTMAX_EXPONENT - ROOT_BITS + DROPPED + SUM_FRACTION - KEPT_
 LEAST_POSITION = SUM_FRACTION - 1
 #: Bits of epsilon's share as a number without a sign, beside its exponent.
 EPSILON_BITS = 16
+#: Bits of the beats between the two loops of the process (processes/rows/beats.hpp): totals and factors of a column.
+TOTAL_BEAT_BITS = MANTISSA_BITS + SUM_FRACTION + 2 * LARGEST_ROW.bit_length() - 1
+FACTOR_BEAT_BITS = MANTISSA_BITS + 2 * SCALE_BITS + 3 + ROOT_BITS + FACTOR_POSITION - LEAST_POSITION + 1
 
 
 class RowOperation(IntEnum):
@@ -71,6 +77,20 @@ class RowOperation(IntEnum):
     def passes(self) -> int:
         """Times that a row is read."""
         return {RowOperation.SOFTMAX: 3, RowOperation.PRODUCT: 1}.get(self, 2)
+
+
+@dataclass
+class RowWork:
+    """What a layer does with the rows of a tensor: numbers of its descriptor, and the scales of channels.
+
+    epsilon: mantissa and exponent of epsilon's share. exponent: of the accumulators; of a product, added to those of
+    its operands. gains: (channels,) of a normalization.
+    """
+
+    operation: RowOperation
+    epsilon: tuple[int, int] = (0, 0)
+    exponent: int = 0
+    gains: IntArray | None = None
 
 
 def _points(function: Callable[[Decimal], Decimal], index_bits: int, count: int, middle: bool) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from bfpga.engines.kernel.cycles import (
     passes,
     skips_zeros,
     tensor_beats,
+    turns,
     weight_reads,
 )
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, last_unit
@@ -219,7 +220,7 @@ def cluster_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) ->
 def operation_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """Clocks of one operation of the array by what they are spent on; the sum is ``cycles``.
 
-    `array`: products; `elements`: pooling and addition; `activation memory`: steps that wait for banks that collide;
+    `array`: products; `elements`: pooling, addition, rows; `activation memory`: steps that wait for banks that collide;
     `output stage`: passes shorter than their drain; `addresses`: groups of pixels found later than the one before is
     computed; `transfer`: data moved.
     """
@@ -231,7 +232,7 @@ def operation_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) 
         return sparse_limits(config, descriptor, cycles)
     if skips_zeros(config, descriptor):
         return skip_limits(config, descriptor, cycles)
-    count, steps = passes(config, descriptor), kernel_steps(config, descriptor)
+    count, steps = passes(config, descriptor) * turns(descriptor), kernel_steps(config, descriptor)
     slots = descriptor.read_slots
     shares = {
         "array" if descriptor.operation == Operation.GEMM else "elements": count * steps,

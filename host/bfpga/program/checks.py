@@ -11,6 +11,7 @@ from typing import Any
 
 from bfpga.contract import program as parts
 from bfpga.contract.program import ArrayNode, Node, Program, TensorSpec, values_read
+from bfpga.contract.rows import EPSILON_BITS, GAIN_BITS, LARGEST_ROW, RowOperation, RowWork
 from bfpga.errors import ProgramError
 from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import unfolded
@@ -19,7 +20,7 @@ from bfpga.program.layout import unfolded
 MOST_VALUES, MOST = 1 << 31, 1 << 24
 #: Exponents, and what is added to them.
 MOST_EXPONENT = 1 << 15
-KINDS = ("gemm", "max", "sum")
+KINDS = ("gemm", "max", "sum", "rows")
 
 
 def check_parts(program: Program) -> None:
@@ -129,7 +130,8 @@ def _node_problems(program: Program, node: Node, known: set[str]) -> Iterator[st
 def _layer_problems(program: Program, node: ArrayNode) -> Iterator[str]:
     output, sources = program.tensors[node.output], [program.tensors[name] for name in node.inputs]
     window, first = node.window, sources[0] if sources else None
-    if node.kind not in KINDS or first is None or (node.kind != "sum" and len(sources) != 1) or len(sources) > 2:
+    two = node.kind == "sum" or (node.rows is not None and node.rows.operation is RowOperation.PRODUCT)
+    if node.kind not in KINDS or first is None or (not two and len(sources) != 1) or len(sources) > 2:
         yield f"{len(sources)} inputs of a layer of kind {node.kind}"
         return
     sizes = ("kernel_height", "kernel_width", "stride_y", "stride_x", "output_height", "output_width", "spread_y")
@@ -160,7 +162,7 @@ def _source_problems(node: ArrayNode, sources: list[TensorSpec]) -> Iterator[str
         return
     if any(source.channels != node.channels for source in sources):
         yield f"its inputs have not its {node.channels} channels"
-    if node.kind == "sum" and any((source.height, source.width) != (first.height, first.width) for source in sources):
+    if len({(source.height, source.width) for source in sources}) > 1:
         yield "its inputs differ in size"
 
 
@@ -173,8 +175,30 @@ def _array_problems(program: Program, node: ArrayNode, channels: int) -> Iterato
         yield from _values_problems("weights", node.weights, shape, largest, needed=True)
     elif node.weights is not None:
         yield "it has weights and multiplies by none"
+    if (node.kind == "rows") != (node.rows is not None):
+        yield "it has no rows, or has some and does nothing with them"
+    elif node.rows is not None:
+        yield from _row_problems(program, node, node.rows)
     yield from _values_problems("weight_exponents", node.weight_exponents, (node.channels,), MOST_EXPONENT)
     yield from _values_problems("bias", node.bias, (node.channels,), 1 << max(program.config.bias_bits - 1, 0))
+
+
+def _row_problems(program: Program, node: ArrayNode, work: RowWork) -> Iterator[str]:
+    """What the process of rows cannot do."""
+    if not program.config.has_rows:
+        yield "its kernel has no process of rows"
+    if work.operation is RowOperation.NONE or len(work.epsilon) != 2:
+        yield "it does nothing with rows"
+        return
+    if (work.operation is RowOperation.PRODUCT) != (len(node.inputs) == 2):
+        yield f"{len(node.inputs)} inputs of {work.operation.name}"
+    if node.channels > min(LARGEST_ROW, program.config.parameter_rows):
+        yield f"its rows have {node.channels} channels"
+    yield from _outside("it", work, -MOST_EXPONENT, MOST_EXPONENT, "exponent")
+    if not 0 <= work.epsilon[0] < 1 << EPSILON_BITS or abs(work.epsilon[1]) > MOST_EXPONENT:
+        yield f"its epsilon is {work.epsilon[0]} * 2^{work.epsilon[1]}"
+    largest = (1 << (GAIN_BITS - 1)) - 1
+    yield from _values_problems("gains", work.gains, (node.channels,), largest, needed=work.operation.normalizes)
 
 
 def _values_problems(

@@ -201,9 +201,11 @@ def _work(node: ArrayNode, config: KernelConfig) -> str:
     window, name = node.window, node.kind
     if node.kind == "gemm":
         name = _product(node)
+    elif node.rows is not None:
+        name = node.rows.operation.name.lower().replace("_", " ")
     elif node.kind == "sum":
         name = "copy" if len(node.inputs) == 1 else "subtract" if node.negate_second else "add"
-    if node.kind != "sum" and (window.kernel_height, window.kernel_width) != (1, 1):
+    if node.kind not in ("sum", "rows") and (window.kernel_height, window.kernel_width) != (1, 1):
         name += f" {window.kernel_height}x{window.kernel_width}"
     if (window.stride_y, window.stride_x) != (1, 1):
         name += f"/{window.stride_y}" + (f"x{window.stride_x}" if window.stride_x != window.stride_y else "")

@@ -30,6 +30,7 @@ from bfpga.contract.process_stream import (
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.kernel.cycles import (
     ARRAY_OPERATIONS,
+    WITH_PARAMETERS,
     WORD_BITS,
     drain_cycles,
     kernel_steps,
@@ -41,6 +42,7 @@ from bfpga.engines.kernel.cycles import (
     skips_zeros,
     takes_accumulators,
     tensor_beats,
+    turns,
     weight_reads,
 )
 from bfpga.engines.kernel.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
@@ -555,7 +557,7 @@ def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _
     if computes and work:
         count, drained = passes(config, descriptor), drain_cycles(config, descriptor)
         kept = flags & _KEPT and not takes_accumulators(descriptor)
-        steps = 0 if kept else kernel_steps(config, descriptor) * descriptor.read_slots
+        steps = 0 if kept else turns(descriptor) * kernel_steps(config, descriptor) * descriptor.read_slots
         beats = operation_cycles(config, descriptor) if on_cluster(config, descriptor) else count * steps
         reads = min(1.0, beats / work)
         words = drained // max(config.lanes, descriptor.write_slots)
@@ -565,7 +567,7 @@ def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _
             written = drained
         writes = min(1.0, count * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
-    task = _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
+    task = _Task(engine, work, (), operation in WITH_PARAMETERS, reads, writes, streamed, rows)
     if operation == Operation.GEMM and work and not flags & _KEPT:
         words = weight_reads(config, descriptor) * (config.lanes if skips else 1)
         waits = first_window(config, descriptor) if by_entries else 0

@@ -10,7 +10,7 @@ import importlib.resources
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,14 +19,13 @@ import jinja2
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, BridgeField, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARED_WORDS, Operation, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
 from bfpga.contract.process_stream import (
     AWAITED_PASSES,
-    MAPS,
     PROCESSES,
     SEQUENCER,
     START_GUARD,
@@ -44,7 +43,8 @@ from bfpga.contract.streams import BEATS
 from bfpga.formats.files import write_directory
 from bfpga.vendor.clock_counter import counter_context
 from bfpga.vendor.json_fields import json_text
-from bfpga.vendor.source_text import own, source_environment
+from bfpga.vendor.row_numbers import ROW_NUMBERS, row_numbers
+from bfpga.vendor.source_text import enumeration, own, source_environment
 
 #: Called with a configuration, returns testbench files: name -> content.
 VectorWriter = Callable[[KernelConfig], dict[str, bytes]]
@@ -75,6 +75,11 @@ _WIRE_TYPES = {
     "skip_operands": "bfpga::wire_t<bfpga::OperandBeat<Config>>",
     "skip_words": "bfpga::wire_t<bfpga::WeightBeat<Config>>",
     "skip_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
+    "row_operands": "bfpga::wire_t<bfpga::RowWords<Config>>",
+    "row_gains": "bfpga::wire_t<bfpga::RowGainBeat>",
+    "row_totals": "bfpga::wire_t<bfpga::RowTotalBeat>",
+    "row_factors": "bfpga::wire_t<bfpga::RowFactorBeat>",
+    "row_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
 }
 #: The same around the processes of compressed maps.
 _MAP_TYPES = {
@@ -85,6 +90,8 @@ _MAP_TYPES = {
     "stored_masks": "bfpga::wire_t<bfpga::ChunkBeat<Config>>",
     "stored_values": "bfpga::wire_t<bfpga::PlainBeat<Config>>",
 }
+#: The array of a simulation with the process of rows beside it.
+_ROWS_BESIDE_ARRAY = ("rows/multiplying.hpp", "RowsBesideArray")
 #: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 #: Includes of rendered headers in a file's folder.
@@ -116,12 +123,6 @@ def _environment() -> jinja2.Environment:
     return source_environment("kernels")
 
 
-def enumeration(item: type[IntEnum] | type[IntFlag]) -> dict[str, Any]:
-    """An enumeration as templates print it: its name, its comment, its members."""
-    members = [{"name": pascal(name), "value": int(value)} for name, value in item.__members__.items()]
-    return {"name": item.__name__, "comment": own((item.__doc__ or "").strip()), "members": members}
-
-
 def _number(name: str, value: int | bool | str) -> dict[str, str]:
     if isinstance(value, bool):
         return {"type": "bool", "name": name, "value": str(value).lower()}
@@ -129,6 +130,11 @@ def _number(name: str, value: int | bool | str) -> dict[str, str]:
         kind, _, member = value.partition("::")
         return {"type": f"bfpga::{kind}", "name": name, "value": f"bfpga::{kind}::{member}"}
     return {"type": "int", "name": name, "value": str(value)}
+
+
+def _lacking(config: KernelConfig, item: type[IntEnum]) -> tuple[str, ...]:
+    """Members of an enumeration that a kernel has no names for."""
+    return (Operation.ROWS.name,) if item is Operation and not config.has_rows else ()
 
 
 def _groups(config: KernelConfig) -> list[dict[str, Any]]:
@@ -214,7 +220,7 @@ def _commands(config: KernelConfig) -> list[dict[str, Any]]:
 
 def _command_kinds(config: KernelConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
-    yield f"layout_{layout_digest(config.functions)[:8]}"
+    yield f"layout_{layout_digest(config.functions, config.has_rows)[:8]}"
     if config.array.command_space:
         yield config.array.command_space
     if config.count_registers:
@@ -254,6 +260,7 @@ def _processes(config: KernelConfig) -> list[dict[str, Any]]:
 def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
     check_name(name, "name of the kernel")
     check_digest(digest, "digest of the kernel", SHORT_DIGITS)
+    simulation = _ROWS_BESIDE_ARRAY if config.has_rows else config.array.simulation
     return {
         "name": name,
         "digest": digest,
@@ -266,10 +273,11 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "part_headers": _part_headers(config),
         "structures": {"Run": structure(RUN), "Piece": structure(PIECE), "OperationRecord": structure(OPERATION)},
         "start_states": enumeration(StartState),
-        "enumerations": [enumeration(item) for item in ENUMERATIONS],
+        "enumerations": [enumeration(item, _lacking(config, item)) for item in ENUMERATIONS],
         "bits": [enumeration(item) for item in BITS],
         "fields": FIELDS,
         "shared": {name: word_of(name) for name in SHARED_WORDS},
+        "of_rows": {name: word_of(name) for name in ROW_WORDS} if config.has_rows else {},
         "words": DESCRIPTOR_WORDS,
         "functions": _functions(),
         "beats": _beats(),
@@ -283,17 +291,18 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "host_ports": _host_ports(),
         "wires": _wires(config),
         "array_header": config.array.header,
-        "simulation_header": config.array.simulation[0],
-        "simulation_class": config.array.simulation[1],
+        "simulation_header": simulation[0],
+        "simulation_class": simulation[1],
         **{flag: flag in config.array.flags() for flag in ARRAY_FLAGS},
         "maps": config.compressed_maps,
+        "has_rows": config.has_rows,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
         "counts": config.count_registers > 0,
         "entries": [name for name in config.array.word_types() if name.startswith("entries_")],
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)],
-        "layout": own(json_text(layout(config.functions))),
-        "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
+        "layout": own(json_text(layout(config.functions, config.has_rows))),
+        "layout_identification": f"0x{layout_digest(config.functions, config.has_rows)[:8]}",
     }
 
 
@@ -324,7 +333,8 @@ def render_kernel(name: str, digest: str, config: KernelConfig) -> dict[str, str
     context = _context(name, digest, config)
     files = _FILES | _tops(config)
     counter = context | counter_context(config)
-    return {
+    texts = {f"include/{ROW_NUMBERS}": row_numbers()} if config.has_rows else {}
+    return texts | {
         path: _template(template).render(
             counter if path.endswith(".v") else context,
             source=PurePosixPath(path).stem,
@@ -347,7 +357,7 @@ def top_files(config: KernelConfig) -> tuple[str, ...]:
 def _tops(config: KernelConfig) -> dict[str, str]:
     """The top functions of a kernel."""
     templates = config.array.templates()
-    own = (*config.array.processes(config), *(MAPS if config.compressed_maps else ()))
+    own = kernel_processes(config)[len(PROCESSES) :]
     return _TOPS | {f"src/{name}.cpp": f"processes/{templates.get(name, name)}.cpp.j2" for name in own}
 
 

@@ -1,11 +1,10 @@
-"""The header of the process `rows`: its numbers and tables in C++. No kernel has the process yet."""
+"""The header of the process `rows`: its numbers and tables in C++."""
 
 from __future__ import annotations
 
 from bfpga.contract import rows
 from bfpga.contract.rows import RowOperation, log2_e, power_table, reciprocal_table, root_table
-from bfpga.vendor.render import enumeration
-from bfpga.vendor.source_text import source_environment
+from bfpga.vendor.source_text import enumeration, source_environment
 
 #: The header's path, as it is included.
 ROW_NUMBERS = "bfpga/contract/rows.hpp"

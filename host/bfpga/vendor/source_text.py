@@ -7,11 +7,14 @@ are, any other text must have been declared source by the toolkit itself, with `
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from enum import IntEnum, IntFlag
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
+from bfpga.contract.kernel_numbers import pascal
 from bfpga.errors import ConfigurationError
 from bfpga.formats.checked_fields import shown
 
@@ -64,3 +67,10 @@ def braced(text: str) -> Markup:
 def prose(text: str) -> Markup:
     """Free text without the characters that Tcl would read, on one line."""
     return Markup(_PROSE.sub(" ", text))
+
+
+def enumeration(item: type[IntEnum] | type[IntFlag], without: Collection[str] = ()) -> dict[str, Any]:
+    """An enumeration as templates print it: its name, its comment, its members but for some."""
+    kept = {name: value for name, value in item.__members__.items() if name not in without}
+    members = [{"name": pascal(name), "value": int(value)} for name, value in kept.items()]
+    return {"name": item.__name__, "comment": own((item.__doc__ or "").strip()), "members": members}

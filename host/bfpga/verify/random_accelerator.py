@@ -13,6 +13,7 @@ from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
 from bfpga.contract.configuration import ULTRA_MEMORIES, KernelConfig, UltraRam
 from bfpga.contract.functions import Function
+from bfpga.contract.rows import MANTISSA_BITS
 from bfpga.engines.kernel.constraints import WIDE_WORDS
 from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.formats.block_format import BlockFormat
@@ -54,7 +55,25 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_kept_words(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
     config = with_skip_array(rng, config) if multiplies else config
-    return with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config)))
+    config = with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config)))
+    return with_rows(rng, config) if rng.random() < 0.5 else config
+
+
+def random_row_config(rng: Generator) -> KernelConfig:
+    """The same of a kernel with a process of rows."""
+    while True:
+        config = with_kept_words(rng, random_array(rng))
+        config = replace(config, format=replace(config.format, mantissa_bits=MANTISSA_BITS, saturation="sym"))
+        config = replace(config, functions=random_functions(rng, config.accumulator_bits))
+        config = with_compressed_maps(rng, config)
+        if not config_findings(config) and (with_process := with_rows(rng, config)).has_rows:
+            return with_process
+
+
+def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
+    """With a process of rows of all columns or of some, if the kernel may have one."""
+    with_process = replace(config, row_columns=int(rng.integers(1, config.columns + 1)))
+    return config if config_findings(with_process) else with_process
 
 
 def with_kept_words(rng: Generator, config: KernelConfig) -> KernelConfig:

@@ -17,6 +17,8 @@ from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
+from bfpga.contract.rows import GAIN_BITS, SOFTMAX_EXPONENT, RowOperation, RowWork
+from bfpga.engines.rows.settings import RowSettings
 from bfpga.engines.sparse_cluster.unit_maps import possible_joins, refusal
 from bfpga.engines.systolic.tap_reuse import choose_tap_reuse
 from bfpga.errors import ModelError
@@ -207,6 +209,32 @@ class NetworkBuilder:
         )  # fmt: skip
         return output
 
+    def of_rows(self, source: str) -> str:
+        """Softmax, a normalization, or a product of two tensors; now and then with a bias."""
+        rng, spec, config = self.rng, self.tensors[source], self.config
+        operation = RowOperation(int(rng.integers(1, len(RowOperation))))
+        inputs = (source, self.partner(source)) if operation is RowOperation.PRODUCT else (source,)
+        settings = RowSettings.of(operation, spec.channels, float(rng.choice([0.0, 1e-12, 1e-5, 1.0])))
+        exponent, gains = SOFTMAX_EXPONENT if operation is RowOperation.SOFTMAX else 0, None
+        if operation.normalizes:
+            most = (1 << (GAIN_BITS - 1)) - 1
+            gains = rng.integers(-most, most + 1, spec.channels).astype(np.int32)
+            exponent = int(rng.integers(-24, -10))
+        limit = (1 << (config.bias_bits - 1)) - 1
+        bias = rng.integers(-limit, limit + 1, spec.channels).astype(np.int32) if rng.random() < 0.4 else None
+        output = self.tensor(spec.height, spec.width, spec.channels)
+        function, argument, argument_exponent = self.function()
+        self.nodes.append(
+            ArrayNode(
+                f"layer{len(self.nodes)}", "rows", inputs, output, spec.channels,
+                Window(output_height=spec.height, output_width=spec.width),
+                bias=bias, bias_exponent=int(rng.integers(-24, 0)), function=function, function_argument=argument,
+                function_exponent=argument_exponent, function_first=bool(rng.random() < 0.2), policy=self.policy(),
+                rows=RowWork(operation, settings.epsilon, exponent, gains),
+            )
+        )  # fmt: skip
+        return output
+
     def partner(self, source: str) -> str:
         """Another tensor of the same shape, or the tensor itself."""
         spec = self.tensors[source]
@@ -219,6 +247,9 @@ class NetworkBuilder:
         exponent = int(rng.integers(-7, 1)) if rng.random() < 0.6 else None
         last = self.tensor(int(rng.integers(1, 15)), int(rng.integers(1, 15)), int(rng.integers(1, 20)), exponent)
         for _ in range(layers):
+            if self.config.has_rows and rng.random() < 0.4:
+                last = self.of_rows(last)
+                continue
             choice = rng.random()
             if choice < 0.55:
                 last = self.convolution(last)

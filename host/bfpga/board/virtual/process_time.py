@@ -12,7 +12,7 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Operation
 from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, tensor_beats
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS, tensor_beats
 from bfpga.engines.kernel.order import COUNT_BITS, COUNTS, FILLS, LOADS, READS, RESULTS, STORES
 from bfpga.formats.arrays import IntArray
 from bfpga.program.schedule import StreamRates, schedule
@@ -49,7 +49,7 @@ def received_counts(descriptors: Sequence[Descriptor]) -> IntArray:
         result.append([max(count - ((count - wanted) & mask), 0) for count, wanted in zip(done, awaited, strict=True)])
         kind = Operation(item.operation)
         done[_COUNTED[kind]] += 1
-        done[READS] += kind is Operation.GEMM
+        done[READS] += kind in WITH_PARAMETERS
     return np.array(result, np.int64).reshape(-1, len(COUNTS))
 
 

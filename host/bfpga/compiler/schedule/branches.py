@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from bfpga.contract.descriptor import Operation, Policy
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS
 from bfpga.engines.kernel.order import Range, any_overlap, parameter_range, weight_range
 
 Block = list[KernelOperation]
@@ -96,7 +96,7 @@ def _weights_stay(block: Block, other: Block) -> bool:
     for item in block:
         if item.descriptor.operation == Operation.WEIGHTS:
             own += _ranges([item])
-        elif item.descriptor.operation == Operation.GEMM:
+        elif item.descriptor.operation in WITH_PARAMETERS:
             for kind, words in _ranges([item]):
                 if not _inside(words, [known for of, known in own if of == kind]) and any(
                     of == kind and any_overlap([words], [known]) for of, known in filled

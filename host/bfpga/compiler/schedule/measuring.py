@@ -10,6 +10,7 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.flows import Sample, everything, samples_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT
 from bfpga.contract.program import ArrayNode, Tile
+from bfpga.contract.rows import RESULT_BITS
 from bfpga.engines.kernel.streams import block_rows
 
 SAMPLED = ("two_pass_sampled", "keep_sampled")
@@ -30,6 +31,8 @@ def histogram_base(node: ArrayNode, config: KernelConfig) -> int:
     row = 0
     if node.function.row.unit == "table":
         return 1 - config.position_bins - ACTIVATION_EXPONENT
+    if node.rows is not None:
+        return RESULT_BITS - config.position_bins
     if node.kind == "sum":
         largest *= len(node.inputs)
     elif node.weights is not None:
@@ -60,7 +63,7 @@ def node_samples(node: ArrayNode, streamed: bool, config: KernelConfig) -> list[
     streamed: its weights come with every operation, in an order that leaves no block out; entries of a skip array do.
     """
     policy = node.policy
-    if policy.flow not in SAMPLED:
+    if policy.flow not in SAMPLED or node.kind == "rows":  # rows are read side by side
         return [everything(node.channels)]
     by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed and not config.array.stores_entries
     rows = block_rows(node, config) if by_blocks else 0

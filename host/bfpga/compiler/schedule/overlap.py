@@ -15,7 +15,7 @@ from bfpga.compiler.schedule.prefetched_loads import prefetched_loads
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS, occupied_cycles, operation_cycles
 from bfpga.engines.kernel.order import READS, in_stream, start_counts
 from bfpga.program.schedule import RESULT_LATENCY, schedule
 
@@ -103,7 +103,7 @@ class _Forward:
             self.clocks.append(
                 self.clocks[-1] + occupied_cycles(config, operation.descriptor) + RESULT_LATENCY
             )
-            if operation.descriptor.operation == Operation.GEMM:
+            if operation.descriptor.operation in WITH_PARAMETERS:
                 self.after_gemm.append(len(self.places) - 1)
 
     def order(self) -> list[KernelOperation]:

@@ -9,6 +9,9 @@ from bfpga.engines.kernel.pitch import read_slots, write_steps
 from bfpga.engines.kernel.regions import Region
 from bfpga.engines.kernel.streams import working_columns
 
+#: Cycles of what a kernel cannot do.
+NEVER = 1 << 40
+
 
 class PitchChoice:
     """Pitches of whole tensors and of strips; operands of one addition share theirs."""
@@ -19,7 +22,7 @@ class PitchChoice:
         self.nodes = nodes
         self.family = {name: name for node in nodes for name in (*node.inputs, node.output)}
         for node in nodes:
-            if node.kind == "sum" and len(node.inputs) == 2:
+            if node.kind in ("sum", "rows") and len(node.inputs) == 2:
                 self._tie(*node.inputs)
         self.chosen: dict[str, int] = {}
 
@@ -62,6 +65,8 @@ class PitchChoice:
             reads, _ = read_slots(
                 columns, banks, window.output_width, pixels, window.stride_x, window.stride_y, read_pitch
             )
+        if node.kind == "rows" and reads > 1:
+            return NEVER  # the process of rows takes a word of all its columns; with the width as pitch it does
         if write_pitch is not None:
             writes, _ = write_steps(columns, window.output_width, pixels, write_pitch * window.spread_y)
         channels = self.tensors[node.inputs[0]].channels

@@ -87,15 +87,16 @@ def plan_weights(
     """
     plans = {node.name: NodeWeights("resident", _tiles(node, config)) for node in nodes}
     gemms = [node for node in nodes if node.kind == "gemm" and not node.factors]
-    words, rows = config.weight_words - reserved[0], config.parameter_rows - reserved[1]
+    row = _place_rows(nodes, plans, config)
+    words, rows = config.weight_words - reserved[0], config.parameter_rows - reserved[1] - row
     total = (sum(plans[n.name].words for n in gemms), sum(plans[n.name].rows for n in gemms))
     if total[0] > words or total[1] > rows:
         if kind.residents:
-            _choose_residents(gemms, plans, config, reserved)
+            _choose_residents(gemms, plans, config, reserved, row)
         else:
             for node in gemms:
                 plans[node.name].mode = "load"
-    word = row = 0
+    word = 0
     for node in gemms:
         plan = plans[node.name]
         if plan.mode == "resident":
@@ -111,6 +112,18 @@ def plan_weights(
         if node.factors and plans[node.name].mode != "load":
             raise ModelError(f"{node.name}: no weight memory is left for its factors")
     return plans
+
+
+def _place_rows(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: KernelConfig) -> int:
+    """Parameters of rows stay from the start, first in their memory; how many rows of it they take."""
+    row = 0
+    for node in nodes:
+        if node.kind == "rows":
+            tile = plans[node.name].tiles[0]
+            tile.parameter_base, row = (row, row + tile.rows) if tile.rows else (0, row)
+            if max(row, node.channels) > config.parameter_rows:
+                raise ModelError(f"{node.name}: {config.parameter_rows} rows of parameters do not hold those of rows")
+    return row
 
 
 def factor_reserve(nodes: list[ArrayNode], config: KernelConfig) -> tuple[int, int]:
@@ -159,9 +172,14 @@ class _Shared:
         self.used_rows += tile.rows
 
 
+def _has_parameters(node: ArrayNode) -> bool:
+    """Whether a layer of rows has scales or biases of channels; without them it reads what rows there are."""
+    return node.rows is not None and (node.rows.gains is not None or node.bias is not None)
+
+
 def _tiles(node: ArrayNode, config: KernelConfig) -> list[WeightTile]:
     if node.kind != "gemm":
-        return [WeightTile(0, node.channels, 0, 0)]
+        return [WeightTile(0, node.channels, 0, node.channels if _has_parameters(node) else 0)]
     return [
         WeightTile(m0, m1, weight_words(node, config, m0, m1), parameter_rows(node, config, m1 - m0))
         for m0, m1 in channel_runs(node, config)
@@ -174,15 +192,19 @@ def groups_of(node: ArrayNode, config: KernelConfig) -> int:
 
 
 def _choose_residents(
-    gemms: list[ArrayNode], plans: dict[str, NodeWeights], config: KernelConfig, reserved: tuple[int, int]
+    gemms: list[ArrayNode], plans: dict[str, NodeWeights], config: KernelConfig, reserved: tuple[int, int], taken: int
 ) -> None:
-    """Keep the layers that use their weights often, small ones first; the others share what is left."""
+    """Keep the layers that use their weights often, small ones first; the others share what is left.
+
+    taken: rows of parameters that others have.
+    """
+    of_rows = config.parameter_rows - taken
     order = sorted(gemms, key=lambda node: (groups_of(node, config) == 1, plans[node.name].words))
     shared_words = min(max(plans[node.name].words for node in gemms), config.weight_words // 2)
-    shared_rows = min(max(plans[node.name].rows for node in gemms), config.parameter_rows // 2)
+    shared_rows = min(max(plans[node.name].rows for node in gemms), of_rows // 2)
     blocks = [engine_of(config).smallest_cut(node, config) for node in gemms]
     shared_words, shared_rows = max(shared_words, reserved[0]), max(shared_rows, reserved[1], *blocks)
-    words, rows = config.weight_words - shared_words, config.parameter_rows - shared_rows
+    words, rows = config.weight_words - shared_words, of_rows - shared_rows
     for node in order:
         plan = plans[node.name]
         if plan.words <= words and plan.rows <= rows:
@@ -306,7 +328,7 @@ def _largest(node: ArrayNode, config: KernelConfig, pieces: list[tuple[int, int]
 def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: KernelConfig) -> KernelOperation:
     """WEIGHTS for one tile: its parameter rows and, unless they are streamed, its weight words."""
     data = pack_parameters(node, config, tile.m0, tile.m1)
-    if plan.mode != "stream":
+    if plan.mode != "stream" and tile.words:
         data += packed_weights(node, plan, tile, config)
     return KernelOperation(
         node.name, weights_descriptor(tile.weight_base, tile.words, tile.parameter_base, tile.rows), weights=data,
@@ -340,6 +362,6 @@ def setup_launch(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: 
     operations = []
     for node in nodes:
         plan = plans[node.name]
-        if node.kind == "gemm" and plan.mode == "resident":
+        if (node.kind == "gemm" or _has_parameters(node)) and plan.mode == "resident":
             operations += [weights_operation(node, plan, tile, config) for tile in plan.tiles]
     return LaunchStep(operations)

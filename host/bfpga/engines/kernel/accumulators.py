@@ -13,6 +13,7 @@ import numpy as np
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.kernel.products import NumberArray, certified_product, exact_type, row_bound
 from bfpga.engines.kernel.windows import WindowShape, padded, patches, taps
+from bfpga.engines.rows.layers import row_results
 from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.rounding import shift_round
@@ -42,7 +43,14 @@ def accumulator_function(layer: ArrayNode, fmt: BlockFormat) -> Accumulate:
         return _products(layer, fmt)
     if layer.kind == "max":
         return _maxima(layer, fmt)
+    if layer.kind == "rows":
+        return _rows(layer)
     return _sums(layer, fmt)
+
+
+def _rows(layer: ArrayNode) -> Accumulate:
+    results = row_results(layer)
+    return lambda inputs: Accumulated(*results([(item.mantissa, item.exponent) for item in inputs]))
 
 
 def _over_pixels(acc: NumberArray) -> NumberArray:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 from bfpga.contract.predicates import MOST_REGISTERS
+from bfpga.contract.rows import MANTISSA_BITS, RESULT_BITS
 from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.interface.finding import Finding
 from bfpga.engines.kernel.engine import engine_of
@@ -28,6 +30,7 @@ def findings(config: KernelConfig) -> Iterator[Finding]:
     yield from wide_memory_findings(config)
     yield from count_findings(config)
     yield from map_findings(config)
+    yield from row_findings(config)
 
 
 def shape_findings(config: KernelConfig) -> Iterator[Finding]:
@@ -111,3 +114,22 @@ def map_findings(config: KernelConfig) -> Iterator[Finding]:
     if not least <= config.stream_bits <= most:
         text = f"is {config.stream_bits}; must be {least}..{most} for compressed_maps: 4 to 8 values a beat"
         yield Finding("stream_bits", text)
+
+
+def row_findings(config: KernelConfig) -> Iterator[Finding]:
+    """The process of rows (contract/rows.py), whose numbers are those of 8-bit mantissas."""
+    columns, form = config.row_columns, config.format
+    if not columns:
+        return
+    if columns > config.columns:
+        yield Finding("row_columns", f"is {columns}; must be at most columns = {config.columns}")
+    if form.mantissa_bits != MANTISSA_BITS or form.saturation != "sym":
+        text = f"is {columns}; rows need mantissas of {MANTISSA_BITS} bits and saturation sym, not"
+        yield Finding("row_columns", f"{text} {form.mantissa_bits} bits and {form.saturation}")
+    if config.accumulator_bits < RESULT_BITS:
+        text = f"is {columns}; rows need accumulators of {RESULT_BITS} bits, not {config.accumulator_bits}"
+        yield Finding("row_columns", text)
+    if config.array.kind != SystolicArray.kind:
+        yield Finding("row_columns", f"is {columns}; only a systolic array has a process of rows beside it")
+    if config.count_registers:
+        yield Finding("row_columns", f"is {columns}; a kernel with count_registers has no process of rows")

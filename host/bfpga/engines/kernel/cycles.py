@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.rows import RowOperation
 from bfpga.engines.kernel.engine import engine_of
+from bfpga.engines.rows.cycles import group_cycles
 
-#: Operations that the array computes.
-ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
+#: Operations that compute.
+ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM, Operation.ROWS)
+#: Operations that read parameters.
+WITH_PARAMETERS = (Operation.GEMM, Operation.ROWS)
 WORD_BITS = 32
 #: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
 _POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
@@ -24,6 +28,8 @@ def weight_format(descriptor: Descriptor) -> WeightFormat:
 
 def active_columns(config: KernelConfig, descriptor: Descriptor) -> int:
     """Columns that work in an operation: all, unless linear weights leave the shift columns idle, or whole rows do."""
+    if descriptor.operation == Operation.ROWS:
+        return max(1, config.row_columns)
     if descriptor.operation != Operation.GEMM:
         return config.columns
     if descriptor.flags & _NEIGHBOURS or skips_zeros(config, descriptor):
@@ -62,6 +68,11 @@ def row_blocks(config: KernelConfig, descriptor: Descriptor) -> int:
     if takes_single_words(descriptor):
         return -(-descriptor.output_rows // config.lanes)
     return 1 if on_skip_array(config, descriptor) else descriptor.blocks
+
+
+def turns(descriptor: Descriptor) -> int:
+    """How often the passes over a group of output pixels are read: rows more than once."""
+    return descriptor.blocks if descriptor.operation == Operation.ROWS else 1
 
 
 def passes(config: KernelConfig, descriptor: Descriptor) -> int:
@@ -151,7 +162,12 @@ def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     """
     if skips_zeros(config, descriptor):
         return engine_of(config).occupied_cycles(config, descriptor)
-    return operation_cycles(config, descriptor)
+    work = operation_cycles(config, descriptor)
+    if descriptor.operation == Operation.ROWS:
+        operation = RowOperation(descriptor.row_operation)
+        group = group_cycles(operation, descriptor.output_rows, config.row_columns, config.lanes)
+        return max(work, column_groups(config, descriptor) * group)
+    return work
 
 
 def weight_reads(config: KernelConfig, descriptor: Descriptor) -> int:
@@ -166,7 +182,7 @@ def map_beats(descriptor: Descriptor) -> int:
 
 
 def computing_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
-    """``operation_cycles`` of GEMM, MAX and SUM."""
+    """``operation_cycles`` of operations that compute."""
     if on_cluster(config, descriptor):
         return map_beats(descriptor)
     if skips_zeros(config, descriptor):
@@ -175,6 +191,6 @@ def computing_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     steps = pass_steps(config, descriptor)
     if on_skip_array(config, descriptor):
         steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
-    group = row_blocks(config, descriptor) * steps
+    group = turns(descriptor) * row_blocks(config, descriptor) * steps
     # The next group's pixels are found one a cycle meanwhile.
     return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))

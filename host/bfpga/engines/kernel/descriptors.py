@@ -19,7 +19,10 @@ from bfpga.engines.kernel.streams import (
     input_window,
     working_columns,
 )
+from bfpga.engines.rows.layers import fill_row_fields
 from bfpga.errors import ProgramError
+
+_OPERATIONS = {"gemm": Operation.GEMM, "max": Operation.MAX, "sum": Operation.SUM, "rows": Operation.ROWS}
 
 
 def channel_runs(node: ArrayNode, config: KernelConfig) -> list[tuple[int, int]]:
@@ -115,9 +118,9 @@ def weights_descriptor(weight_base: int, words: int, parameter_base: int, rows: 
 
 
 def compute_descriptor(config: KernelConfig, place: Placement) -> Descriptor:
-    """GEMM, MAX or SUM for one tile of a node."""
+    """The operation that computes one tile of a node."""
     node, tile = place.node, place.tile
-    operation = {"gemm": Operation.GEMM, "max": Operation.MAX, "sum": Operation.SUM}[node.kind]
+    operation = _OPERATIONS[node.kind]
     result = Descriptor(operation=int(operation), flags=int(operation_flags(place)), output_slot=place.output.slot)
     result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
     window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
@@ -142,8 +145,21 @@ def compute_descriptor(config: KernelConfig, place: Placement) -> Descriptor:
         result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
         engine.weight_steps(config, place, result)
         engine.finish(config, place, result)
+    if node.kind == "rows":
+        result.parameter_base = place.parameter_base
+        fill_row_fields(node, result)
+        _check_rows(place, result)
     output_stage(node, result)
     return result
+
+
+def _check_rows(place: Placement, result: Descriptor) -> None:
+    """ProgramError for what the process of rows cannot get: its columns read a word of each pixel in one cycle."""
+    tile, name = place.tile, place.node.name
+    if result.read_slots > 1:
+        raise ProgramError(f"layer {name}: its rows lie in the same memories, {result.read_slots} side by side")
+    if (tile.m0, tile.m1) != (0, place.node.channels):
+        raise ProgramError(f"layer {name}: channels {tile.m0} to {tile.m1} of {place.node.channels} are no whole rows")
 
 
 def computed_use(config: KernelConfig, place: Placement) -> MemoryUse:
@@ -219,7 +235,7 @@ def read_window_side(
     result.input_step_word, result.input_step_bank = split(config, window.stride_x, words)
     wrap = stride * pitch - (x1 - x0) * window.stride_x
     result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
-    if place.node.kind == "sum":
+    if place.node.kind in ("sum", "rows"):
         _operands(config, place, result)
         return
     result.dilation_y, result.dilation_x = window.dilation_y, window.dilation_x
@@ -228,7 +244,7 @@ def read_window_side(
 
 
 def _operands(config: KernelConfig, place: Placement, result: Descriptor) -> None:
-    """The taps of SUM are its operands: the second is a fixed distance from the first."""
+    """The taps of SUM and ROWS are their operands: the second is a fixed distance from the first."""
     result.dilation_y = result.dilation_x = 0
     result.kernel_height, result.kernel_width = 1, len(place.inputs)
     first, last = place.inputs[0], place.inputs[-1]

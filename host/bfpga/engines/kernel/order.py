@@ -16,7 +16,7 @@ import numpy as np
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation, word_of
 from bfpga.contract.program import KernelOperation, MemoryUse
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS
 from bfpga.engines.kernel.records import record_sizes
 from bfpga.formats.arrays import IntArray
 
@@ -46,7 +46,7 @@ def weight_range(descriptor: Descriptor) -> Range:
     """Weight words that a WEIGHTS fills or a GEMM reads; none of a GEMM that takes them elsewhere."""
     if descriptor.operation == Operation.WEIGHTS:
         return descriptor.weight_base, descriptor.weight_base + descriptor.weight_words
-    if descriptor.flags & _NO_WEIGHTS:
+    if descriptor.flags & _NO_WEIGHTS or descriptor.operation == Operation.ROWS:
         return descriptor.weight_base, descriptor.weight_base
     if descriptor.entry_words:
         return descriptor.weight_base, descriptor.weight_base + descriptor.entry_words
@@ -116,15 +116,17 @@ class _Start:
         elif descriptor.operation in ARRAY_OPERATIONS:
             result[LOADS] = max(self._loaded.last(use.reads), self._loaded.last(use.writes))
             # Results are written in order, and after all reads of operations before it: only what it reads matters.
-            # After kept sums nothing is read: `weights` sends their parameters before the weights of what follows, and
-            # for these the array would wait with sums that the output stage needs before it takes the parameters.
+            # After kept sums and rows nothing is read: `weights` sends their parameters before the weights of what
+            # follows, and for these the array would wait with sums that the output stage needs before it takes the
+            # parameters.
             result[RESULTS] = max(self._written.last(use.reads), self._kept)
             result[STORES] = self._stored.last(use.writes)
             number = self._next(RESULTS)
-            self._kept = number if descriptor.flags & _KEPT else self._kept
+            apart = descriptor.flags & _KEPT or descriptor.operation == Operation.ROWS
+            self._kept = number if apart else self._kept
             self._read.use(use.reads, number)
             self._written.use(use.writes, number)
-            if descriptor.operation == Operation.GEMM:
+            if descriptor.operation in WITH_PARAMETERS:
                 self._multiply(descriptor, result)
         return result
 

@@ -57,6 +57,8 @@ def block_rows(node: ArrayNode, config: KernelConfig) -> int:
 
 def parameter_rows(node: ArrayNode, config: KernelConfig, channels: int) -> int:
     """Parameter rows of so many output channels, which is how many rows of sums their passes give."""
+    if node.kind == "rows":
+        return channels
     block = engine_of(config).smallest_cut(node, config)
     return -(-channels // block) * block
 
@@ -71,6 +73,8 @@ def working_columns(node: ArrayNode, config: KernelConfig) -> int:
     if node.reuses_taps:
         width = node.window.output_width
         return config.columns // width * width
+    if node.kind == "rows":
+        return max(1, config.row_columns)
     return config.active_columns(node.weight_format) if node.kind == "gemm" else config.columns
 
 
@@ -165,10 +169,14 @@ def placed_weights(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> I
 
 
 def pack_parameters(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> bytes:
-    """Parameter rows of output channels [m0, m1), whole blocks: one beat of bias and weight exponent each."""
+    """Parameter rows of output channels [m0, m1), whole blocks: one beat of bias and weight exponent each.
+
+    The process of rows has the scale of a channel in the place of an exponent.
+    """
     rows = parameter_rows(node, config, m1 - m0)
     beats = np.zeros((rows, config.weight_stream_bits // 8), np.uint8)
-    for name, values in (("bias", node.bias), ("exponent", node.weight_exponents)):
+    exponents = node.weight_exponents if node.rows is None else node.rows.gains
+    for name, values in (("bias", node.bias), ("exponent", exponents)):
         if values is not None:
             beats[: m1 - m0, PARAMETER_ROW[name].octets] = PARAMETER_ROW[name].packed(values[m0:m1])
     return beats.tobytes()

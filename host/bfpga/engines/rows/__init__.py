@@ -1,1 +1,1 @@
-"""What the process `rows` computes. No kernel has it yet: numbers are in ``contract/rows.py``."""
+"""What the process `rows` computes; its numbers are in ``contract/rows.py``."""

@@ -18,6 +18,7 @@ from bfpga.contract.rows import (
     RESULT_BITS,
     VARIANCE_FRACTION,
     RowOperation,
+    RowWork,
 )
 from bfpga.formats.arrays import Int64Array
 
@@ -46,6 +47,11 @@ class RowSettings:
         if not 0 <= epsilon < math.inf:
             raise ValueError(f"an epsilon of {epsilon:g} is no finite number from 0 on")
         return RowSettings(operation, channels, _share(epsilon, channels) if operation.normalizes else (0, 0))
+
+    @staticmethod
+    def of_layer(work: RowWork, channels: int) -> RowSettings:
+        """Of a layer of a program."""
+        return RowSettings(work.operation, channels, (work.epsilon[0], work.epsilon[1]))
 
     @property
     def magnitude(self) -> int:

@@ -48,10 +48,23 @@ inline int block_rows(const Descriptor& d) {
     return Config::accumulator_rows > Config::rows && d.has(Flag::PowerOfTwo) ? 2 * Config::rows : Config::rows;
 }
 
+#ifdef BFPGA_ROWS
+// Whether the process of rows does an operation.
+inline bool works_on_rows(const Descriptor& d) {
+#pragma HLS INLINE
+    return static_cast<Operation>(d.operation) == Operation::Rows;
+}
+#endif
+
 // Active columns: shift columns need weights that they can shift by.
 template <class Config>
 inline int active_columns(const Descriptor& d) {
 #pragma HLS INLINE
+#ifdef BFPGA_ROWS
+    if (works_on_rows(d)) {
+        return Config::row_columns;
+    }
+#endif
     const bool linear = static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::TwoHot);
     return Config::shift_columns > 0 && linear ? Config::columns - Config::shift_columns : Config::columns;
 }

@@ -48,6 +48,13 @@ class LayerRegisters {
         const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
         exponents.second = two ? exponent(d.second_slot) : exponents.first;
         exponents.accumulator = exponents.second > exponents.first ? exponents.second : exponents.first;
+#ifdef BFPGA_ROWS
+        // The exponent of the results of rows is given, in this word; those of a product's operands add to it.
+        if (works_on_rows(d)) {
+            exponents.second = exponent(d.second_slot);
+            exponents.accumulator = d.wide_word + (d.kernel_width > 1 ? exponents.first + exponents.second : 0);
+        }
+#endif
         const bool first = d.has(Flag::First);
         const bool measures = d.has(Flag::Measure);
         if (first) {

@@ -124,6 +124,11 @@ class PostProcess {
 #pragma HLS INLINE
         PolicySlot<Config> policy = layers_.policy(d.policy_slot);
         start(d, layers_.begin(d, policy, counters_.bits));
+#ifdef BFPGA_ROWS
+        if (works_on_rows(d)) {
+            skip_sums.tell(layers_.exponent(d.input_slot));
+        }
+#endif
         bool running = true;
         PipelinedLoop loop("Rows");
     Rows:
@@ -184,10 +189,29 @@ class PostProcess {
         }
     }
 
+#ifdef BFPGA_ROWS
+    // The same for an array and the process of rows.
+    template <class RowSums>
+    void next_sum(bool ends, stream<wire_t<Sums>>& sums, RowSums& row_sums) {
+#pragma HLS INLINE
+        if (ends) {
+            sum_.drop();
+        } else if (skips_) {
+            sum_.next(row_sums.words());
+        } else {
+            sum_.next(sums);
+        }
+    }
+#endif
+
     void start(const Descriptor& d, const LayerExponents& exponents) {
 #pragma HLS INLINE
         skips_ = on_skip_array<Config>(d);
         combined_ = static_cast<Operation>(d.operation) != Operation::Gemm;
+#ifdef BFPGA_ROWS
+        skips_ = works_on_rows(d);
+        combined_ = combined_ && !skips_;
+#endif
         simulation_check(Config::wide_memory || !d.has(Flag::Wide), "a kernel without accumulators in memory",
                          "is to move some, policy slot", d.policy_slot);
         wide_out_ = sends_accumulators<Config>(d);

@@ -125,7 +125,12 @@ class ScratchpadProcess {
         if (stores) {
             send_group(word, stored);
         }
-        if (reads && reader_.vector()) {
+#ifdef BFPGA_ROWS
+        if (reads && reader_.rows()) {
+            skip_operands.send(word);
+        } else
+#endif
+            if (reads && reader_.vector()) {
             send_vector(word, request, mine, vectors);
         }
         if (reads && !reader_.vector()) {
@@ -186,6 +191,12 @@ class ScratchpadProcess {
 #pragma HLS INLINE
         operands.write(to_wire(beat));
     }
+
+#ifdef BFPGA_ROWS
+    // The process of rows gets words, and none to stop.
+    template <class RowOperands>
+    static void send(const OperandBeat<Config>&, RowOperands&) {}
+#endif
 
     OperandBeat<Config> operand_beat(const Word<Config> (&word)[T::ports], const bool (&mine)[Config::columns]) const {
 #pragma HLS INLINE
@@ -344,6 +355,11 @@ class ScratchpadProcess {
 
     static bool computes_here(Operation operation) {
 #pragma HLS INLINE
+#ifdef BFPGA_ROWS
+        if (operation == Operation::Rows) {
+            return true;
+        }
+#endif
         return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum;
     }
 

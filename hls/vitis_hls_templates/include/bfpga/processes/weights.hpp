@@ -283,6 +283,11 @@ class PassRows {
     void start(const Descriptor& d) {
 #pragma HLS INLINE
         block_rows_.set(static_cast<coordinate_t>(pass_rows<Config>(d)));
+#ifdef BFPGA_ROWS
+        if (works_on_rows(d)) {
+            block_rows_.set(static_cast<coordinate_t>(Config::lanes * row_words<Config>(d)));
+        }
+#endif
         output_rows_.set(static_cast<coordinate_t>(d.output_rows));
         base_ = static_cast<parameter_address_t>(d.parameter_base);
     }
@@ -346,6 +351,10 @@ class WeightRead {
     bool streams() const { return streams_; }
     bool last_word() const { return ends_pass_ && last_pass_; }
     bool row() const { return rows_go() && pass_rows_.exists(); }
+#ifdef BFPGA_ROWS
+    // Whether the gain of a lane is due, be it one that a row of the process of rows has not.
+    bool gain() const { return rows_go() && of_rows_; }
+#endif
     const Chunks& chunks() const { return chunks_; }
     bool two_hot() const { return two_hot_; }
     bool power_of_two() const { return power_of_two_; }
@@ -358,10 +367,19 @@ class WeightRead {
         gate_.close(static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_fills) & 65535U));
         streams_ = d.has(Flag::StreamWeights);
         kept_ = d.has(Flag::Kept);
+#ifdef BFPGA_ROWS
+        of_rows_ = works_on_rows(d);
+        kept_ = kept_ || of_rows_;
+#endif
         two_hot_ = d.has(Flag::TwoHot);
         power_of_two_ = d.has(Flag::PowerOfTwo);
         turns_.set(static_cast<coordinate_t>(Rows::turns(d)));
         blocks_.set(static_cast<coordinate_t>(d.blocks));
+#ifdef BFPGA_ROWS
+        if (works_on_rows(d)) {
+            blocks_.set(1);
+        }
+#endif
         kernel_rows_.set(static_cast<coordinate_t>(d.kernel_height));
         kernel_columns_.set(static_cast<coordinate_t>(d.kernel_width));
         channel_words_.set(static_cast<coordinate_t>(d.channel_words));
@@ -465,6 +483,9 @@ class WeightRead {
     }
 
     bool streams_, kept_, two_hot_, power_of_two_;
+#ifdef BFPGA_ROWS
+    bool of_rows_;
+#endif
     bool works_, over_;  // passes are left; the last one was the cycle before
     Gate gate_;
     Counter turns_, blocks_, kernel_rows_, kernel_columns_, channel_words_;
@@ -598,11 +619,22 @@ class WeightsProcess {
         if (word) {
             Stored::send(read_.streams() ? beats_.word(beat_) : weights_.read(read_.word_address()), read_, words...);
         }
+#ifdef BFPGA_ROWS
+        int_t<16> gain = 0;
+#endif
         if (read_.row()) {
             ParameterBeat<Config> parameter;
             parameter.row = parameters_.read(read_.row_address());
             parameters.write(to_wire(parameter));
+#ifdef BFPGA_ROWS
+            gain = parameter.row.exponent;
+#endif
         }
+#ifdef BFPGA_ROWS
+        if (read_.gain()) {
+            Stored::send_gain(gain, words...);
+        }
+#endif
     }
 
     // Both engines go on, and operations begin and end.
@@ -660,6 +692,9 @@ class WeightsProcess {
         if (index_ == 0) {
             fills_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weights);
             reads_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
+#ifdef BFPGA_ROWS
+            reads_next_ = reads_next_ || static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Rows);
+#endif
             skips_next_ = Config::count_registers > 0 && word == ProcessLimits::skipped;
         }
         WeightsCommand::set(command_, static_cast<int>(index_), static_cast<int32_t>(word));

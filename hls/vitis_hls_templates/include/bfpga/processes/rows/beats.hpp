@@ -80,6 +80,7 @@ struct RowGainBeat {
 struct RowTotalBeat {
     using T = RowTypes;
     static constexpr int bits = T::sum_bits + T::total_bits;
+    static_assert(bits == RowNumbers::total_beat_bits, "the stream of totals has their bits");
     T::sum_t sum;
     T::total_t total;
 
@@ -103,6 +104,7 @@ struct RowFactorBeat {
     using T = RowTypes;
     static constexpr int scale_bits = RowNumbers::scale_bits + 1;
     static constexpr int bits = scale_bits + T::first_bits + T::factor_bits;
+    static_assert(bits == RowNumbers::factor_beat_bits, "the stream of factors has their bits");
     T::scale_t scale;
     T::first_t offset;
     T::second_t factor;

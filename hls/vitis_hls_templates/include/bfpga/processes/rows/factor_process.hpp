@@ -7,9 +7,9 @@
 
 namespace bfpga {
 
-// Words of a command: operation, channels of a row, groups of rows, 1/channels, its magnitude, epsilon's mantissa and
-// exponent (engines/rows/settings.py).
-constexpr int kFactorCommandWords = 7;
+// Words of a command, in the order of a descriptor: its operation, channels of a row, 1/channels, its magnitude, what
+// is done with rows, epsilon's mantissa and exponent (engines/rows/settings.py), groups of rows.
+constexpr int kFactorCommandWords = 8;
 
 template <class Config>
 class FactorProcess {
@@ -48,10 +48,9 @@ class FactorProcess {
             int32_t word[kFactorCommandWords];
 #pragma HLS ARRAY_PARTITION variable=word complete dim=0
             fetch(commands, word);
-            const RowOperation operation = static_cast<RowOperation>(word[0]);
-            running = operation != RowOperation::None;
+            running = word[0] != 0;
             if (running) {
-                start(operation, word);
+                start(static_cast<RowOperation>(word[4]), word);
                 align(static_cast<exponent_t>(exponents.read()), word[5], static_cast<exponent_t>(word[6]));
                 compute(totals, factors);
             }
@@ -78,9 +77,9 @@ class FactorProcess {
         centred_ = operation == RowOperation::LayerNorm;
         product_ = operation == RowOperation::Product;
         channels_ = static_cast<T::sum_t>(word[1]);
-        groups_.start(static_cast<count_t>(word[2]));
-        inverse_ = static_cast<inverse_t>(word[3]);
-        magnitude_ = static_cast<position_t>(word[4]);
+        groups_.start(static_cast<count_t>(word[7]));
+        inverse_ = static_cast<inverse_t>(word[2]);
+        magnitude_ = static_cast<position_t>(word[3]);
         column_ = 0;
         opens_ = true;
         begins_ = !product_;

@@ -28,7 +28,6 @@ class RowPasses {
         lane_ = 0;
         last_lane_ = lanes == 1;
         last_step_ = last_lane_ && words == 1;
-        needs_gain_ = false;
         first_lane_ = true;
         first_word_ = product_;
         largest_ = softmax_;
@@ -47,13 +46,12 @@ class RowPasses {
     bool squares() const { return sums_ && norm_; }
     bool sums() const { return sums_; }
     bool seeks() const { return largest_; }
+    // Whether it gives results, each of whose steps takes the gain of its channel.
     bool gives() const { return gives_; }
     bool sends() const { return sends_; }
     bool open() const { return open_; }
     // Whether the next word is the first one of a product, of two.
     bool first_word() const { return first_word_; }
-    // Whether a step needs the gain of its channel.
-    bool needs_gain() const { return needs_gain_; }
     lane_t lane() const { return lane_; }
     bool last_lane() const { return last_lane_; }
     // Whether the lane is one of the row, and the first one of a pass.
@@ -89,7 +87,6 @@ class RowPasses {
         sums_ = (sums_ & !sums_end) | seeks_end | (group_ends & norm_);
         sends_ = (sends_ & !sent) | sums_end;
         gives_ = (gives_ & !(group_ends & !product_)) | closes;
-        needs_gain_ = (needs_gain_ & !group_ends) | (closes & norm_);
         open_ = (open_ & !sums_end & !(group_ends & norm_)) | all;
         sent_ = (sent_ | (sent & !begins_)) & !group_ends;
         begins_ = begins_ & !sent;
@@ -100,8 +97,8 @@ class RowPasses {
     bool softmax_, product_, norm_;
     lane_t tail_;
     Turns<Geometry<Config>::coordinate_bits> words_, groups_;
-    // Of the pass: it seeks the largest element, sums, gives results, for which it needs gains
-    bool largest_, sums_, gives_, needs_gain_;
+    // Of the pass: it seeks the largest element, sums, gives results
+    bool largest_, sums_, gives_;
     // Totals leave, those of before the operation; those of a pass have left; the columns have their factors
     bool sends_, begins_, sent_, open_;
     // Of the word and of the lane: the first and the last one of a word, of a pass

@@ -11,7 +11,8 @@
 
 namespace bfpga {
 
-// Words of a command: operation, channels of a row, words of a row, groups of rows.
+// Words of a command, in the order of a descriptor: its operation, channels of a row, what is done with rows, groups of
+// rows.
 constexpr int kRowCommandWords = 4;
 
 template <class Config>
@@ -36,10 +37,11 @@ class RowProcess {
     }
 
     // Until a command of operation 0 has come. `operands`: words of all columns, pass after pass over each group; of a
-    // product one of the first tensor, then one of the second. `gains`: of a normalization, in every group one for each
-    // lane. `sums`: a beat for each lane.
+    // product one of the first tensor, then one of the second. `gains`: in every group one for each lane, which
+    // normalizations use. `sums`: a stream, or what writes like one, gets a beat for each lane.
+    template <class Results>
     void run(stream<command_t>& commands, stream<wire_t<Words>>& operands, stream<wire_t<RowGainBeat>>& gains,
-             stream<wire_t<RowTotalBeat>>& totals, stream<wire_t<RowFactorBeat>>& factors, stream<wire_t<Sums>>& sums) {
+             stream<wire_t<RowTotalBeat>>& totals, stream<wire_t<RowFactorBeat>>& factors, Results& sums) {
 #pragma HLS INLINE
         bool running = true;
     Commands:
@@ -48,10 +50,10 @@ class RowProcess {
             int32_t word[kRowCommandWords];
 #pragma HLS ARRAY_PARTITION variable=word complete dim=0
             fetch(commands, word);
-            const RowOperation operation = static_cast<RowOperation>(word[0]);
-            running = operation != RowOperation::None;
+            running = word[0] != 0;
             if (running) {
-                passes_.start(operation, word[1], word[2], word[3]);
+                const int32_t words = (word[1] + lanes - 1) >> (bit_length(lanes) - 1);
+                passes_.start(static_cast<RowOperation>(word[2]), word[1], words, word[3]);
                 to_.start();
                 from_.start();
                 compute(operands, gains, totals, factors, sums);
@@ -73,9 +75,9 @@ class RowProcess {
         loop.ended();
     }
 
+    template <class Results>
     void compute(stream<wire_t<Words>>& operands, stream<wire_t<RowGainBeat>>& gains,
-                 stream<wire_t<RowTotalBeat>>& totals, stream<wire_t<RowFactorBeat>>& factors,
-                 stream<wire_t<Sums>>& sums) {
+                 stream<wire_t<RowTotalBeat>>& totals, stream<wire_t<RowFactorBeat>>& factors, Results& sums) {
 #pragma HLS INLINE
         bool running = true;
         PipelinedLoop loop("RowLanes");
@@ -86,11 +88,11 @@ class RowProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             const bool there = operand_.there(), gain_there = gain_.there(), open = passes_.open();
-            const bool first_word = passes_.first_word(), needs_gain = passes_.needs_gain();
+            const bool first_word = passes_.first_word(), gives = passes_.gives();
             const bool last_lane = passes_.last_lane(), last = passes_.last();
             const bool took = there & first_word;
-            const bool step = there & open & !first_word & (gain_there | !needs_gain);
-            const bool word_ends = step & last_lane, uses_gain = step & needs_gain;
+            const bool step = there & open & !first_word & (gain_there | !gives);
+            const bool word_ends = step & last_lane, uses_gain = step & gives;
             running = !(step & last);
             compute_lane(step, sums);
             if (took) {
@@ -110,7 +112,8 @@ class RowProcess {
     }
 
     // A lane of every column, if `step`.
-    void compute_lane(bool step, stream<wire_t<Sums>>& sums) {
+    template <class Results>
+    void compute_lane(bool step, Results& sums) {
 #pragma HLS INLINE
         const Words words = operand_.beat();
         const T::gain_t gain = passes_.product() ? RowColumn::minus_one() : gain_.beat().gain;

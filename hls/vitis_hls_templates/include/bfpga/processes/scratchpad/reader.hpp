@@ -72,6 +72,10 @@ class OperandReader {
         vector_ = operation != Operation::Gemm || wide_;
         neighbours_ = reuses_taps<Config>(d);
         tests_image_ = operation != Operation::Sum;  // its taps are operands
+#ifdef BFPGA_ROWS
+        rows_ = works_on_rows(d);
+        tests_image_ = tests_image_ && !rows_;  // and theirs
+#endif
         runs_ = d.read_runs != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.input_pixel_words);
         height_ = static_cast<coordinate_t>(d.input_height);
@@ -82,6 +86,10 @@ class OperandReader {
     bool running() const { return nest_.running(); }
     bool walked() const { return walk_.through(); }
     bool vector() const { return vector_; }
+#ifdef BFPGA_ROWS
+    // Whether its operands go to the process of rows.
+    bool rows() const { return rows_; }
+#endif
     // Whether columns take taps from adjacent ones, and whether no pixel is to the left of a column's.
     bool neighbours() const { return neighbours_; }
     bool begins_row(int column) const { return pixel_[0][column].begins_row; }
@@ -193,6 +201,9 @@ class OperandReader {
     // The operation
     WalkSetup<Config> setup_;
     bool vector_, wide_, neighbours_, tests_image_, runs_;
+#ifdef BFPGA_ROWS
+    bool rows_;
+#endif
     typename T::word_t pixel_words_;
     coordinate_t height_, width_, stride_y_, stride_x_, top_, left_;
     // The walk

@@ -1,0 +1,28 @@
+// What the weights process sends beside the words of an array: gains of the process of rows.
+#pragma once
+#include "bfpga/processes/rows/beats.hpp"
+#include "bfpga/processes/weights.hpp"
+
+namespace bfpga {
+
+// The words of an array's weights, and the scales of channels.
+template <class Config>
+struct StoredWithGains : StoredWeights<Config> {
+    using Words = stream<wire_t<WeightBeat<Config>>>;
+    using Gains = stream<wire_t<RowGainBeat>>;
+
+    static void send(const WeightWord<Config>& word, const WeightRead<Config>& read, Words& words, Gains&) {
+#pragma HLS INLINE
+        StoredWeights<Config>::send(word, read, words);
+    }
+
+    // A gain is in the place of an exponent.
+    static void send_gain(int_t<16> gain, Words&, Gains& gains) {
+#pragma HLS INLINE
+        static_assert(RowNumbers::gain_bits == 16, "a gain has the bits of an exponent");
+        const RowGainBeat beat = {gain};
+        gains.write(to_wire(beat));
+    }
+};
+
+}  // namespace bfpga

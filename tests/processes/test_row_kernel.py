@@ -1,0 +1,194 @@
+"""A kernel with a process of rows: bits, counters and work of the emulator, who refuses what, what others see of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from effort import drawn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_kernels import ROWS
+from stream_depths import DepthTrial
+from two_arrays import TWO_ARRAYS
+
+from bfpga.accelerator.constraints import config_findings
+from bfpga.compiler.schedule.schedule import Scheduler
+from bfpga.compiler.schedule.weight_plan import plan_weights
+from bfpga.contract.commands import ROW_COMMANDS
+from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.descriptor import ROW_WORDS, Descriptor, Operation, word_names
+from bfpga.contract.kernel_numbers import kernel_identity
+from bfpga.contract.processes import process_streams
+from bfpga.contract.program import ArrayNode, Program, TensorSpec, Window
+from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
+from bfpga.devices import toolchain
+from bfpga.devices.csim import CSimulation
+from bfpga.devices.kernel_start import KernelResult, Octets
+from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.configurations import check_config
+from bfpga.errors import ConfigurationError, DeviceError, ModelError
+from bfpga.formats.block_format import BlockFormat
+from bfpga.vendor.render import render_kernel, top_files, write_project
+from bfpga.verify.check import verify
+from bfpga.verify.random_accelerator import random_row_config
+from bfpga.verify.random_network import random_program
+from bfpga.verify.vectors import kernel_vectors
+
+#: Of all columns and of one, with kept accumulators, with compressed maps, with shift columns.
+OTHERS = {
+    "all": replace(ROWS, columns=12, row_columns=12, lanes=4, activation_words=128),
+    "one": replace(ROWS, columns=1, row_columns=1, lanes=1, rows=4),
+    "wide": replace(ROWS, lanes=4, wide_memory=True, wide_words=64),
+    "compressed": replace(ROWS, compressed_maps=True, lanes=1),
+    "any": random_row_config(np.random.default_rng(3)),
+}
+
+
+def of_rows(program: Program) -> list[RowOperation]:
+    """What the layers of a program do with rows."""
+    return [node.rows.operation for node in program.nodes if isinstance(node, ArrayNode) and node.rows is not None]
+
+
+@pytest.mark.parametrize("target", ["csim", "csim:ap_int", "csim:exact", "csim:stalled", "virtual"])
+def test_random_networks(target: str) -> None:
+    """Layers of all kinds around those of rows, with any policy: in C++ and on the virtual board."""
+    report = verify([ROWS], [target], drawn(30))
+    assert report.mismatch is None, report.mismatch
+    assert report.cases == drawn(30)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_random_networks_of_other_kernels(name: str) -> None:
+    assert list(config_findings(OTHERS[name])) == []
+    report = verify([OTHERS[name]], ["csim:stalled"], drawn(20))
+    assert report.mismatch is None, report.mismatch
+
+
+@settings(deadline=None, max_examples=drawn(6))
+@given(st.integers(0, 1 << 32))
+def test_random_networks_of_any_kernel(seed: int) -> None:
+    report = verify([random_row_config(np.random.default_rng(seed))], ["csim"], 3, seed)
+    assert report.mismatch is None, report.mismatch
+
+
+def test_random_networks_have_all_that_rows_may_have() -> None:
+    """Otherwise the tests above would show little."""
+    programs = [random_program(np.random.default_rng(seed), ROWS) for seed in range(60)]
+    counts = Counter(operation for program in programs for operation in of_rows(program))
+    assert min(counts[operation] for operation in RowOperation if operation) > 3
+
+
+class _Cut(CSimulation):
+    """A kernel whose next start lacks the end of its input."""
+
+    cut_input = 0.0
+
+    def run_packet(
+        self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
+    ) -> KernelResult:
+        packet = packet[: len(packet) - int(self.cut_input * len(packet)) // 16 * 16]
+        self.cut_input = 0.0
+        return super().run_packet(descriptors, packet, weights, capacity, clear_policies)
+
+
+def test_a_start_after_one_that_stopped_gives_the_same_bits() -> None:
+    """Wherever it stopped: nothing of it is left in the process, whose sums are never cleared."""
+    stopped = 0
+    for seed in range(drawn(24)):
+        rng = np.random.default_rng(seed)
+        kernel = _Cut(ROWS)
+        trial = DepthTrial(rng, kernel)
+        if not of_rows(trial.program):
+            continue
+        needed = {item.name: item.needed for item in process_streams(ROWS)}
+        device = StreamingDevice(trial.program, kernel, "csim")
+        kernel.cut_input = float(rng.uniform(0.05, 0.9))
+        try:
+            device.run(trial.inputs)
+        except DeviceError:
+            stopped += 1
+        device.reset()
+        assert trial.run(needed, int(rng.integers(1, 1 << 60))) is None
+    assert stopped > 2
+
+
+def test_top_functions_side_by_side_pass_the_test_bench(tmp_path: Path) -> None:
+    """The IPs as they are synthesized, with the streams between them."""
+    project = write_project("rows", "00000000", ROWS, tmp_path / "project", kernel_vectors)
+    sources = [str(project / path) for path in ("tb/testbench.cpp", *top_files(ROWS))]
+    places = [f"-I{project / folder}" for folder in ("shim", "include", "src")]
+    bench = tmp_path / "bench"
+    toolchain.run_compiler([*toolchain.WARNINGS, "-O0", "-DBFPGA_NATIVE_INTEGERS", *places, *sources, "-o", str(bench)])
+    run = subprocess.run([bench, project / "tb" / "vectors"], capture_output=True, text=True, check=False)
+    assert "PASS" in run.stdout, run.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"row_columns": 6}, "must be at most columns = 5"),
+        ({"format": BlockFormat(7)}, "mantissas of 8 bits and saturation sym, not 7 bits and sym"),
+        ({"format": BlockFormat(saturation="full")}, "not 8 bits and full"),
+        ({"accumulator_bits": 23}, "accumulators of 24 bits, not 23"),
+        ({"array": TWO_ARRAYS.array}, "only a systolic array has a process of rows beside it"),
+        ({"count_registers": 2}, "a kernel with count_registers has no process of rows"),
+    ],
+)
+def test_kernels_that_cannot_have_it_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"row_columns .*{said}"):
+        check_config(replace(ROWS, **changes))
+
+
+def scheduled(channels: int, config: KernelConfig = ROWS) -> list[Descriptor]:
+    """The operations of Softmax over rows of some channels."""
+    tensors = {name: TensorSpec(name, 1, 4, channels) for name in ("x", "y")}
+    window = Window(output_height=1, output_width=4)
+    work = RowWork(RowOperation.SOFTMAX, exponent=SOFTMAX_EXPONENT)
+    node = ArrayNode("softmax", "rows", ("x",), "y", channels, window, rows=work)
+    plans = plan_weights([node], config)
+    steps = Scheduler(config, tensors, [node], plans, {"y"}).run()
+    return [operation.descriptor for step in steps for operation in step.operations]
+
+
+def test_rows_longer_than_the_memory_of_parameters_are_refused() -> None:
+    """A row reads a place of it for each channel, whether anything is there or not."""
+    assert len(scheduled(ROWS.parameter_rows)) == 3
+    with pytest.raises(ModelError, match="64 rows of parameters do not hold those of rows"):
+        scheduled(ROWS.parameter_rows + 1)
+
+
+def test_words_of_rows_are_words_of_fields_that_rows_do_not_use() -> None:
+    """They come back out of a descriptor's words, and other fields keep theirs."""
+    found = next(item for item in scheduled(24) if item.operation == Operation.ROWS)
+    assert Descriptor.from_words(found.to_words()) == found
+    assert (found.row_operation, found.row_exponent, found.blocks) == (RowOperation.SOFTMAX, SOFTMAX_EXPONENT, 3)
+    assert not set(ROW_WORDS.values()) & set(word_names(Operation.ROWS))
+
+
+def test_commands_are_in_the_order_in_which_both_loops_take_them() -> None:
+    """processes/rows/row_process.hpp and factor_process.hpp: by number, since they stand alone in other tests."""
+    assert [command.fields for command in ROW_COMMANDS] == [
+        ("operation", "output_rows", "row_operation", "groups"),
+        (
+            "operation", "output_rows", "row_inverse", "row_magnitude", "row_operation", "row_epsilon",
+            "row_epsilon_exponent", "groups",
+        ),
+    ]  # fmt: skip
+
+
+def test_other_kernels_have_no_trace_of_rows() -> None:
+    """Issue 37: neither in their identity nor in their layout nor in what is rendered for them."""
+    without, texts = replace(ROWS, row_columns=0), []
+    for config in (ROWS, without):
+        texts.append(json.dumps([kernel_identity(config), render_kernel("rows", "0" * 8, config)]).lower())
+    traces = [len(re.findall(r"row_operation|row_columns|bfpga_rows|operation.rows|rows/", text)) for text in texts]
+    assert traces[0] > 20
+    assert traces[1] == 0
