@@ -21,27 +21,32 @@ from two_arrays import TWO_ARRAYS
 
 from bfpga.accelerator.constraints import config_findings
 from bfpga.compiler.schedule.schedule import Scheduler
-from bfpga.compiler.schedule.weight_plan import plan_weights
+from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.commands import ROW_COMMANDS
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import ROW_WORDS, Descriptor, Operation, word_names
 from bfpga.contract.kernel_numbers import kernel_identity
 from bfpga.contract.processes import process_streams
-from bfpga.contract.program import ArrayNode, Program, TensorSpec, Window
+from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, Program, TensorSpec, Window
 from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
 from bfpga.devices import toolchain
-from bfpga.devices.csim import CSimulation
+from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.kernel_start import KernelResult, Octets
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configurations import check_config
+from bfpga.engines.rows.cycles import EXCHANGE_STAGES
+from bfpga.engines.rows.settings import Gains, RowSettings
 from bfpga.errors import ConfigurationError, DeviceError, ModelError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.program.schedule import schedule
 from bfpga.vendor.render import render_kernel, top_files, write_project
 from bfpga.verify.check import verify
 from bfpga.verify.random_accelerator import random_row_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.vectors import kernel_vectors
 
+#: Clocks that the stages of pipelines take where an operation waits for results.
+STAGES = 35
 #: Of all columns and of one, with kept accumulators, with compressed maps, with shift columns.
 OTHERS = {
     "all": replace(ROWS, columns=12, row_columns=12, lanes=4, activation_words=128),
@@ -147,27 +152,52 @@ def test_kernels_that_cannot_have_it_are_refused(changes: dict[str, Any], said: 
         check_config(replace(ROWS, **changes))
 
 
-def scheduled(channels: int, config: KernelConfig = ROWS) -> list[Descriptor]:
-    """The operations of Softmax over rows of some channels."""
-    tensors = {name: TensorSpec(name, 1, 4, channels) for name in ("x", "y")}
-    window = Window(output_height=1, output_width=4)
-    work = RowWork(RowOperation.SOFTMAX, exponent=SOFTMAX_EXPONENT)
-    node = ArrayNode("softmax", "rows", ("x",), "y", channels, window, rows=work)
-    plans = plan_weights([node], config)
-    steps = Scheduler(config, tensors, [node], plans, {"y"}).run()
-    return [operation.descriptor for step in steps for operation in step.operations]
+def program_of(
+    operation: RowOperation, channels: int, pixels: int = 4, config: KernelConfig = ROWS
+) -> list[LaunchStep]:
+    """The starts of a layer of rows: that of its parameters, then that of the layer."""
+    tensors = {name: TensorSpec(name, 1, pixels, channels) for name in ("x", "y")}
+    window, gains = Window(output_height=1, output_width=pixels), Gains.of(np.ones(channels))
+    settings = RowSettings.of(operation, channels, 1e-5)
+    work = RowWork(operation, settings.epsilon, SOFTMAX_EXPONENT, gains.mantissa.astype(np.int32))
+    work.gains = work.gains if operation.normalizes else None
+    inputs = ("x", "x") if operation is RowOperation.PRODUCT else ("x",)
+    nodes = [ArrayNode("rows", "rows", inputs, "y", channels, window, rows=work)]
+    plans = plan_weights(nodes, config)
+    return [setup_launch(nodes, plans, config), *Scheduler(config, tensors, nodes, plans, {"y"}).run()]
+
+
+@pytest.mark.parametrize("operation", [operation for operation in RowOperation if operation])
+def test_a_schedule_takes_the_clocks_of_the_processes(operation: RowOperation) -> None:
+    """And the stages of pipelines, of which this simulation has none: what the loops of rows pass to each other in each
+    group, and before operations that wait for results."""
+    config = replace(ROWS, columns=6, row_columns=6, activation_words=2048, parameter_rows=256)
+    kernel = CSimulation(config, flags=COUNTING_FLAGS)
+    kernel.count_clocks()
+    for channels, pixels in ((200, 18), (32, 60)):
+        setup, launch = program_of(operation, channels, pixels, config)
+        kernel.run_operations(setup.operations, {})
+        zeros = np.zeros((1, 1, pixels, channels), np.int8)
+        tensors = {name: BlockTensor(zeros.copy(), np.zeros(1, np.int64)) for name in ("x", "y")}
+        kernel.run_operations(launch.operations, tensors)
+        clocks, _ = kernel.clocks(len(launch.operations))
+        exchanged = 0 if operation is RowOperation.PRODUCT else EXCHANGE_STAGES * -(-pixels // config.row_columns)
+        found = schedule(config, launch.operations).clocks - exchanged - STAGES
+        assert abs(found - clocks) <= 0.01 * clocks + 20
 
 
 def test_rows_longer_than_the_memory_of_parameters_are_refused() -> None:
     """A row reads a place of it for each channel, whether anything is there or not."""
-    assert len(scheduled(ROWS.parameter_rows)) == 3
-    with pytest.raises(ModelError, match="64 rows of parameters do not hold those of rows"):
-        scheduled(ROWS.parameter_rows + 1)
+    for operation in (RowOperation.SOFTMAX, RowOperation.RMS_NORM):
+        assert len(program_of(operation, ROWS.parameter_rows)) == 2
+        with pytest.raises(ModelError, match="64 rows of parameters do not hold those of rows"):
+            program_of(operation, ROWS.parameter_rows + 1)
 
 
 def test_words_of_rows_are_words_of_fields_that_rows_do_not_use() -> None:
     """They come back out of a descriptor's words, and other fields keep theirs."""
-    found = next(item for item in scheduled(24) if item.operation == Operation.ROWS)
+    operations = [item.descriptor for item in program_of(RowOperation.SOFTMAX, 24)[1].operations]
+    found = next(item for item in operations if item.operation == Operation.ROWS)
     assert Descriptor.from_words(found.to_words()) == found
     assert (found.row_operation, found.row_exponent, found.blocks) == (RowOperation.SOFTMAX, SOFTMAX_EXPONENT, 3)
     assert not set(ROW_WORDS.values()) & set(word_names(Operation.ROWS))

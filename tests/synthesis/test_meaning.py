@@ -167,3 +167,5 @@ def test_what_only_other_kernels_have_takes_no_part() -> None:
     assert sources_meaning(with_part, ()) != sources_meaning({**with_part, "a": PART.replace("+ 1", "+ 2")}, ())
     assert token_place("a:5", {"a": PART}) == token_place("a:2", {"a": plain})
     assert meaning(PART).digest != meaning(PART.replace("BFPGA_ROWS", "OTHER")).digest
+    other = PART.replace("#endif", "#else\n    a = a + 3;\n#endif")
+    assert meaning(other).digest == meaning(plain.replace("return", "a = a + 3; return")).digest

@@ -130,13 +130,13 @@ def _tokens(text: str) -> Iterator[tuple[str, int]]:
 
 def _present(tokens: Iterable[tuple[str, int]], parts: Container[str]) -> Iterator[tuple[str, int]]:
     """Tokens without those of parts that are not there; no condition is inside of one."""
-    absent = False
+    inside = absent = False
     for token, line in tokens:
         condition, _, name = token.partition(" ")
         if condition == "#ifdef" and name in PARTS and name not in parts:
-            absent = True
-        elif absent and token == "#endif":
-            absent = False
+            inside = absent = True
+        elif inside and token in ("#else", "#endif"):
+            inside, absent = token == "#else", False
         elif not absent:
             yield token, line
 

@@ -139,7 +139,11 @@ class PostProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             // A row needs its sums, and parameters if it exists; each is read when available.
+#ifdef BFPGA_ROWS
+            const bool sum_there = skips_ ? row_sum_.there() : sum_.there();
+#else
             const bool sum_there = sum_.there();
+#endif
             const bool parameters_there = !rows_.exists() || parameter_.there();
             const bool source_there = takes_vectors() ? draining_ : sum_there;
             const bool leaves = source_there && (combined_ || parameters_there);
@@ -190,14 +194,13 @@ class PostProcess {
     }
 
 #ifdef BFPGA_ROWS
-    // The same for an array and the process of rows.
+    // The same for an array and the process of rows: each has a register of its own, as a beat of a later operation may
+    // come to either.
     template <class RowSums>
-    void next_sum(bool ends, stream<wire_t<Sums>>& sums, RowSums& row_sums) {
+    void next_sum(bool, stream<wire_t<Sums>>& sums, RowSums& row_sums) {
 #pragma HLS INLINE
-        if (ends) {
-            sum_.drop();
-        } else if (skips_) {
-            sum_.next(row_sums.words());
+        if (skips_) {
+            row_sum_.next(row_sums.words());
         } else {
             sum_.next(sums);
         }
@@ -310,6 +313,11 @@ class PostProcess {
         if (takes_wide()) {
             return AccumulatorWord<Config>::accumulator(words_.whole(column));
         }
+#ifdef BFPGA_ROWS
+        if (skips_) {
+            return row_sum_.beat().sum[column];
+        }
+#endif
         return combined_ ? words_.result(rows_.lane(), column) : kept_ ? wide_.read(column) : sum_.beat().sum[column];
     }
 
@@ -355,6 +363,9 @@ class PostProcess {
     bool draining_;  // a combined word leaves
     // Beats that wait
     HeldBeat<Sums> sum_;
+#ifdef BFPGA_ROWS
+    HeldBeat<Sums> row_sum_;
+#endif
     HeldBeat<Vectors> vector_;
     HeldBeat<RowParameters> parameter_;
     // The word of results that is assembled
