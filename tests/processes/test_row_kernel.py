@@ -222,3 +222,20 @@ def test_other_kernels_have_no_trace_of_rows() -> None:
     traces = [len(re.findall(r"row_operation|row_columns|bfpga_rows|operation.rows|rows/", text)) for text in texts]
     assert traces[0] > 20
     assert traces[1] == 0
+
+
+def test_products_find_room_behind_the_parameters_of_rows() -> None:
+    """A network for which they leave no block of a layer of products is refused, not cut into nothing."""
+    window, gains = Window(output_height=1, output_width=4), np.ones(1, np.int32)
+    for channels, fits in ((ROWS.parameter_rows - ROWS.rows, True), (ROWS.parameter_rows - ROWS.rows + 1, False)):
+        norm = ArrayNode("norm", "rows", ("x",), "y", channels, window)
+        norm.rows = RowWork(RowOperation.RMS_NORM, gains=np.repeat(gains, channels))
+        weights = np.ones((16, 1, 1, channels), np.int32)
+        product = ArrayNode("product", "gemm", ("y",), "z", 16, window, weights=weights)
+        if fits:
+            tiles = plan_weights([norm, product], ROWS)["product"].tiles
+            assert all(tile.parameter_base >= channels and tile.rows == ROWS.rows for tile in tiles)
+            assert [(tile.m0, tile.m1) for tile in tiles] == [(0, 8), (8, 16)]
+        else:
+            with pytest.raises(ModelError, match="rows of parameters do not hold those of rows"):
+                plan_weights([norm, product], ROWS)

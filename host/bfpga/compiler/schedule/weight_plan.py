@@ -115,13 +115,17 @@ def plan_weights(
 
 
 def _place_rows(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: KernelConfig) -> int:
-    """Parameters of rows stay from the start, first in their memory; how many rows of it they take."""
-    row = 0
+    """Parameters of rows stay from the start, first in their memory; how many rows of it they take.
+
+    Behind them a block of each layer of products finds room.
+    """
+    blocks = [engine_of(config).smallest_cut(node, config) for node in nodes if node.kind == "gemm"]
+    row, least = 0, max(blocks, default=0)
     for node in nodes:
         if node.kind == "rows":
             tile = plans[node.name].tiles[0]
             tile.parameter_base, row = (row, row + tile.rows) if tile.rows else (0, row)
-            if max(row, node.channels) > config.parameter_rows:
+            if max(row + least, node.channels) > config.parameter_rows:
                 raise ModelError(f"{node.name}: {config.parameter_rows} rows of parameters do not hold those of rows")
     return row
 
