@@ -55,8 +55,7 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_kept_words(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
     config = with_skip_array(rng, config) if multiplies else config
-    config = with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config)))
-    return with_rows(rng, config) if rng.random() < 0.5 else config
+    return with_rows(rng, with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config))))
 
 
 def random_row_config(rng: Generator) -> KernelConfig:
@@ -71,9 +70,10 @@ def random_row_config(rng: Generator) -> KernelConfig:
 
 
 def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
-    """With a process of rows of all columns or of some, if the kernel may have one."""
-    with_process = replace(config, row_columns=int(rng.integers(1, config.columns + 1)))
-    return config if config_findings(with_process) else with_process
+    """With a process of rows of all columns or of some, if the kernel may have one: few may."""
+    if list(config_findings(replace(config, row_columns=1))):
+        return config
+    return replace(config, row_columns=int(rng.integers(1, config.columns + 1)))
 
 
 def with_kept_words(rng: Generator, config: KernelConfig) -> KernelConfig:
