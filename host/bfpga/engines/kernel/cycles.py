@@ -6,7 +6,7 @@ from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.rows import RowOperation
 from bfpga.engines.kernel.engine import engine_of
-from bfpga.engines.rows.cycles import group_cycles
+from bfpga.engines.rows.cycles import operation_cycles as row_cycles
 
 #: Operations that compute.
 ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM, Operation.ROWS)
@@ -164,9 +164,8 @@ def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
         return engine_of(config).occupied_cycles(config, descriptor)
     work = operation_cycles(config, descriptor)
     if descriptor.operation == Operation.ROWS:
-        operation = RowOperation(descriptor.row_operation)
-        group = group_cycles(operation, descriptor.output_rows, config.row_columns, config.lanes)
-        return max(work, column_groups(config, descriptor) * group)
+        operation, groups = RowOperation(descriptor.row_operation), column_groups(config, descriptor)
+        return max(work, row_cycles(operation, descriptor.output_rows, groups, config.row_columns, config.lanes))
     return work
 
 
