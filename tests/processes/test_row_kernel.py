@@ -30,17 +30,23 @@ from bfpga.contract.processes import process_streams
 from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, Program, TensorSpec, Window
 from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
 from bfpga.devices import toolchain
+from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
+from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult, Octets
+from bfpga.devices.native.library import NUMPY
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configurations import check_config
 from bfpga.engines.rows.cycles import EXCHANGE_STAGES, OPENING_CLOCKS
 from bfpga.engines.rows.settings import Gains, RowSettings
-from bfpga.errors import ConfigurationError, DeviceError, ModelError
+from bfpga.errors import ConfigurationError, DeviceError, ModelError, ProgramError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.program.checks import check_parts
+from bfpga.program.file import load_program, save_program
+from bfpga.program.listing import listing
 from bfpga.program.schedule import schedule
 from bfpga.vendor.render import render_kernel, top_files, write_project
-from bfpga.verify.check import verify
+from bfpga.verify.check import random_inputs, verify
 from bfpga.verify.random_accelerator import random_row_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.vectors import kernel_vectors
@@ -242,3 +248,49 @@ def test_products_find_room_behind_the_parameters_of_rows() -> None:
         else:
             with pytest.raises(ModelError, match="rows of parameters do not hold those of rows"):
                 plan_weights([norm, product], ROWS)
+
+
+def row_program() -> Program:
+    """A random program with an operation of rows."""
+    programs = (random_program(np.random.default_rng(seed), ROWS) for seed in range(100))
+    return next(item for item in programs if any(kind.normalizes for kind in of_rows(item)))
+
+
+def test_a_program_file_keeps_what_layers_do_with_rows(tmp_path: Path) -> None:
+    program = row_program()
+    save_program(program, tmp_path / "program.zip")
+    loaded = load_program(tmp_path / "program.zip")
+    inputs = random_inputs(np.random.default_rng(1), program)
+    expected, found = (Emulator(item, NUMPY).run(inputs, trace=True) for item in (program, loaded))
+    assert first_mismatch(program, expected, found) is None
+    assert [step.operations for step in loaded.steps] == [step.operations for step in program.steps]
+    assert " norm " in listing(loaded)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"operation": RowOperation.PRODUCT}, "1 inputs of PRODUCT"),
+        ({"gains": None}, "it has no gains"),
+        ({"epsilon": (1 << 16, 0)}, "its epsilon is 65536"),
+        ({"exponent": 1 << 20}, "exponent"),
+    ],
+)
+def test_rows_that_do_not_fit_a_program_are_refused(changes: dict[str, Any], said: str) -> None:
+    program = row_program()
+    node = next(
+        node for node in program.nodes
+        if isinstance(node, ArrayNode) and node.rows is not None and node.rows.operation.normalizes
+    )  # fmt: skip
+    assert node.rows is not None
+    check_parts(program)
+    node.rows = replace(node.rows, **changes)
+    with pytest.raises(ProgramError, match=said):
+        check_parts(program)
+
+
+def test_rows_are_refused_on_a_kernel_without_their_process() -> None:
+    program = row_program()
+    program.config = replace(program.config, row_columns=0)
+    with pytest.raises(ProgramError, match="its kernel has no process of rows"):
+        check_parts(program)
