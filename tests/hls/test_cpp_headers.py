@@ -41,6 +41,14 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def with_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of a kernel with a process of rows, which has no cluster."""
+    directory = tmp_path_factory.mktemp("with_rows")
+    write_rendered(directory, rendered_headers(row_columns=2))
+    return directory
+
+
 @functools.cache
 def system_includes() -> list[str]:
     """The directories g++ searches for <...>, which libclang's package does not bring."""
@@ -62,17 +70,20 @@ def clang_diagnostics(text: str, integers: Integers, rendered: Path) -> list[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", sorted({path.parent for path in HEADERS}), ids=lambda path: path.name)
-def test_every_header_stands_alone(folder: Path, rendered: Path) -> None:
+def test_every_header_stands_alone(folder: Path, rendered: Path, with_rows: Path) -> None:
     """clang parses it by itself without a diagnostic"""
     found = {}
+    rendered = with_rows if folder.name == "rows" else rendered
     for path in folder.glob("*.hpp"):
         found[path.name] = clang_diagnostics(f'#include "{INCLUDED[path]}"\n', "native", rendered)
     assert {name: told for name, told in found.items() if told} == {}
 
 
-def test_clang_parses_the_library_with_ap_int(rendered: Path) -> None:
-    text = "".join(f'#include "{header}"\n' for header in INCLUDED.values())
-    assert clang_diagnostics(text, "ap_int", rendered) == []
+def test_clang_parses_the_library_with_ap_int(rendered: Path, with_rows: Path) -> None:
+    for directory, rows in ((rendered, False), (with_rows, True)):
+        included = (header for path, header in INCLUDED.items() if (path.parent.name == "rows") == rows)
+        text = "".join(f'#include "{header}"\n' for header in included)
+        assert clang_diagnostics(text, "ap_int", directory) == []
 
 
 @pytest.mark.slow

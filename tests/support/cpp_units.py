@@ -82,9 +82,9 @@ PLAIN = SystolicArray()
 
 
 @functools.cache
-def rendered_headers(array: Array = PLAIN) -> dict[str, str]:
-    """Rendered header -> text, by the path it is included with, of a kernel with this array."""
-    config = KernelConfig(array=array)
+def rendered_headers(array: Array = PLAIN, row_columns: int = 0) -> dict[str, str]:
+    """Rendered header -> text, by the path it is included with, of a kernel with this array, or with rows beside it."""
+    config = KernelConfig(array=array, row_columns=row_columns)
     files = render_kernel("units", "0" * 16, config)
     return {path.removeprefix("include/"): files[path] for path in _RENDERED} | {ROW_NUMBERS: row_numbers()}
 
