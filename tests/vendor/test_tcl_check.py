@@ -254,6 +254,12 @@ def test_loss_of_any_line_is_found(data: st.DataObject, target: str) -> None:
     assert findings_with(target, script, number, "")
 
 
+def test_characters_beyond_16_bits_are_read_as_they_are() -> None:
+    """Tcl 8.6 gives two halves of one."""
+    findings = findings_with(ZYNQ7, *lines_that_do_something(ZYNQ7)[0], "no_such_command \U00010000\n")
+    assert any("no_such_command" in finding.problem for finding in findings)
+
+
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_text_in_place_of_a_word_or_a_line_never_ends_in_a_crash(data: st.DataObject) -> None:

@@ -80,4 +80,6 @@ def _encoded(text: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    return b64decode(text).decode()
+    """A word of Tcl, whose version 8.6 has two surrogates in the place of a character beyond 16 bits."""
+    word = b64decode(text).decode("utf-8", "surrogatepass")
+    return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
