@@ -14,6 +14,7 @@ import pytest
 from cluster_configs import TILE, VARIANTS
 from process_designs import TINY
 from process_replay import ProcessReplay
+from recorded_words import words
 
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.accelerator.variants import accelerator_around
@@ -60,8 +61,7 @@ def test_processes_write_the_same_with_the_words_of_all_starts_before_them(
 
 def recorded_words(accelerator: Accelerator, vectors: Mapping[str, bytes]) -> dict[str, list[int]]:
     """What passed each stream in the C simulation."""
-    passed = {}
+    passed: dict[str, list[int]] = {}
     for traffic in kernel_traffic(accelerator, vectors):
-        for name, words in {**traffic.incoming, **traffic.outgoing}.items():
-            passed[name] = [word for word in words if word is not None]
+        passed |= words({**traffic.incoming, **traffic.outgoing})
     return passed

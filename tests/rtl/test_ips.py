@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from ip_simulation import SimulatedIp
+from recorded_words import words
 from tiny_verilog import ACCELERATOR, IPS, verilog
 
 from bfpga.accelerator.loader import load_accelerator
@@ -33,11 +33,6 @@ def traffic() -> dict[str, Traffic]:
 def simulated(part: str) -> SimulatedIp:
     with tempfile.TemporaryDirectory() as directory:
         return SimulatedIp(verilog(part), Path(directory))
-
-
-def words(streams: Mapping[str, Sequence[int | None]]) -> dict[str, list[int]]:
-    """The words that passed streams, without the questions that found none."""
-    return {name: [word for word in passed if word is not None] for name, passed in streams.items()}
 
 
 def assert_equal_words(part: str, gap: float, pressure: float, reset_at: int = 0) -> int:

@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.devices import toolchain
-from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
-from bfpga.vendor.render import kernel_sources, render_kernel, shim_headers, top_files
+from bfpga.verify.traffic import kernel_library
 
 #: Precedes the shim of `hls::stream`: one that comes with its words and does not wait for ever.
 _STREAM = r"""
@@ -68,7 +66,7 @@ _HARNESS = r"""
 #include <tuple>
 #include <utility>
 #include <vector>
-TOPS
+#include "tops.hpp"
 
 struct Port {
     const char* name;
@@ -134,7 +132,6 @@ CALLS
     return 0;
 }
 """
-_FLAGS = ("-std=c++14", "-w", "-O0", *EXACT_FLAGS, "-fPIC", "-shared")
 _TEXT = 500
 
 
@@ -142,21 +139,10 @@ class ProcessReplay:
     """The processes of an accelerator without registers as a program. ``directory``: for its files."""
 
     def __init__(self, accelerator: Accelerator, directory: Path) -> None:
-        config = accelerator.config
-        self.ips = {ip.part: ip for ip in kernel_ips(config) if not ip.control}
+        self.ips = {ip.part: ip for ip in kernel_ips(accelerator.config) if not ip.control}
         self._directory = directory
-        files = kernel_sources(render_kernel(accelerator.name, accelerator.digest, config) | shim_headers())
-        tops = "\n".join(f'#include "{top}"' for top in top_files(config))
         calls = "\n".join(_call(ip) for ip in self.ips.values())
-        files |= {"replay/hls_stream.h": _STREAM, "replay.cpp": _HARNESS.replace("TOPS", tops).replace("CALLS", calls)}
-        for path, content in files.items():
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            (directory / path).write_text(content)
-        folders = (directory / folder for folder in ("replay", "shim", "include", "src", "."))
-        includes = [flag for folder in folders for flag in ("-I", str(folder))]
-        library = str(directory / "replay.so")
-        toolchain.run_compiler([*_FLAGS, *includes, str(directory / "replay.cpp"), "-o", library], find_clang())
-        self._library = ctypes.CDLL(library)
+        self._library = kernel_library(accelerator, _STREAM, _HARNESS.replace("CALLS", calls), directory)
 
     def inputs(self, part: str) -> list[str]:
         """The streams that a process reads."""

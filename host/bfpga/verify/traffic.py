@@ -107,31 +107,31 @@ _HARNESS = """\
 #define main bfpga_testbench
 #include "tb/testbench.cpp"
 #undef main
-{tops}
+#include "tops.hpp"
 #include <exception>
 #include <sstream>
 
-extern "C" int record(const char* vectors, const char* file, char* text, std::size_t size) {{
+extern "C" int record(const char* vectors, const char* file, char* text, std::size_t size) {
     std::ostringstream report;
     std::streambuf* const terminal = std::cout.rdbuf(report.rdbuf());
     std::string name = "testbench", directory = vectors;
-    char* arguments[] = {{&name[0], &directory[0], nullptr}};
+    char* arguments[] = {&name[0], &directory[0], nullptr};
     int failed = 1;
     bfpga_record() = std::fopen(file, "w");
-    if (bfpga_record() != nullptr) {{
-        try {{
+    if (bfpga_record() != nullptr) {
+        try {
             failed = bfpga_testbench(2, arguments);
-        }} catch (const std::exception& error) {{
+        } catch (const std::exception& error) {
             report << error.what();
-        }}
+        }
         failed |= std::fclose(bfpga_record()) != 0;
-    }} else {{
+    } else {
         report << file << " cannot be written";
-    }}
+    }
     std::cout.rdbuf(terminal);
     std::snprintf(text, size, "%s", report.str().c_str());
     return failed;
-}}
+}
 """
 _FLAGS = ("-std=c++14", "-w", "-O0", *EXACT_FLAGS, "-fPIC", "-shared")
 #: What the testbench calls the streams of the host.
@@ -182,23 +182,36 @@ def _calls(ip: KernelIp, vectors: Mapping[str, bytes]) -> list[dict[str, int]]:
     return [dict(zip(given, map(int, numbers), strict=False)) for _, *numbers in starts]
 
 
+def kernel_library(accelerator: Accelerator, stream: str, code: str, directory: Path) -> ctypes.CDLL:
+    """Code around the top functions of a kernel, with integers of the hardware's bits, as a library in a directory.
+
+    ``stream``: what precedes the shim of `hls::stream` on the include path; ``code`` includes `tops.hpp`.
+
+    Raises:
+        ToolError: there is no clang, or it fails.
+    """
+    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.config)
+    files = kernel_sources(rendered | shim_headers())
+    files |= {"around/hls_stream.h": stream, "around.cpp": code}
+    files["tops.hpp"] = "\n".join(f'#include "{top}"' for top in top_files(accelerator.config))
+    for path, text in files.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_text(text, encoding="utf-8")
+    library = directory / "around.so"
+    folders = (directory / folder for folder in ("around", "shim", "include", "src", "."))
+    includes = [flag for folder in folders for flag in ("-I", str(folder))]
+    toolchain.run_compiler([*_FLAGS, *includes, str(directory / "around.cpp"), "-o", str(library)], find_clang())
+    return ctypes.CDLL(str(library))
+
+
 def _simulated(accelerator: Accelerator, vectors: Mapping[str, bytes], directory: Path) -> list[str]:
     """What the streams have recorded, line by line."""
-    config = accelerator.config
-    rendered = render_kernel(accelerator.name, accelerator.digest, config)
-    tops = "\n".join(f'#include "{top}"' for top in top_files(config))
-    files = {path: text.encode() for path, text in kernel_sources(rendered | shim_headers()).items()}
-    files |= {f"vectors/{name}": content for name, content in vectors.items()}
-    files |= {"record/hls_stream.h": _RECORDER.encode(), "record.cpp": _HARNESS.format(tops=tops).encode()}
-    for path, content in files.items():
-        (directory / path).parent.mkdir(parents=True, exist_ok=True)
-        (directory / path).write_bytes(content)
-    library, record = directory / "record.so", directory / "record.txt"
-    folders = (directory / folder for folder in ("record", "shim", "include", "src", "."))
-    includes = [flag for folder in folders for flag in ("-I", str(folder))]
-    toolchain.run_compiler([*_FLAGS, *includes, str(directory / "record.cpp"), "-o", str(library)], find_clang())
+    library = kernel_library(accelerator, _RECORDER, _HARNESS, directory)
+    given, record = directory / "vectors", directory / "record.txt"
+    given.mkdir()
+    for name, content in vectors.items():
+        (given / name).write_bytes(content)
     text = ctypes.create_string_buffer(_TEXT)
-    paths = (os.fsencode(directory / "vectors"), os.fsencode(record))
-    if ctypes.CDLL(str(library)).record(*paths, text, ctypes.c_size_t(_TEXT)):
+    if library.record(os.fsencode(given), os.fsencode(record), text, ctypes.c_size_t(_TEXT)):
         raise DeviceError(f"the recorded C simulation fails: {text.value.decode(errors='replace').strip()}")
     return record.read_text().splitlines()

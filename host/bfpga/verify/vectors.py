@@ -52,8 +52,10 @@ class _RecordedKernel(CSimulation):
         result = super().run_beats(descriptors, packet, weights, capacity, clear_policies)
         # A start without descriptors has no frame: the process that takes compressed maps apart waits for the next
         # start's, which hardware allows and a testbench, whose processes end with each start, does not.
-        self._fresh = clear_policies and self._maps is not None and not len(packet)
-        if self._fresh:
+        # The next start clears in its place.
+        left_out = self._maps is not None and not len(packet)
+        self._fresh = clear_policies and left_out
+        if left_out:
             return result
         self._recorder.add(int(clear_policies), descriptors, packet, weights, result)
         return result
