@@ -250,6 +250,7 @@ def systolic_config(document: Document, section: SystolicSection, config: Kernel
         shift_columns=section.shift_columns,
         shift=shift_format(document, section, config.format.mantissa_bits),
         wide_memory=section.wide_memory,
+        row_columns=section.row_columns,
         array=SystolicArray(section.hop_columns),
     )
 

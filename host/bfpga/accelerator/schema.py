@@ -130,6 +130,10 @@ class SystolicSection(Section):
         False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
     )
     hop_columns: int = Field(0, ge=0, le=128, description="columns that share a copy of the weights; 0: all of them")
+    row_columns: int = Field(
+        0, ge=0, le=128,
+        description="columns of the process of rows, for Softmax, normalizations, products of two tensors; 0: none",
+    )  # fmt: skip
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False
     ultra_ram: UltraMemories = Field([])

@@ -13,6 +13,8 @@ from bfpga.engines.kernel.supported import computes_weights
 #: Operators whose factors or matrices are computed: shift units multiply with powers of two only, and a skip array by
 #: what the compiler has stored.
 COMPUTED = "MatMul and Mul of two computed values; GRU's and LSTM's gates"
+#: What the process of rows computes.
+ROWS = "Softmax, LayerNormalization, RMSNormalization, Mul of two computed values of one shape"
 
 
 @cache
@@ -26,10 +28,16 @@ def with_function(kind: str) -> list[str]:
     return [name for name, config in _ready().items() if keys & set(config.functions)]
 
 
+def with_rows() -> list[str]:
+    """Ready accelerators with a process of rows."""
+    return [name for name, config in _ready().items() if config.has_rows]
+
+
 def accelerator_rows() -> Iterator[tuple[str, str]]:
     """(operators, the ready accelerators that compute them)."""
     for kind in sorted({kind for function in Function for kind in function.row.operators}):
         yield kind, _listed(with_function(kind))
+    yield ROWS, _listed(with_rows())
     yield COMPUTED, _listed([name for name, config in _ready().items() if computes_weights(config)])
 
 

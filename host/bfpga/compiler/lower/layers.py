@@ -12,12 +12,15 @@ import numpy.typing as npt
 from bfpga.compiler.read.importer import Operator
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
+from bfpga.contract.rows import RowOperation
 from bfpga.formats.arrays import FloatArray
 
 IndexArray = npt.NDArray[np.int64]
-Kind = Literal["gemm", "max", "sum", "matmul", "scale"]
+Kind = Literal["gemm", "max", "sum", "matmul", "scale", "rows"]
 #: Layers whose second input becomes weights at run time.
 PRODUCTS = ("matmul", "scale")
+#: Layers that factors of channels or of tensors do not pass: what they take and give stays as the network has it.
+UNSCALED = (*PRODUCTS, "rows")
 
 
 def positions(shape: tuple[int, ...]) -> IndexArray:
@@ -83,6 +86,15 @@ class View:
     index: IndexArray
 
 
+@dataclass(frozen=True)
+class RowPart:
+    """What a layer does with the rows of a tensor, in float; scale: (channels,) of a normalization."""
+
+    operation: RowOperation
+    epsilon: float = 0.0
+    scale: FloatArray | None = None
+
+
 @dataclass
 class Layer:
     """One layer on the array before its numbers are integers.
@@ -114,6 +126,7 @@ class Layer:
     repeated: int = 0
     #: matmul: (batch, rows, inner, columns)
     product: tuple[int, int, int, int] = (1, 1, 1, 1)
+    rows: RowPart | None = None
 
     @property
     def on_array(self) -> tuple[str, ...]:

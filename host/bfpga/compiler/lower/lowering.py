@@ -16,7 +16,7 @@ import numpy.typing as npt
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.geometry import inside, window_of
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered, View, axes_of, positions, spatial
-from bfpga.compiler.lower.reductions import Reductions
+from bfpga.compiler.lower.row_layers import RowLayers
 from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.grids import Grid
@@ -29,14 +29,14 @@ from bfpga.contract.program import Window
 ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
 
-class Lowering(Reductions):
+class Lowering(RowLayers):
     """One pass over the graph; the methods of operators raise NotOnArrayError where their pattern does not apply."""
 
     def run(self) -> Lowered:
         """Lower every operator in order."""
         for operator in self.graph.operators:
             if operator.name not in self.chosen:
-                self._note(operator, place.reason(self.graph, operator, self.functions))
+                self._note(operator, place.reason(self.graph, operator, self.functions, self.config.has_rows))
             elif self._try(operator):
                 continue
             self._to_host(operator)
@@ -315,7 +315,9 @@ class Lowering(Reductions):
             raise NotOnArrayError("no pattern")
         constants = [constant_of(self.graph, operator, index) for index in (0, 1)]
         if constants[0] is None and constants[1] is None:
-            if operator.type == "Mul":
+            if operator.type == "Mul" and self._multiplies_rows(operator):
+                self._row_product(operator)
+            elif operator.type == "Mul":
                 self._scale(operator)
             else:
                 self._sum(operator)
@@ -354,6 +356,11 @@ class Lowering(Reductions):
         source, order = self._own_layout(value)
         factors, offsets = (self._by_channel(numbers, shape, order) for numbers in (scale, shift))
         layers = self._fusible(value)
+        if layers and all(layer.rows is not None and layer.rows.scale is not None for layer in layers):
+            for layer in layers:
+                self._scaled_rows(layer, factors, offsets)
+            self._rename(layers, operator)
+            return
         if not layers or any(layer.kind != "gemm" or layer.uniform_weights for layer in layers):
             window = Window(output_height=source.height, output_width=source.width)
             weights = factors.reshape(-1, 1, 1, 1)
@@ -368,20 +375,6 @@ class Lowering(Reductions):
             if layer.bias is not None or offsets.any():
                 layer.bias = (layer.bias if layer.bias is not None else 0.0) * factors + offsets
         self._rename(layers, operator)
-
-    def _by_channel(
-        self, numbers: npt.NDArray[np.float64], shape: tuple[int, ...], order: IndexArray
-    ) -> npt.NDArray[np.float64]:
-        """Constants of a value's shape as one number for each channel of the layout."""
-        if numbers.ndim == len(shape) + 1:
-            if numbers.shape[0] != 1:
-                raise NotOnArrayError("its constant differs from sample to sample")
-            numbers = numbers[0]
-        spread = np.broadcast_to(numbers, shape).reshape(-1)[order]
-        channel = spread[0, 0]
-        if not (spread == channel).all():
-            raise NotOnArrayError("its constant differs from pixel to pixel")
-        return np.array(channel, np.float64)
 
     def _scale(self, operator: Operator) -> None:
         """A product with a computed factor for each channel: a depthwise layer whose weights leave the array before.
@@ -440,11 +433,7 @@ class Lowering(Reductions):
         shapes = [self.graph.shapes.get(name) for name in operator.inputs]
         if shapes[0] is None or shapes[0] != shapes[1]:
             raise NotOnArrayError("its operands have different shapes")
-        (first, order), (second, other) = (self._own_layout(name) for name in operator.inputs)
-        if not np.array_equal(order, other):
-            (first, order), (second, other) = self._in_image_order(operator.inputs)
-        if not np.array_equal(order, other):
-            raise NotOnArrayError("its operands are in different orders")
+        (first, second), order = self._alike(operator.inputs)
         window = Window(kernel_width=2, output_height=first.height, output_width=first.width)
         layer = Layer(operator.name, "sum", (first.name, second.name), operator.outputs[0], first.channels, window,
                       negate_second=operator.type == "Sub", operators=[operator])
@@ -572,6 +561,9 @@ _METHODS: dict[str, Callable[[Lowering, Operator], None]] = {
     "ReduceSum": Lowering._reduce,
     "ReduceMax": Lowering._reduce,
     "BatchNormalization": Lowering._normalization,
+    "Softmax": Lowering._softmax,
+    "LayerNormalization": Lowering._normalized_rows,
+    "RMSNormalization": Lowering._normalized_rows,
     "Concat": Lowering._concat,
     "Pad": Lowering._pad,
     "Resize": Lowering._resize,

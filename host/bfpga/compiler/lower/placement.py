@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from math import prod
 
-from bfpga.compiler.lower.accelerator_table import with_function
+from bfpga.compiler.lower.accelerator_table import with_function, with_rows
 from bfpga.compiler.lower.functions import OPERATORS, FunctionMatch
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 
@@ -19,6 +19,7 @@ HEAVY = (
 #: Operators that copy pixels or channels, or sum adjacent ones.
 COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum")
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
+NO_ROWS = "the accelerator has no process of rows (key row_columns)"
 NO_QUOTIENTS = "it divides by what it finds in its own input, and the array has no quotients"
 #: Operators that normalize by what they find in their input.
 STATISTICS = (
@@ -27,25 +28,29 @@ STATISTICS = (
 )  # fmt: skip
 #: Operators with subgraphs.
 CONTROL = ("If", "Loop", "Scan")
+#: Those that the process of rows has.
+ROWS = ("Softmax", "LayerNormalization", "RMSNormalization")
 MANY_FACTORS = "a product of two computed values, pixel by pixel, would need more weights than there are values"
 #: Elementwise operators that the array has for constants, and for factors of whole channels.
 PRODUCTS = ("Mul", "Div")
 
 
-def placement(graph: Graph, functions: Mapping[str, FunctionMatch]) -> set[str]:
+def placement(graph: Graph, functions: Mapping[str, FunctionMatch], rows: bool = False) -> set[str]:
     """Names of the operators to try on the array. functions: those that its function unit computes, by name.
+
+    rows: whether there is a process of rows.
 
     Heavy operators always; elementwise ones only between array operators: alone among host operators they would cost
     two conversions and gain nothing.
     """
-    chosen = {op.name for op in graph.operators if op.name in functions or _possible(graph, op)}
+    chosen = {op.name for op in graph.operators if op.name in functions or _possible(graph, op, rows)}
     producers = {output: op for op in graph.operators for output in op.outputs}
     while True:
         dropped = {
             op.name
             for op in graph.operators
             if op.name in chosen
-            and (op.name in functions or op.type in ELEMENTWISE or _light_mean(graph, op))
+            and (op.name in functions or op.type in (*ELEMENTWISE, *ROWS) or _light_mean(graph, op))
             and not _supported(graph, op, chosen, producers, functions)
         }
         if not dropped:
@@ -53,12 +58,13 @@ def placement(graph: Graph, functions: Mapping[str, FunctionMatch]) -> set[str]:
         chosen -= dropped
 
 
-def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMatch]) -> str:
+def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMatch], rows: bool = False) -> str:
     """Why an operator is not tried on the array."""
-    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1 and not may_scale(graph, operator):
-        return MANY_FACTORS
-    if operator.type in STATISTICS:
-        return NO_QUOTIENTS
+    possible = _possible(graph, operator, rows)
+    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1 and not possible:
+        return MANY_FACTORS if rows or not _alike(graph, operator) else f"{NO_ROWS}{_others()}"
+    if operator.type in STATISTICS and not possible:
+        return NO_QUOTIENTS if rows or operator.type not in ROWS else f"{NO_ROWS}{_others()}"
     if operator.captured or operator.type in CONTROL:
         return "it has networks of its own inside, which are run as a whole: exporters unroll loops of known length"
     if operator.type in OPERATORS and operator.name not in functions:
@@ -66,9 +72,20 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
         return "the accelerator's function unit lacks it, or has it with other arguments only" + (
             f"; with some arguments it is on {others}" if others else ""
         )
-    if operator.name in functions or _possible(graph, operator):
+    if operator.name in functions or possible:
         return "adjacent operators are the host's: fetching its input would cost more than it saves"
     return "the array has no operation for it"
+
+
+def _others() -> str:
+    names = ", ".join(with_rows())
+    return f"; it is on {names}" if names else ""
+
+
+def _alike(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator multiplies two computed values of one shape."""
+    shapes = {graph.shapes.get(name) for name in operator.inputs}
+    return operator.type == "Mul" and len(shapes) == 1 and shapes != {None}
 
 
 def may_scale(graph: Graph, operator: Operator) -> bool:
@@ -85,11 +102,13 @@ def _light_mean(graph: Graph, operator: Operator) -> bool:
     return operator.type == "ReduceMean" and len(graph.shapes.get(operator.inputs[0], ())) != 3
 
 
-def _possible(graph: Graph, operator: Operator) -> bool:
+def _possible(graph: Graph, operator: Operator, rows: bool) -> bool:
     if operator.proto.domain not in ("", "ai.onnx") or operator.captured:
         return False
-    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1 and not may_scale(graph, operator):
-        return False
+    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1:
+        return may_scale(graph, operator) or (rows and _alike(graph, operator))
+    if operator.type in ROWS:
+        return rows
     return operator.type in HEAVY or operator.type in VIEWS or operator.type in ELEMENTWISE or operator.type == "Pad"
 
 
@@ -99,6 +118,9 @@ def _supported(
 ) -> bool:  # fmt: skip
     """Whether an elementwise operator has array operators (through views) on both sides, or may be fused into one."""
     sources = [_source(name, chosen, producers) for name in activations(graph, operator)]
+    if operator.type in ROWS:
+        # The host would take longer than it takes to bring what they read.
+        return (sources[0] is not None and sources[0].name in chosen) or _feeds_array(graph, operator, chosen)
     if operator.type == "Mul" and len(sources) == 2:
         return _reached_by_array(graph, operator, chosen, producers) and _feeds_array(graph, operator, chosen)
     if not all(source is not None and source.name in chosen for source in sources):

@@ -12,6 +12,7 @@ from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, ax
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Window
+from bfpga.formats.arrays import Float64Array
 
 
 class NotOnArrayError(Exception):
@@ -33,7 +34,7 @@ class LoweringState:
         self.config = config
         self.functions = find_functions(graph, config)
         self.graph = with_functions(graph, self.functions)
-        self.chosen = place.placement(self.graph, self.functions) - blocked
+        self.chosen = place.placement(self.graph, self.functions, config.has_rows) - blocked
         self.views: dict[str, View] = {}
         self.view_operators: dict[str, Operator] = {}
         self.pads: dict[str, tuple[str, Window]] = {}
@@ -131,6 +132,20 @@ class LoweringState:
         inverse = np.empty(view.index.size, np.int64)
         inverse[view.index.reshape(-1)] = np.arange(view.index.size)
         return tensor, inverse[tensor.layout]
+
+    def _by_channel(
+        self, numbers: Float64Array, shape: tuple[int, ...], order: IndexArray
+    ) -> Float64Array:
+        """Constants of a value's shape as one number for each channel of the layout."""
+        if numbers.ndim == len(shape) + 1:
+            if numbers.shape[0] != 1:
+                raise NotOnArrayError("its constant differs from sample to sample")
+            numbers = numbers[0]
+        spread = np.broadcast_to(numbers, shape).reshape(-1)[order]
+        channel = spread[0, 0]
+        if not (spread == channel).all():
+            raise NotOnArrayError("its constant differs from pixel to pixel")
+        return np.array(channel, np.float64)
 
     def _in_image_order(self, values: Sequence[str]) -> list[tuple[ArrayTensor, IndexArray]]:
         """The tensors of images as ``_own_layout`` gives them; where one of several is in image order, all are.

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, positions
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, RowPart, positions
 from bfpga.compiler.numbers.tail import Tail, fit_tail
 from bfpga.compiler.numbers.values import Float32Array
 from bfpga.compiler.read.importer import Graph
+from bfpga.contract.rows import RowOperation
 from bfpga.errors import DataError, ModelError
 from bfpga.formats.block_format import BlockFormat
 
@@ -322,8 +323,18 @@ def worst_case(layer: Layer, inputs: list[float]) -> float:
     if layer.kind != "gemm" or layer.weights is None:
         if layer.kind == "scale":
             return inputs[0] * inputs[1]
+        if layer.rows is not None:
+            return _worst_row(layer, layer.rows, inputs)
         return sum(inputs) if layer.kind == "sum" else max(inputs)
     sums = np.abs(layer.weights).reshape(len(layer.weights), -1).sum(axis=1) * inputs[0]
     if layer.bias is not None:
         sums = sums + np.abs(layer.bias)
     return float(sums.max())
+
+
+def _worst_row(layer: Layer, rows: RowPart, inputs: list[float]) -> float:
+    """The same of rows: no element is further from the mean than the deviation times the root of their number."""
+    if rows.scale is None:
+        return inputs[0] * inputs[1] if rows.operation is RowOperation.PRODUCT else 1.0
+    largest = np.sqrt(layer.channels) * np.abs(rows.scale)
+    return float((largest if layer.bias is None else largest + np.abs(layer.bias)).max())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import PRODUCTS, ArrayTensor, IndexArray, Layer, Lowered
+from bfpga.compiler.lower.layers import UNSCALED, ArrayTensor, IndexArray, Layer, Lowered
 from bfpga.compiler.numbers.calibrate import ChannelOrder, Grouping
 from bfpga.compiler.numbers.tail import channel_reach
 from bfpga.compiler.numbers.values import Float32Array, within_squares
@@ -162,7 +162,7 @@ def _families(lowered: Lowered) -> list[Family]:
     for name, tensor in lowered.tensors.items():
         owner[name].scalable &= not tensor.remainder and name not in lowered.exact
     for layer in lowered.layers:
-        if layer.kind in PRODUCTS:
+        if layer.kind in UNSCALED:
             for name in (*layer.inputs, layer.output):
                 owner[name].scalable = False
         elif layer.kind == "gemm":

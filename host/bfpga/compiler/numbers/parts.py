@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bfpga.compiler.lower.layers import PRODUCTS, ArrayTensor, Layer, Lowered
+from bfpga.compiler.lower.layers import UNSCALED, ArrayTensor, Layer, Lowered
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.descriptor import Function
@@ -68,16 +68,18 @@ def refusal(family: Collection[str], layers: Sequence[Layer | ArrayNode], fixed:
         if name in fixed:
             return fixed[name]
         for layer in layers:
-            if name in (*layer.inputs, layer.output) and _computed_weights(layer):
-                return f"{name} is an operand or the result of a product of activations"
+            if name in (*layer.inputs, layer.output) and _unscaled(layer):
+                return f"{name} is an operand or the result of a product of activations, or of rows"
             if layer.output == name and layer.function not in SHIFTED:
                 return f"{layer.name} applies {layer.function.name.lower()}, whose results do not move with its sums"
     return ""
 
 
-def _computed_weights(layer: Layer | ArrayNode) -> bool:
-    """Whether a layer's weights are computed at run time."""
-    return bool(layer.factors) if isinstance(layer, ArrayNode) else layer.kind in PRODUCTS
+def _unscaled(layer: Layer | ArrayNode) -> bool:
+    """Whether a layer computes with its inputs as they are: with weights of run time, or with rows."""
+    if isinstance(layer, ArrayNode):
+        return bool(layer.factors) or layer.rows is not None
+    return layer.kind in UNSCALED
 
 
 def terms_of_parts(layer: Layer) -> IntArray | None:

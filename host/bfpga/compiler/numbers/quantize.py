@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.lower.layers import Layer, RowPart
 from bfpga.compiler.numbers.parts import terms_of_parts
 from bfpga.compiler.numbers.shift_weights import Moments, compensated_integers, shift_exponents, shift_integers
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.program import ArrayNode, PolicySpec
+from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
+from bfpga.engines.rows.settings import Gains, RowSettings
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import FloatArray, IntArray
 
@@ -187,6 +189,10 @@ def quantize_layer(
     argument = layer.function.row.argument
     if argument is not None:
         node.function_argument, node.function_exponent = argument.encoded(layer.argument)
+    if layer.rows is not None:
+        node.rows = row_work(layer, layer.rows)
+        if layer.bias is not None:
+            node.bias, node.bias_exponent = quantize_bias(layer.bias, config)
     if layer.weights is None:
         return node, ""
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
@@ -201,6 +207,16 @@ def quantize_layer(
     node.weight_exponents = rows.exponents
     note = f"{layer.name}: {rows.lowered} weight rows use fewer bits to stay inside the accumulator"
     return node, note if rows.lowered else ""
+
+
+def row_work(layer: Layer, rows: RowPart) -> RowWork:
+    """What a layer does with rows, in the integers of its process."""
+    settings = RowSettings.of(rows.operation, layer.channels, rows.epsilon)
+    if rows.scale is None:
+        exponent = SOFTMAX_EXPONENT if rows.operation is RowOperation.SOFTMAX else 0
+        return RowWork(rows.operation, settings.epsilon, exponent)
+    gains = Gains.of(rows.scale, 0.0 if layer.bias is None else layer.bias)
+    return RowWork(rows.operation, settings.epsilon, gains.exponent, gains.mantissa.astype(np.int32))
 
 
 def _check_weights(name: str, weights: FloatArray, config: KernelConfig) -> None:

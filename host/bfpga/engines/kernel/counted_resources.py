@@ -24,16 +24,18 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 from bfpga.contract.process_stream import (
     ARRAY,
+    FACTORS,
     MAP_COMPRESSOR,
     MAP_EXPANDER,
     MAP_JOINER,
     MAP_SPLITTER,
     PROCESSES,
+    ROWS,
     SCRATCHPAD,
     WEIGHTS,
 )
 from bfpga.engines.interface.fifos import stream_cells
-from bfpga.engines.interface.resource_units import ArrayResources, Resources, address_bits, lut_memory_tables
+from bfpga.engines.interface.resource_units import ArrayResources, Resources, address_bits, lut_memory_tables, scaled
 from bfpga.engines.interface.shell import SHELL
 from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.kernel.resources import (
@@ -55,6 +57,10 @@ MAP_CELLS = {
     MAP_SPLITTER: (125, 45), MAP_EXPANDER: (512, 356), MAP_COMPRESSOR: (567, 383), MAP_JOINER: (52, 7),
 }  # fmt: skip
 COUNTED_MAP_BITS = 64
+#: The process of rows, counted whole with 4, 6 and 12 columns of 1 to 4 lanes (`python -m benchmarks.rows.sizes`): of
+#: itself, of a column, of a lane of a column; and the process that has its factors.
+ROW_CELLS = Resources(lut=300, ff=262), Resources(dsp=2, lut=312, ff=421), Resources(lut=24, ff=28)
+FACTOR_CELLS = Resources(dsp=3, bram36=1, lut=1220, ff=1390)
 
 
 def _one(_: Numbers) -> float:
@@ -111,10 +117,20 @@ def estimate_resources(config: KernelConfig) -> ArrayResources:
     if config.compressed_maps:
         wide = config.stream_bits / COUNTED_MAP_BITS
         parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
+    parts |= _row_parts(config)
     lut, stored, ff, halves = stream_cells(config)
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
     parts[SHELL_PART] = SHELL
     return ArrayResources(parts)
+
+
+def _row_parts(config: KernelConfig) -> dict[str, Resources]:
+    """The processes of rows, where there are any."""
+    if not config.has_rows:
+        return {}
+    own, column, lane = ROW_CELLS
+    columns = config.row_columns
+    return {ROWS: own + scaled(column, columns) + scaled(lane, columns * config.lanes), FACTORS: FACTOR_CELLS}
 
 
 def numbers(config: KernelConfig) -> dict[str, int]:

@@ -1,0 +1,113 @@
+"""Layers of the process of rows: Softmax, normalizations, products of two tensors element by element."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, RowPart, positions
+from bfpga.compiler.lower.reductions import Reductions
+from bfpga.compiler.lower.state import NotOnArrayError
+from bfpga.compiler.read.importer import Operator, constant_of
+from bfpga.contract.program import Window
+from bfpga.contract.rows import LARGEST_ROW, RowOperation
+from bfpga.formats.arrays import Float64Array
+
+
+class RowLayers(Reductions):
+    """Operators whose rows are the channels of a pixel."""
+
+    def _softmax(self, operator: Operator) -> None:
+        source, order = self._rows(operator.inputs[0], self._axes(operator, whole=False))
+        self._emit_rows(operator, (source,), order, RowPart(RowOperation.SOFTMAX))
+
+    def _normalized_rows(self, operator: Operator) -> None:
+        if any(operator.outputs[1:]):
+            raise NotOnArrayError("its mean or deviation is read too")
+        mean = operator.type == "LayerNormalization"
+        scale, shift = constant_of(self.graph, operator, 1), constant_of(self.graph, operator, 2) if mean else None
+        if scale is None or (shift is None and any(operator.inputs[2:])):
+            raise NotOnArrayError("its scale is computed")
+        source, order = self._rows(operator.inputs[0], self._axes(operator, whole=True))
+        shape = self._view(operator.inputs[0]).index.shape
+        numbers = [np.zeros(1) if found is None else found.astype(np.float64) for found in (scale, shift)]
+        if not all(np.isfinite(found).all() for found in numbers):
+            raise NotOnArrayError("its constants are not finite")
+        gains, offsets = (self._by_channel(found, shape, order) for found in numbers)
+        work = RowPart(
+            RowOperation.LAYER_NORM if mean else RowOperation.RMS_NORM,
+            float(operator.attributes.get("epsilon", 1e-5)), gains,
+        )  # fmt: skip
+        self._emit_rows(operator, (source,), order, work, offsets if offsets.any() else None)
+
+    def _row_product(self, operator: Operator) -> None:
+        """A product of two computed tensors of one shape."""
+        (first, second), order = self._alike(operator.inputs)
+        self._emit_rows(operator, (first, second), order, RowPart(RowOperation.PRODUCT))
+
+    def _multiplies_rows(self, operator: Operator) -> bool:
+        shapes = [self.graph.shapes.get(name) for name in operator.inputs]
+        return self.config.has_rows and shapes[0] is not None and shapes[0] == shapes[1]
+
+    def _scaled_rows(self, layer: Layer, factors: Float64Array, offsets: Float64Array) -> None:
+        """The scale and the shift behind a normalization become its own."""
+        rows = layer.rows
+        assert rows is not None
+        assert rows.scale is not None
+        layer.rows = replace(rows, scale=rows.scale * factors)
+        if layer.bias is not None or offsets.any():
+            layer.bias = (layer.bias if layer.bias is not None else 0.0) * factors + offsets
+
+    def _alike(self, values: tuple[str, ...]) -> tuple[tuple[ArrayTensor, ...], IndexArray]:
+        """Tensors of one shape with their elements in the same places."""
+        found = [self._own_layout(value) for value in values]
+        if not np.array_equal(found[0][1], found[1][1]):
+            found = self._in_image_order(values)
+        if not np.array_equal(found[0][1], found[1][1]):
+            raise NotOnArrayError("its operands are in different orders")
+        return tuple(tensor for tensor, _ in found), found[0][1]
+
+    def _axes(self, operator: Operator, whole: bool) -> tuple[int, ...]:
+        """The axes of a row, samples left out: one, or with ``whole`` all from there on."""
+        rank = len(self._view(operator.inputs[0]).index.shape) + 1
+        first = int(operator.attributes.get("axis", -1)) % rank - 1
+        if first < 0:
+            raise NotOnArrayError("its rows go through all samples")
+        return tuple(range(first, rank - 1)) if whole else (first,)
+
+    def _rows(self, value: str, axes: tuple[int, ...]) -> tuple[ArrayTensor, IndexArray]:
+        """The tensor of a value each pixel of which holds a row along ``axes``, and the positions in the value."""
+        view = self._view(value)
+        shape = view.index.shape
+        if view.root in self.tensors:
+            tensor, order = self._own_layout(value)
+            if _holds_rows(shape, axes, order):
+                return tensor, order
+        outer = [size for axis, size in enumerate(shape) if axis not in axes]
+        wanted = np.moveaxis(positions(shape), axes, range(-len(axes), 0))
+        height, width = (outer[0], outer[1]) if len(outer) == 2 else (int(np.prod(outer)), 1)
+        wanted = np.ascontiguousarray(wanted.reshape(height, width, -1))
+        return self.tensors[self._tensor(value, wanted)], wanted
+
+    def _emit_rows(
+        self, operator: Operator, sources: tuple[ArrayTensor, ...], order: IndexArray, work: RowPart,
+        bias: Float64Array | None = None,
+    ) -> None:  # fmt: skip
+        first, most = sources[0], min(LARGEST_ROW, self.config.parameter_rows)
+        if not self.config.has_rows:
+            raise NotOnArrayError("the accelerator has no process of rows (row_columns)")
+        if first.channels > most:
+            raise NotOnArrayError(f"its rows have {first.channels} elements; the process of rows takes {most}")
+        window = Window(output_height=first.height, output_width=first.width)
+        layer = Layer(operator.name, "rows", tuple(tensor.name for tensor in sources), operator.outputs[0],
+                      first.channels, window, bias=bias, rows=work, operators=[operator])
+        self._emit(layer, operator.outputs[0], order)
+
+
+def _holds_rows(shape: tuple[int, ...], axes: tuple[int, ...], order: IndexArray) -> bool:
+    """Whether the channels of every pixel are a whole row along ``axes``."""
+    outer = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    row = np.broadcast_to(positions(outer), shape).reshape(-1)[order]
+    length = int(np.prod([shape[axis] for axis in axes]))
+    return order.shape[2] == length and bool((row == row[:, :, :1]).all())
