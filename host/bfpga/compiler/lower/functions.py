@@ -7,7 +7,7 @@ all over the numbers and compared with the rows of ``contract/functions.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -59,7 +59,7 @@ def find_functions(graph: Graph, config: KernelConfig) -> dict[str, FunctionMatc
     for last in reversed(graph.operators):
         if last.name in taken or not _composable(graph, last):
             continue
-        candidates = _compositions(graph, last, producers, order, taken)
+        candidates = compositions(graph, last, producers, order, taken, _composable)
         for source, operators in sorted(candidates, key=lambda candidate: -len(candidate[1])):
             match = _match(graph, config, source, operators) or _limit(graph, config, source, operators)
             if match is not None:
@@ -71,26 +71,33 @@ def find_functions(graph: Graph, config: KernelConfig) -> dict[str, FunctionMatc
 
 def with_functions(graph: Graph, found: dict[str, FunctionMatch]) -> Graph:
     """The graph with one operator in the place of each composition, named and typed so that reports can show it."""
-    inner = {operator.name for match in found.values() for operator in match.operators[:-1]}
-    operators = [
-        _single(operator, found[operator.name]) if operator.name in found else operator
-        for operator in graph.operators
-        if operator.name not in inner
-    ]
+    return with_single(graph, [(match.operators, _single(match)) for match in found.values()])
+
+
+def with_single(graph: Graph, groups: Sequence[tuple[tuple[Operator, ...], Operator]]) -> Graph:
+    """The graph with one operator in the place of several, whose last one has its name."""
+    inner = {operator.name for operators, _ in groups for operator in operators[:-1]}
+    last = {single.name: single for _, single in groups}
+    operators = [last.get(operator.name, operator) for operator in graph.operators if operator.name not in inner]
     return replace(graph, operators=operators, consumers={})
 
 
-def _single(operator: Operator, match: FunctionMatch) -> Operator:
+def _single(match: FunctionMatch) -> Operator:
+    operator = match.operators[-1]
     if len(match.operators) == 1:
         return operator
     kind = match.function.row.operators[0]
     return Operator(operator.name, kind, (match.source,), operator.outputs, {}, operator.proto)
 
 
-def _compositions(
-    graph: Graph, last: Operator, producers: dict[str, Operator], order: dict[str, int], taken: set[str]
-) -> Iterator[tuple[str, tuple[Operator, ...]]]:
-    """Operators that end with ``last`` and read one computed value, each set with that value, the smallest first."""
+def compositions(
+    graph: Graph, last: Operator, producers: dict[str, Operator], order: dict[str, int], taken: set[str],
+    composable: Callable[[Graph, Operator], bool],
+) -> Iterator[tuple[str, tuple[Operator, ...]]]:  # fmt: skip
+    """Operators that end with ``last`` and read one computed value, each set with that value, the smallest first.
+
+    composable: whether an operator may be one of them.
+    """
     members = {last.name: last}
     while len(members) <= LONGEST:
         made = {name for operator in members.values() for name in operator.outputs}
@@ -101,7 +108,7 @@ def _compositions(
         # What was computed last cannot depend on the others: it joins, or nothing larger ends in one value.
         latest = max((producers[name] for name in read if name in producers), key=lambda item: order[item.name],
                      default=None)  # fmt: skip
-        if latest is None or latest.name in taken or not _composable(graph, latest):
+        if latest is None or latest.name in taken or not composable(graph, latest):
             return
         (value,) = latest.outputs
         needed = value in graph.outputs or graph.ends_a_layer(value)
@@ -126,7 +133,7 @@ def _match(
     """The function of the array that operators compute from ``source``."""
     if len(operators) == 1 and operators[0].type not in OPERATORS:
         return None
-    matches = _matches(_model(operators, graph, source), config.functions)
+    matches = _matches(model_of(operators, graph, source), config.functions)
     return FunctionMatch(*matches[0], source, operators) if matches else None
 
 
@@ -181,7 +188,7 @@ def _equal(function: Function, argument: float, values: Floats) -> bool:
     return bool((np.abs(values - expected) <= tolerance).all())  # NaN is equal to nothing
 
 
-def _model(operators: Sequence[Operator], graph: Graph, source: str) -> bytes:
+def model_of(operators: Sequence[Operator], graph: Graph, source: str) -> bytes:
     """A model of operators from ``source`` to the last one's result; operators alike give the same bytes."""
     names = {source: "x"}
     nodes, constants = [], []

@@ -27,11 +27,14 @@ class RowLayers(Reductions):
             raise NotOnArrayError("its mean or deviation is read too")
         mean = operator.type == "LayerNormalization"
         scale, shift = constant_of(self.graph, operator, 1), constant_of(self.graph, operator, 2) if mean else None
-        if scale is None or (shift is None and any(operator.inputs[2:])):
+        if (scale is None and any(operator.inputs[1:])) or (shift is None and any(operator.inputs[2:])):
             raise NotOnArrayError("its scale is computed")
         source, order = self._rows(operator.inputs[0], self._axes(operator, whole=True))
         shape = self._view(operator.inputs[0]).index.shape
-        numbers = [np.zeros(1) if found is None else found.astype(np.float64) for found in (scale, shift)]
+        numbers = [
+            np.array([usual]) if found is None else found.astype(np.float64)
+            for found, usual in ((scale, 1.0), (shift, 0.0))
+        ]
         if not all(np.isfinite(found).all() for found in numbers):
             raise NotOnArrayError("its constants are not finite")
         gains, offsets = (self._by_channel(found, shape, order) for found in numbers)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from bfpga.compiler.lower import placement as place
-from bfpga.compiler.lower.functions import find_functions, with_functions
+from bfpga.compiler.lower.functions import find_functions, with_functions, with_single
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, positions
+from bfpga.compiler.lower.row_groups import find_row_groups
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Window
@@ -34,6 +35,11 @@ class LoweringState:
         self.config = config
         self.functions = find_functions(graph, config)
         self.graph = with_functions(graph, self.functions)
+        groups = find_row_groups(self.graph) if config.has_rows else {}
+        self.graph = with_single(self.graph, [(group.operators, group.operator) for group in groups.values()])
+        #: Operators of the host in the place of one of ``graph``, by its name.
+        self.parts = {name: match.operators for name, match in self.functions.items()}
+        self.parts |= {name: group.operators for name, group in groups.items()}
         self.chosen = place.placement(self.graph, self.functions, config.has_rows) - blocked
         self.views: dict[str, View] = {}
         self.view_operators: dict[str, Operator] = {}
@@ -54,8 +60,7 @@ class LoweringState:
             self.views[name] = View(name, positions(self.graph.shapes[name]))
 
     def _to_host(self, operator: Operator) -> None:
-        parts = self.functions[operator.name].operators if operator.name in self.functions else (operator,)
-        self.host += parts
+        self.host += self.parts.get(operator.name, (operator,))
         for name in operator.outputs:
             self._root(name)
 
