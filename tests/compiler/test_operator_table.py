@@ -46,4 +46,4 @@ def test_every_operator_of_the_array_has_its_condition() -> None:
     assert set(CONDITIONS) <= array_operators()
     assert array_operators() - set(CONDITIONS) <= functions
     assert set(place.HEAVY) | set(place.ELEMENTWISE) <= array_operators()
-    assert {"Softmax", "LayerNormalization", "Gather"} <= set(host_operators())
+    assert {"LogSoftmax", "GroupNormalization", "GatherND"} <= set(host_operators())

@@ -8,7 +8,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.lower.expand import expand
 from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.lower.lowering import lower
-from bfpga.compiler.lower.recurrent import unroll
+from bfpga.compiler.lower.recurrent import unroll, with_batch_first
 from bfpga.compiler.lower.recurrent_time import time_of_steps, time_of_whole
 from bfpga.compiler.numbers.averages import unfit_averages
 from bfpga.compiler.options import CompileOptions
@@ -26,6 +26,7 @@ def lower_steps(
 ) -> tuple[Graph, Lowered, list[str]]:
     """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes."""
     config, cores = accelerator.config, accelerator.board.arm_cores
+    graph = with_batch_first(graph)
     steps, notes = (graph, []) if options.recurrent == "host" else unroll(graph)
     result = lower_expanded(steps, config, calibrated, options)
     if steps is graph or cores is None or options.recurrent == "array":

@@ -127,16 +127,19 @@ def move(rewriter: Rewriter, node: NodeProto) -> bool:
     return found is not None
 
 
+def moves_batch(rewriter: Rewriter, node: NodeProto) -> bool:
+    """Whether a transposition puts the batch elsewhere than first."""
+    shape = rewriter.shapes.get(node.input[0])
+    return shape is not None and shape[:1] == (0,) and _order(node, len(shape))[0] != 0
+
+
 def _begin(rewriter: Rewriter, node: NodeProto) -> bool:
     """A transposition that moves the batch."""
-    shape = rewriter.shapes.get(node.input[0])
-    if shape is None or not shape or shape[0] != 0:
+    if not moves_batch(rewriter, node):
         return False
-    order = _order(node, len(shape))
-    if order[0] == 0:
-        return False
+    shape = rewriter.shapes[node.input[0]]
     start = Moved(node.input[0], 0, shape)
-    rewriter.moved[node.output[0]] = _transposed(rewriter, start, order)
+    rewriter.moved[node.output[0]] = _transposed(rewriter, start, _order(node, len(shape)))
     return True
 
 
@@ -223,6 +226,25 @@ def _gather(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:
     return Moved(first, moved.axis - (axis < moved.axis and index.ndim == 0), shape)
 
 
+def _slice(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:
+    """Parts of axes that are not the batch."""
+    rank = len(moved.shape)
+    given = [np.atleast_1d(rewriter.constants[name]) for name in node.input[1:] if name in rewriter.constants]
+    if not 2 <= len(given) == len(node.input) - 1:
+        return None
+    starts, ends = given[:2]
+    axes = [int(axis) % rank for axis in (range(len(starts)) if len(given) < 3 else given[2])]
+    steps = np.ones(len(axes), np.int64) if len(given) < 4 else given[3]
+    if moved.axis in axes:
+        return None
+    shape = list(moved.shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        shape[axis] = len(range(*slice(int(start), int(end), int(step)).indices(moved.shape[axis])))
+    numbers = (starts, ends, np.array([moved.origin(axis) for axis in axes]), steps)
+    bounds = [rewriter.constant(np.asarray(values, np.int64)) for values in numbers]
+    return Moved(rewriter.add("Slice", moved.first, *bounds), moved.axis, tuple(shape))
+
+
 def _unary(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved:
     first = rewriter.add(node.op_type, moved.first, *node.input[1:], **attributes_of(node))
     return Moved(first, moved.axis, moved.shape)
@@ -230,6 +252,6 @@ def _unary(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved:
 
 _Rule = Callable[[Rewriter, NodeProto, Moved], Moved | None]
 _RULES: dict[str, _Rule] = {
-    "Transpose": _transpose, "Squeeze": _squeeze, "Reshape": _reshape, "Gather": _gather,
+    "Transpose": _transpose, "Squeeze": _squeeze, "Reshape": _reshape, "Gather": _gather, "Slice": _slice,
     **dict.fromkeys(UNARY, _unary),
 }  # fmt: skip

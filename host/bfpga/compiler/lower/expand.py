@@ -17,6 +17,7 @@ from onnx import NodeProto
 
 from bfpga.compiler.lower.batch_first import Rewriter
 from bfpga.compiler.lower.functions import find_functions
+from bfpga.compiler.lower.gathered import gathered
 from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, rebuilt
@@ -115,5 +116,5 @@ _Rule = Callable[[Rewriter, NodeProto, KernelConfig], bool]
 #: Rules write an operator in parts, with those after it that are fused, or return False and write nothing.
 RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
-    "ConvTranspose": phases_as_channels,
+    "ConvTranspose": phases_as_channels, "Gather": gathered,
 }  # fmt: skip

@@ -18,6 +18,7 @@ from bfpga.contract.functions import Function
 
 #: A kernel writes whole runs of pixels.
 APART = "results between each other along a row are the host's"
+OF_ROWS = "with a process of rows (key `row_columns`), over the channels of each pixel, up to 1,024"
 #: What makes an operator a layer, and when. Every operator that lowering has a pattern for is here.
 CONDITIONS = {
     "Add": "two computed values of one shape; or a constant for each channel, which goes into the layer before",
@@ -30,17 +31,21 @@ CONDITIONS = {
     "DepthToSpace": f"a copy for each pixel of a block; {APART}",
     "Div": "by a constant for each channel",
     "GRU": "products, functions and gates step by step, up to 128 steps",
+    "Gather": "as Slice, with constant indices at even distances",
     "Gemm": "constant second operand, transposed or not, alpha and beta",
     "GlobalAveragePool": "over 1 or 2 axes",
     "GlobalMaxPool": "over 1 or 2 axes",
     "HardSigmoid": "as a clip after a factor and an offset where the function unit lacks it",
     "LSTM": "products, functions and gates step by step, up to 128 steps",
+    "LayerNormalization": f"{OF_ROWS}; constant scale and shift; also written in parts",
     "LeakyRelu": "any slope up to 1; powers of two by the function unit, others as a sum of two layers",
     "MatMul": "with a constant matrix on either side; products of two computed values with the same leading axes",
     "MaxPool": "over 1 or 2 axes, without positions",
-    "Mul": "by a constant for each channel, which goes into the layer before; or by a computed factor for each channel",
+    "Mul": "by a constant for each channel, which goes into the layer before; or by a computed factor for each "
+    "channel; or two computed values of one shape where there is a process of rows",
     "PRelu": "slopes up to 1, one or one a channel: a sum of two layers",
     "Pad": "zeros around images in front of convolutions: becomes their padding",
+    "RMSNormalization": f"{OF_ROWS}; constant scale; also written in parts",
     "RNN": "tanh, up to 128 steps; all of it",
     "ReduceMax": "over rows, columns or both",
     "ReduceMean": "over rows, columns or both, channels in addition",
@@ -48,6 +53,7 @@ CONDITIONS = {
     "Resize": "by ratios of integers, nearest, linear or cubic, if its pixels are few different sums of the input's; "
     f"{APART}",
     "Slice": "rows, columns and channels at even distances",
+    "Softmax": f"{OF_ROWS}; also written in parts",
     "SpaceToDepth": "a convolution that selects",
     "Split": "as Slice",
     "Sub": "two computed values of one shape, or a constant for each channel",

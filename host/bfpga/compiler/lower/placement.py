@@ -19,7 +19,6 @@ HEAVY = (
 #: Operators that copy pixels or channels, or sum adjacent ones.
 COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum")
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
-NO_ROWS = "the accelerator has no process of rows (key row_columns)"
 NO_QUOTIENTS = "it divides by what it finds in its own input, and the array has no quotients"
 #: Operators that normalize by what they find in their input.
 STATISTICS = (
@@ -62,9 +61,9 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
     """Why an operator is not tried on the array."""
     possible = _possible(graph, operator, rows)
     if operator.type in PRODUCTS and len(activations(graph, operator)) > 1 and not possible:
-        return MANY_FACTORS if rows or not _alike(graph, operator) else f"{NO_ROWS}{_others()}"
+        return MANY_FACTORS if rows or not _alike(graph, operator) else MANY_FACTORS + _with_rows()
     if operator.type in STATISTICS and not possible:
-        return NO_QUOTIENTS if rows or operator.type not in ROWS else f"{NO_ROWS}{_others()}"
+        return NO_QUOTIENTS if rows or operator.type not in ROWS else NO_QUOTIENTS + _with_rows()
     if operator.captured or operator.type in CONTROL:
         return "it has networks of its own inside, which are run as a whole: exporters unroll loops of known length"
     if operator.type in OPERATORS and operator.name not in functions:
@@ -77,9 +76,9 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
     return "the array has no operation for it"
 
 
-def _others() -> str:
+def _with_rows() -> str:
     names = ", ".join(with_rows())
-    return f"; it is on {names}" if names else ""
+    return "; a process of rows (key row_columns) computes it" + (f": {names}" if names else "")
 
 
 def _alike(graph: Graph, operator: Operator) -> bool:

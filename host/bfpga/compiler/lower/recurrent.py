@@ -14,10 +14,11 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, NodeProto
 
-from bfpga.compiler.lower.batch_first import Moved, Rewriter, move
+from bfpga.compiler.lower.batch_first import Moved, Rewriter, move, moves_batch
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, batches_of, rebuilt
 from bfpga.compiler.read.shapes import inferred_shapes
+from bfpga.compiler.read.simplify import without_unused
 
 Floats = npt.NDArray[np.float32]
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -25,6 +26,25 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 USUAL = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
 #: Steps of one operator, both directions counted: each takes a start of the kernel.
 MOST_STEPS = 128
+
+
+def with_batch_first(graph: Graph) -> Graph:
+    """The graph without values whose samples are along another axis than the first, as far as there are rules."""
+    moving = [node for node in graph.model.graph.node if node.op_type == "Transpose"]
+    rewriter = Rewriter(graph.model, _shapes(graph.model))
+    if not any(moves_batch(rewriter, node) for node in moving):
+        return graph
+    for node in graph.model.graph.node:
+        if not move(rewriter, node):
+            _keep(rewriter, node)
+    return rebuilt(graph, without_unused(rewriter.finish()))
+
+
+def _keep(rewriter: Rewriter, node: NodeProto) -> None:
+    """Leave a node as it is, of values under their own names."""
+    for name in (*node.input, *_captured(node)):
+        rewriter.value(name)
+    rewriter.nodes.append(node)
 
 
 def unroll(graph: Graph) -> tuple[Graph, list[str]]:
@@ -42,9 +62,7 @@ def unroll(graph: Graph) -> tuple[Graph, list[str]]:
                 notes.append(f"{names[tuple(node.output)]} ({node.op_type}) runs on the host: {reason}")
         elif move(rewriter, node):
             continue
-        for name in (*node.input, *_captured(node)):
-            rewriter.value(name)
-        rewriter.nodes.append(node)
+        _keep(rewriter, node)
     return rebuilt(graph, rewriter.finish()), notes
 
 

@@ -19,6 +19,8 @@ class RowLayers(Reductions):
     """Operators whose rows are the channels of a pixel."""
 
     def _softmax(self, operator: Operator) -> None:
+        if self._may_be_infinite(operator.inputs[0]):
+            raise NotOnArrayError("a mask makes its input infinite, and the array has finite numbers only")
         source, order = self._rows(operator.inputs[0], self._axes(operator, whole=False))
         self._emit_rows(operator, (source,), order, RowPart(RowOperation.SOFTMAX))
 
@@ -52,6 +54,21 @@ class RowLayers(Reductions):
     def _multiplies_rows(self, operator: Operator) -> bool:
         shapes = [self.graph.shapes.get(name) for name in operator.inputs]
         return self.config.has_rows and shapes[0] is not None and shapes[0] == shapes[1]
+
+    def _may_be_infinite(self, value: str) -> bool:
+        """Whether the host computes a value from constants that are not all finite."""
+        pending, seen = [value], {value}
+        made = {name: operator for operator in self.host for name in operator.outputs}
+        while pending:
+            name = pending.pop()
+            number = self.graph.constants.get(name)
+            if number is not None and number.dtype.kind == "f" and not np.isfinite(number).all():
+                return True
+            operator = made.get(name) or self.view_operators.get(name)
+            further = set(operator.uses if operator is not None else ()) - seen
+            pending += further
+            seen |= further
+        return False
 
     def _scaled_rows(self, layer: Layer, factors: Float64Array, offsets: Float64Array) -> None:
         """The scale and the shift behind a normalization become its own."""
@@ -87,6 +104,7 @@ class RowLayers(Reductions):
             tensor, order = self._own_layout(value)
             if _holds_rows(shape, axes, order):
                 return tensor, order
+            raise NotOnArrayError("its rows are not the channels of a pixel where the layer before has them")
         outer = [size for axis, size in enumerate(shape) if axis not in axes]
         wanted = np.moveaxis(positions(shape), axes, range(-len(axes), 0))
         height, width = (outer[0], outer[1]) if len(outer) == 2 else (int(np.prod(outer)), 1)
