@@ -62,6 +62,7 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "shift_columns": ("pynq_z2_mixed", 3), "shift": ("pynq_z2_mixed", "narrower"), "position_bins": ("tiny", 17),
     "wide_words": ("tiny", 513), "wide_memory": ("tiny", True), "ultra_ram": ("zcu104_dense", ()),
     "count_registers": ("tiny", 4), "compressed_maps": ("tiny", True), "row_columns": ("tiny", 2),
+    "operand_weights": ("tiny", True),
     "array": ("zcu104_hetero", SparseArray(64, 32, 16)),
 }  # fmt: skip
 #: The same of the numbers of each kind of array.

@@ -18,6 +18,7 @@ template <class Mult, int MW, int ACC, int COLUMNS, int ROWS, int LANES, int HOP
 struct Array {
     using Multiplier = Mult;
     static constexpr int mantissa_bits = MW;
+    static constexpr bool operand_weights = false;
     static constexpr int container_bits = 16;
     static constexpr int shift_exp_width = 3;
     static constexpr int shift_d = 0;

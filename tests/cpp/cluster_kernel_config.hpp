@@ -39,6 +39,7 @@ struct ClusterKernel {
     static constexpr int skip_passes = 4096;
     static constexpr int count_registers = 0;
     static constexpr int mantissa_bits = MANTISSA;
+    static constexpr bool operand_weights = false;
     static constexpr int container_bits = 8;
     static constexpr int weight_bits = WEIGHT;
     static constexpr int weight_container_bits = 8;

@@ -18,6 +18,7 @@ using bfpga::Saturation;
 template <int MW, int ACC, int COLUMNS, int ROWS, int LANES, int ACCUMULATOR_ROWS, int BINS, int SHIFT_COLUMNS>
 struct Build {
     static constexpr int mantissa_bits = MW;
+    static constexpr bool operand_weights = false;
     static constexpr int container_bits = 16;
     static constexpr int exponent_min = -128;
     static constexpr int exponent_max = 127;

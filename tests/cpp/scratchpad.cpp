@@ -19,6 +19,7 @@ template <class Chosen, int COLUMNS, int ROWS, int LANES, int BANKS, int PIXELS,
 struct Pad {
     using Storage = Chosen;
     static constexpr int mantissa_bits = 8;
+    static constexpr bool operand_weights = false;
     static constexpr int container_bits = 8;
     static constexpr int weight_bits = 8;
     static constexpr int weight_container_bits = 8;

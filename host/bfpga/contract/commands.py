@@ -7,7 +7,7 @@ word each, of the operations below. Its C++ tables are rendered from here. Only 
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import Operation
+from bfpga.contract.descriptor import PART_OPERATIONS, Operation
 from bfpga.contract.process_command import COMMANDS, ProcessCommand, command, with_fields, without
 from bfpga.contract.process_stream import FACTORS, ROWS
 
@@ -32,9 +32,8 @@ def commands(config: KernelConfig) -> tuple[ProcessCommand, ...]:
     """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
     chosen = {item.process: item for item in (*COMMANDS, *config.array.commands())}
     found = tuple(map(_counting, chosen.values())) if config.count_registers else tuple(chosen.values())
-    if config.has_rows:
-        return (*found, *ROW_COMMANDS)
-    return tuple(without(item, Operation.ROWS) for item in found)
+    lacking = [item for item in PART_OPERATIONS if item not in config.part_operations]
+    return (*(without(item, lacking) for item in found), *(ROW_COMMANDS if config.has_rows else ()))
 
 
 def _counting(given: ProcessCommand) -> ProcessCommand:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from bfpga.contract.arrays.base import Array, Width, WidthOrNone, Words
 from bfpga.contract.arrays.systolic import SystolicArray
+from bfpga.contract.descriptor import Operation
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.formats.block_format import BlockFormat, container_bits
 from bfpga.formats.checked_fields import Among, Between, check_fields
@@ -79,6 +80,8 @@ class KernelConfig:
     compressed_maps: bool = False
     #: Columns of the process of rows: pixels whose channels are a row of Softmax, say; 0: there is no such process.
     row_columns: WidthOrNone = 0
+    #: Whether tensors of the activation memory may become weights: products of two computed tensors.
+    operand_weights: bool = False
     array: Array = field(default_factory=SystolicArray)
 
     def __post_init__(self) -> None:
@@ -98,6 +101,12 @@ class KernelConfig:
     def has_rows(self) -> bool:
         """Whether there is a process of rows."""
         return self.row_columns > 0
+
+    @property
+    def part_operations(self) -> tuple[Operation, ...]:
+        """Operations that only kernels with some part have: those of its parts."""
+        has = ((Operation.ROWS, self.has_rows), (Operation.WEIGH, self.operand_weights))
+        return tuple(operation for operation, there in has if there)
 
     @property
     def weight_formats(self) -> tuple[WeightFormat, ...]:

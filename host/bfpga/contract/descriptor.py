@@ -32,6 +32,7 @@ class Operation(IntEnum):
     MAX = 5  # maximum over the window, channel by channel
     SUM = 6  # sum over the taps, each aligned to the larger exponent: residual add, subtract, copy
     ROWS = 7  # the process of rows, of kernels that have it: Softmax, normalizations, products of two tensors
+    WEIGH = 9  # activation memory -> weight memory, of kernels with operand_weights: a tensor becomes weights
 
 
 class Flag(IntFlag):
@@ -46,7 +47,7 @@ class Flag(IntFlag):
     FIRST = 32  # first descriptor of a layer: resets what its policy slot collects
     LAST = 64  # last descriptor of a layer: its policy slot is updated
     PRESET = 128  # an unused policy slot starts from output_exponent (BFP R31), not from a measurement
-    NEGATE_SECOND = 256  # SUM subtracts its second operand
+    NEGATE_SECOND = 256  # SUM subtracts its second operand; of a GEMM see SECOND_WEIGHS
     END_PACKET = 512  # STORE: TLAST on the last beat
     COPY_EXPONENT = 1024  # output exponent = input exponent (MAX and one-operand moves change no scale)
     TWO_HOT = 2048  # GEMM: weights are two-hot words, so shift columns work too
@@ -84,8 +85,12 @@ class LeadRule(IntEnum):
     WINDOW = 4
 
 
+#: GEMM: its weights are the second tensor, whose exponent adds to that of the first. SUM alone uses the bit otherwise.
+SECOND_WEIGHS = Flag.NEGATE_SECOND
 #: What the metadata of a field calls the field whose word it shares.
 _SHARES, _SHARES_IN_ROWS = "shares", "shares in rows"
+#: Operations of kernels that have some part.
+PART_OPERATIONS = (Operation.ROWS, Operation.WEIGH)
 COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM, Operation.ROWS)
 
 
@@ -108,7 +113,7 @@ class Descriptor:
     operation: int = 0  # Operation
     flags: int = 0  # Flag bits
     input_slot: int = 0  # exponent register of the input tensor
-    second_slot: int = 0  # exponent register of the second operand of SUM
+    second_slot: int = 0  # exponent register of the second operand of SUM, of the tensor that weighs
     output_slot: int = 0  # exponent register of the output tensor
     # Walk of the output pixels, `columns` at a time
     output_pixels: int = 0  # number of output pixels
@@ -154,10 +159,10 @@ class Descriptor:
     output_wrap_word: int = 0
     output_wrap_bank: int = 0
     # Weights and parameters
-    weight_base: int = 0  # GEMM: first weight word; WEIGHTS: where the words go
-    weight_tap_step: int = 0  # weight words from one tap to the next
+    weight_base: int = 0  # GEMM: first weight word; WEIGHTS, WEIGH: where the words go
+    weight_tap_step: int = 0  # weight words from one tap to the next; WEIGH: 1 if channels become rows of weights
     weight_block_step: int = 0  # weight words from one row block to the next
-    weight_words: int = 0  # WEIGHTS: words that follow on the weight stream
+    weight_words: int = 0  # WEIGHTS: words that follow on the weight stream; WEIGH: words that it makes
     parameter_base: int = 0  # first row of bias and exponent
     parameter_rows: int = 0  # WEIGHTS: rows that precede the words on the weight stream
     bias_exponent: int = 0
@@ -192,8 +197,8 @@ class Descriptor:
     after_loads: int = 0  # LOADs, before it uses the activation memory
     after_results: int = 0  # computing operations, before it uses the activation memory
     after_stores: int = 0  # STOREs, before it uses the activation memory
-    after_fills: int = 0  # GEMM: WEIGHTS, before it reads weights and parameters
-    after_reads: int = 0  # WEIGHTS: GEMMs that must have read their weights and parameters
+    after_fills: int = 0  # GEMM: WEIGHTS and WEIGH, before it reads weights and parameters
+    after_reads: int = 0  # WEIGHTS, WEIGH: GEMMs that must have read their weights and parameters
     # GEMM on a sparse cluster: words of fields that are of other skip arrays (SHARED_WORDS)
     map_groups: int = shared("chunk_steps")  # groups of `columns` cells of the map
     most_moves: int = shared("chunk_buffers")  # of limits of pieces; 0: they are of equal size

@@ -40,7 +40,7 @@ def kernel_identity(config: KernelConfig) -> dict[str, Any]:
         "host_streams": dict(host_streams(config)),
         "streams": {item.name: [item.source, item.target, item.bits] for item in process_streams(config)},
         "commands": {item.process: [sorted(map(int, item.operations)), list(item.fields)] for item in commands(config)},
-        "layout": layout_digest(config.functions, config.has_rows),
+        "layout": layout_digest(config.functions, config.part_operations),
     }
 
 
@@ -108,9 +108,11 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
         ),
         *array.number_groups(config),
         number_group(
-            "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
+            "Weights: mantissas, or words of shift units in `shift_columns` columns or in all; whether tensors may be "
+            "weights",
             weight_bits=config.weight_bits,
             weight_container_bits=config.weight_container_bits,
+            operand_weights=config.operand_weights,
             shift_columns=config.shift_columns,
             **_shift_numbers(config.shift),
         ),

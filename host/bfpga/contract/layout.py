@@ -18,6 +18,7 @@ from bfpga.contract.checksum import FOLD_BITS, ROTATION
 from bfpga.contract.descriptor import (
     DESCRIPTOR_WORDS,
     FIELDS,
+    PART_OPERATIONS,
     ROW_WORDS,
     SHARED_WORDS,
     Flag,
@@ -45,19 +46,20 @@ _DEPTH = 4
 Path = tuple[str | int, ...]
 
 
-def layout(functions: Collection[str] = (), rows: bool = False) -> dict[str, Any]:
+def layout(functions: Collection[str] = (), parts: Collection[Operation] = ()) -> dict[str, Any]:
     """The layout of this package with the usual functions, and with those named as in accelerator files.
 
-    A function that is new changes nothing for a kernel without it, nor does ROWS. rows: of a kernel with its process.
+    A function that is new changes nothing for a kernel without it, nor do operations of parts that it lacks. parts:
+    those that it has.
     """
-    shared = {**SHARED_WORDS, **ROW_WORDS} if rows else SHARED_WORDS
+    shared = {**SHARED_WORDS, **ROW_WORDS} if Operation.ROWS in parts else SHARED_WORDS
     kinds: tuple[type[Enum], ...] = (*ENUMERATIONS, *BITS)
     return {
         "version": VERSION,
         "descriptor": {"words": DESCRIPTOR_WORDS, "fields": list(FIELDS), "shared": dict(shared)},
         "enumerations": {
             kind.__name__: {
-                name: member.value for name, member in kind.__members__.items() if _counts(member, functions, rows)
+                name: member.value for name, member in kind.__members__.items() if _counts(member, functions, parts)
             }
             for kind in kinds
         },
@@ -73,9 +75,9 @@ def _registers(registers: Sequence[Register]) -> dict[str, dict[str, str]]:
     return {item.name: {"offset": f"{item.offset:#04x}", "access": item.access} for item in registers}
 
 
-def _counts(member: Enum, functions: Collection[str], rows: bool) -> bool:
-    if member is Operation.ROWS:
-        return rows
+def _counts(member: Enum, functions: Collection[str], parts: Collection[Operation]) -> bool:
+    if isinstance(member, Operation) and member in PART_OPERATIONS:
+        return member in parts
     return not isinstance(member, Function) or member.row.usual or member.key in functions
 
 
@@ -83,9 +85,9 @@ def _shown_bits(item: BeatField) -> str:
     return f"bits {item.first}..{item.first + item.bits - 1}" if item.bits > 1 else f"bit {item.first}"
 
 
-def layout_digest(functions: Collection[str] = (), rows: bool = False) -> str:
+def layout_digest(functions: Collection[str] = (), parts: Collection[Operation] = ()) -> str:
     """SHA-256 of the canonical JSON of ``layout``."""
-    text = json.dumps(layout(functions, rows), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(layout(functions, parts), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -96,7 +98,7 @@ def layout_mismatch(there: object) -> str | None:
     """
     if not isinstance(there, Mapping):
         return "no layout is named there"
-    here = layout(_functions_of(there), _has_rows(there))
+    here = layout(_functions_of(there), _parts_of(there))
     if there == here:
         return None
     differences = layout_differences(here, there)
@@ -105,11 +107,11 @@ def layout_mismatch(there: object) -> str | None:
     return f"{text}; and {more} more differences" if more else text
 
 
-def _has_rows(there: Mapping[str, Any]) -> bool:
-    """Whether another layout is that of a kernel with a process of rows."""
+def _parts_of(there: Mapping[str, Any]) -> Collection[Operation]:
+    """Operations of another layout that only kernels with some part have."""
     enumerations = there.get("enumerations")
     named = enumerations.get("Operation") if isinstance(enumerations, Mapping) else None
-    return isinstance(named, Mapping) and Operation.ROWS.name in named
+    return [item for item in PART_OPERATIONS if isinstance(named, Mapping) and item.name in named]
 
 
 def _functions_of(there: Mapping[str, Any]) -> Collection[str]:

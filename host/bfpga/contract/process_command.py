@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from bfpga.contract.descriptor import COMPUTING, FIELDS, ROW_WORDS, SHARED_WORDS, Operation, word_of
@@ -32,7 +33,7 @@ def command(process: str, operations: tuple[Operation, ...], fields: str) -> Pro
 COMMANDS = (
     command(
         "scratchpad",
-        (Operation.LOAD, Operation.STORE, *COMPUTING),
+        (Operation.LOAD, Operation.STORE, *COMPUTING, Operation.WEIGH),
         "flags output_pixels output_width group_columns kernel_height kernel_width stride_y stride_x dilation_y "
         "dilation_x pad_top pad_left input_height input_width channel_words block_step blocks output_rows read_slots "
         "write_slots read_runs write_runs input_pixel_words input_word input_bank input_step_word input_step_bank "
@@ -41,7 +42,7 @@ COMMANDS = (
     ),
     command(
         "weights",
-        (Operation.WEIGHTS, Operation.GEMM, Operation.ROWS),
+        (Operation.WEIGHTS, Operation.GEMM, Operation.ROWS, Operation.WEIGH),
         "flags kernel_height kernel_width channel_words blocks output_rows weight_base weight_tap_step "
         "weight_block_step weight_words parameter_base parameter_rows groups after_fills after_reads",
     ),
@@ -61,6 +62,7 @@ def with_fields(given: ProcessCommand, fields: str) -> ProcessCommand:
     return command(given.process, given.operations, " ".join((*given.fields, fields)))
 
 
-def without(given: ProcessCommand, operation: Operation) -> ProcessCommand:
-    """A command without an operation that a kernel lacks."""
-    return ProcessCommand(given.process, tuple(item for item in given.operations if item != operation), given.fields)
+def without(given: ProcessCommand, operations: Collection[Operation]) -> ProcessCommand:
+    """A command without operations that a kernel lacks."""
+    kept = tuple(item for item in given.operations if item not in operations)
+    return ProcessCommand(given.process, kept, given.fields)

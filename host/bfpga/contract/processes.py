@@ -94,6 +94,8 @@ def _streams(config: KernelConfig) -> Iterator[ProcessStream]:
         yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
     if config.has_rows:
         yield from _row_streams(config)
+    if config.operand_weights:
+        yield _operand_words(config)
     if config.compressed_maps:
         yield from _map_streams(config)
 
@@ -112,6 +114,15 @@ def _row_streams(config: KernelConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("row_factors", FACTORS, ROWS, rows.FACTOR_BEAT_BITS, max(SHALLOW, columns), columns)
     yield ProcessStream("row_sums", ROWS, POST, sums, SHALLOW)
     yield ProcessStream("row_exponents", POST, FACTORS, COMMAND_BITS, SHALLOW)
+
+
+def _operand_words(config: KernelConfig) -> ProcessStream:
+    """Words of a tensor that becomes weights; bits as in bfpga/processes/operand_words.hpp.
+
+    `weights` takes them when operations before have read what they overwrite, which needs operands of the same loop.
+    """
+    bits = config.rows * config.lanes * config.format.mantissa_bits
+    return ProcessStream("operand_words", SCRATCHPAD, WEIGHTS, bits, 1 + LONGEST_PIPELINE)
 
 
 def _map_streams(config: KernelConfig) -> Iterator[ProcessStream]:

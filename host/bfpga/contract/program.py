@@ -193,6 +193,21 @@ class FormatFigures:
     cycles: int
 
 
+@dataclass(frozen=True)
+class OperandWeights:
+    """How the second tensor of a product becomes the weights: out[pixel, m] = sum of first[pixel, t] * second, over t.
+
+    by_pixels: output channel m is pixel m of the second tensor, term t its channel ``first_weight`` + t (scores of
+    attention); otherwise m is its channel ``first_weight`` + m, and t its pixel t (values). The first tensor's channel
+    of term t is ``first_input`` + t.
+    """
+
+    by_pixels: bool
+    terms: int
+    first_input: int = 0
+    first_weight: int = 0
+
+
 @dataclass
 class ArrayNode:
     """One layer on the kernel.
@@ -251,6 +266,8 @@ class ArrayNode:
     factors: str = ""
     #: Of kind `rows`: what the process of rows does.
     rows: RowWork | None = None
+    #: Of kind `gemm` with two inputs: how the second becomes the weights, in place of ``weights``.
+    operand: OperandWeights | None = None
 
     def unscheduled(self) -> ArrayNode:
         """A copy that a schedule may fill in: policy, tiles and cycles of flows are its own."""

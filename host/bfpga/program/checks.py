@@ -130,7 +130,8 @@ def _node_problems(program: Program, node: Node, known: set[str]) -> Iterator[st
 def _layer_problems(program: Program, node: ArrayNode) -> Iterator[str]:
     output, sources = program.tensors[node.output], [program.tensors[name] for name in node.inputs]
     window, first = node.window, sources[0] if sources else None
-    two = node.kind == "sum" or (node.rows is not None and node.rows.operation is RowOperation.PRODUCT)
+    product = node.rows is not None and node.rows.operation is RowOperation.PRODUCT
+    two = node.kind == "sum" or product or node.operand is not None
     if node.kind not in KINDS or first is None or (not two and len(sources) != 1) or len(sources) > 2:
         yield f"{len(sources)} inputs of a layer of kind {node.kind}"
         return
@@ -149,7 +150,10 @@ def _layer_problems(program: Program, node: ArrayNode) -> Iterator[str]:
     if min(node.joined_pieces) < 1 or len(node.joined_pieces) != 2:
         yield f"it joins {list(node.joined_pieces)} pieces"
     yield from _source_problems(node, sources)
-    yield from _array_problems(program, node, first.channels)
+    if node.operand is None:
+        yield from _array_problems(program, node, first.channels)
+    else:
+        yield from _operand_problems(program, node, node.operand, sources)
     yield from _tile_problems(node)
 
 
@@ -157,7 +161,7 @@ def _source_problems(node: ArrayNode, sources: list[TensorSpec]) -> Iterator[str
     """What does not fit between a layer's inputs and its results."""
     first = sources[0]
     if node.kind == "gemm":
-        if node.groups < 1 or first.channels % node.groups or node.channels % node.groups:
+        if node.operand is None and (node.groups < 1 or first.channels % node.groups or node.channels % node.groups):
             yield f"{node.groups} groups of {first.channels} input and {node.channels} output channels"
         return
     if any(source.channels != node.channels for source in sources):
@@ -181,6 +185,34 @@ def _array_problems(program: Program, node: ArrayNode, channels: int) -> Iterato
         yield from _row_problems(program, node, node.rows)
     yield from _values_problems("weight_exponents", node.weight_exponents, (node.channels,), MOST_EXPONENT)
     yield from _values_problems("bias", node.bias, (node.channels,), 1 << max(program.config.bias_bits - 1, 0))
+
+
+def _operand_problems(
+    program: Program, node: ArrayNode, operand: parts.OperandWeights, sources: list[TensorSpec]
+) -> Iterator[str]:
+    """What is wrong with a product of two tensors."""
+    config, window, extra = program.config, node.window, (node.weights, node.weight_exponents, node.bias, node.rows)
+    if not config.operand_weights:
+        yield "its kernel multiplies no two tensors"
+    if node.kind != "gemm" or len(sources) != 2:
+        yield f"{len(sources)} tensors of a product of two, of kind {node.kind}"
+        return
+    if any(item is not None for item in extra) or node.groups != 1 or node.factors or node.weight_format != "linear":
+        yield "a product of two tensors has weights, biases or groups of its own"
+    if (window.kernel_height, window.kernel_width) != (1, 1):
+        yield f"a product of two tensors has a window of {window.kernel_height} x {window.kernel_width}"
+    most = config.terms_limit(biased=False)
+    yield from _outside("its second tensor", operand, 1, min(most, MOST), "terms")
+    first, second = sources
+    pixels = second.height * second.width
+    read = operand.terms if operand.by_pixels else node.channels
+    if pixels != (node.channels if operand.by_pixels else operand.terms):
+        yield f"the {pixels} pixels of {second.name} are not its {'channels' if operand.by_pixels else 'terms'}"
+    slices = ((first, operand.first_input, operand.terms), (second, operand.first_weight, read))
+    for spec, start, count in slices:
+        end, lanes = start + count, config.lanes
+        if not 0 <= start < end <= spec.channels or start % lanes or (end % lanes and end != spec.channels):
+            yield f"channels {start} to {end} of {spec.name} are no whole words of its {spec.channels}"
 
 
 def _row_problems(program: Program, node: ArrayNode, work: RowWork) -> Iterator[str]:

@@ -25,7 +25,7 @@ from bfpga.contract.program import (
     own_weights,
 )
 from bfpga.engines.kernel.cycles import (
-    ARRAY_OPERATIONS,
+    COUNTED_OPERATIONS,
     occupied_cycles,
     on_cluster,
     operation_cycles,
@@ -79,7 +79,7 @@ class CycleCount:
         """Count one execution of an operation."""
         kind = Operation(operation.descriptor.operation)
         cycles = clocks(config, operation)
-        if kind in ARRAY_OPERATIONS:
+        if kind in COUNTED_OPERATIONS:
             self.compute += cycles
         elif kind is Operation.WEIGHTS:
             self.weights += cycles

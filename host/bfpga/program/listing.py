@@ -157,7 +157,7 @@ def _memory(program: Program) -> dict[str, str]:
             name = Operation(operation.descriptor.operation).name.lower()
             moves.setdefault(operation.layer, Counter())[name] += 1
         for layer, counts in moves.items():
-            parts = [f"{counts[name]} {name}" for name in ("load", "store", "weights") if counts[name]]
+            parts = [f"{counts[name]} {name}" for name in ("load", "store", "weights", "weigh") if counts[name]]
             result[layer] = ", ".join(parts) or "on chip"
     return result
 
@@ -192,6 +192,8 @@ def _row(
             weights += f", entries {100 * _entry_bytes(program, node) / plain_bytes(node, program.config):.0f} %"
     if node.factors:
         weights = f"{node.channels:,} from {node.factors}"
+    if node.operand is not None:
+        weights = f"from {node.inputs[1]}"
     place = memory.get(node.name, "")
     work = _work(node, program.config)
     return (node.name, ARRAY_TITLE, work, size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
@@ -220,6 +222,8 @@ def _work(node: ArrayNode, config: KernelConfig) -> str:
 def _product(node: ArrayNode) -> str:
     if node.factors:
         return "scale"
+    if node.operand is not None:
+        return "scores" if node.operand.by_pixels else "product of tensors"
     if node.uniform_weights:
         return "average"
     return "product" if node.window == _point(node.window) else "convolution"

@@ -29,7 +29,7 @@ from bfpga.contract.process_stream import (
 )
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.kernel.cycles import (
-    ARRAY_OPERATIONS,
+    COUNTED_OPERATIONS,
     WITH_PARAMETERS,
     WORD_BITS,
     drain_cycles,
@@ -66,6 +66,8 @@ ARRAY_ROWS = 10
 #: far ahead of the operands as their stream holds.
 READ_TURN = 6
 WEIGHT_TURN = START_GUARD + READ_TURN - SHALLOW
+#: Clocks from the last word that an operation reads of a tensor to the last weight word that it makes.
+WEIGH_LATENCY = 12
 #: Clocks in which a command comes into the scratchpad, a word each, when the one before has left.
 SCRATCHPAD_COMMAND_CLOCKS = len(_FIELDS[SCRATCHPAD])
 #: Clocks between the last row of an operation in the output stage and the first one of the next: its pipeline drains,
@@ -135,6 +137,8 @@ class _Task:
     tail: float = 0.0
     #: Of a skip array of weights: clocks at its begin in which its first window comes, which needs no weights.
     window: float = 0.0
+    #: Whether it reads a tensor that becomes weights: it fills their memory, and `post` does not hear of it.
+    weighs: bool = False
     #: Computing operations before it that have ended when it is known whether it is skipped; whether it is.
     decided_after: int = 0
     skipped: bool = False
@@ -191,7 +195,7 @@ def works(config: KernelConfig, operations: Sequence[KernelOperation]) -> dict[s
     result: dict[str, int] = {}
     for operation in operations:
         kind = operation.descriptor.operation
-        name = COMPUTER if kind in ARRAY_OPERATIONS else _ENGINE_OF[Operation(kind)]
+        name = COMPUTER if kind in COUNTED_OPERATIONS else _ENGINE_OF[Operation(kind)]
         result[name] = result.get(name, 0) + occupied_cycles(config, operation.descriptor)
     return result
 
@@ -228,6 +232,8 @@ class _Run:
         #: Moments at which the operations of each kind had finished; when the last computing one had read.
         self.finished: list[list[float]] = [[] for _ in COUNTS]
         self.last_read: float | None = None
+        #: When the last one had read whose rows pass the output stage.
+        self.last_rows: float | None = None
         self.queues: dict[str, deque[int]] = {SCRATCHPAD: deque(), WEIGHTS: deque(), POST: deque()}
         self.next_command = 0
         #: When the scratchpad has the whole of its next command.
@@ -302,9 +308,9 @@ class _Run:
         task = self.tasks[index]
         if task.engine != FILLER:
             yield SCRATCHPAD
-            if not task.skipped:
+            if not (task.skipped or task.weighs):
                 yield POST
-        if task.engine == FILLER or (task.multiplies and not task.skipped):
+        if task.engine == FILLER or task.weighs or (task.multiplies and not task.skipped):
             yield WEIGHTS
 
     def _sent(self) -> None:
@@ -390,8 +396,10 @@ class _Run:
             self.arrival = self.now + SCRATCHPAD_COMMAND_CLOCKS
 
     def _engine(self, process: str, index: int) -> str:
-        engine = self.tasks[index].engine
-        return READER if process == WEIGHTS and engine == COMPUTER else engine
+        task = self.tasks[index]
+        if process == WEIGHTS and task.engine == COMPUTER:
+            return FILLER if task.weighs else READER
+        return task.engine
 
     def _begin(self, name: str, taken: tuple[int, float]) -> bool:
         """An idle engine begins what it has taken, once that may."""
@@ -412,11 +420,11 @@ class _Run:
 
     def _clocks(self, name: str, index: int) -> float:
         task = self.tasks[index]
-        if name == READER:
-            return math.inf
+        if name == READER or (name == FILLER and task.weighs):
+            return math.inf  # until the operation has read its operands
         # The output stage takes rows when it has the command, and there is room for a few only before it.
-        results = self.finished[RESULTS]
-        held = results[-1] + POST_TURN + task.rows - self.now if name == COMPUTER and results else 0.0
+        passes = name == COMPUTER and not task.weighs
+        held = self.last_rows + POST_TURN + task.rows - self.now if passes and self.last_rows is not None else 0.0
         return max(task.work, task.streamed, held)
 
     def _ready(self, name: str, index: int) -> float:
@@ -424,6 +432,8 @@ class _Run:
         task, moment = self.tasks[index], self._operands_ready(name, index)
         if name == COMPUTER and task.multiplies:
             moment = max(moment, self.times[READER].begin.get(index, math.inf) + task.first)
+        if name == COMPUTER and task.weighs:
+            moment = max(moment, self.times[FILLER].begin.get(index, math.inf))
         return moment
 
     def _operands_ready(self, name: str, index: int) -> float:
@@ -521,9 +531,14 @@ class _Run:
         self.times[name].end[index] = self.now
         if name == COMPUTER:
             self.last_read = self.now
-        self.finished[_COUNTS[name]].append(self.now + self.tasks[index].tail * (name == COMPUTER))
-        if name == COMPUTER and self.engines[READER].running == index:
-            self._end(READER)
+        task = self.tasks[index]
+        later = task.tail if name == COMPUTER else WEIGH_LATENCY if task.weighs else 0
+        self.finished[_COUNTS[name]].append(self.now + later)
+        if name == COMPUTER and not self.tasks[index].weighs:
+            self.last_rows = self.finished[RESULTS][-1]
+        for other in (READER, FILLER):
+            if name == COMPUTER and self.engines[other].running == index:
+                self._end(other)
 
 
 #: Work that rounding of rates may leave.
@@ -534,7 +549,7 @@ def _copy(task: _Task, waits: Sequence[int]) -> _Task:
     return _Task(
         task.engine, task.work, waits, task.multiplies, task.read_share, task.write_share, task.streamed, task.rows,
         task.sent_share, first=task.first, last=task.last, tail=task.tail,
-        window=task.window,
+        window=task.window, weighs=task.weighs,
     )  # fmt: skip
 
 
@@ -546,7 +561,7 @@ def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _
     skips = without and config.array.computes_runs and not config.array.reads_maps
     if skips:
         work -= first_weights(config, descriptor)  # which may come before
-    computes = operation in ARRAY_OPERATIONS
+    computes = operation in COUNTED_OPERATIONS
     moved, rate = _weight_beats(config, descriptor) * config.weight_stream_bits / 8, rates.weights
     if operation in (Operation.LOAD, Operation.STORE):
         moved = (1 + tensor_beats(config, descriptor)) * config.stream_bits / 8
@@ -565,9 +580,12 @@ def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _
         written = 0 if flags & _MEASURE else words * descriptor.write_slots
         if sends_accumulators(descriptor):
             written = drained
+        if operation == Operation.WEIGH:
+            rows = written = 0
         writes = min(1.0, count * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
     task = _Task(engine, work, (), operation in WITH_PARAMETERS, reads, writes, streamed, rows)
+    task.weighs = operation == Operation.WEIGH
     if operation == Operation.GEMM and work and not flags & _KEPT:
         words = weight_reads(config, descriptor) * (config.lanes if skips else 1)
         waits = first_window(config, descriptor) if by_entries else 0

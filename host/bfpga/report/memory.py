@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import HostNode, KernelOperation, Program
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, COUNTED_OPERATIONS
 from bfpga.report.timing import Timed, kernel_operations
 
 #: Rectangles of a picture at most; of more, strips in the same words become one.
@@ -116,7 +116,7 @@ def _reads(descriptor: Descriptor) -> set[int]:
     kind = Operation(descriptor.operation)
     if kind is Operation.STORE:
         return {descriptor.input_slot}
-    if kind not in ARRAY_OPERATIONS:
+    if kind not in COUNTED_OPERATIONS:
         return set()
     return {descriptor.input_slot, descriptor.second_slot} if kind is Operation.SUM else {descriptor.input_slot}
 

@@ -80,6 +80,7 @@ _WIRE_TYPES = {
     "row_totals": "bfpga::wire_t<bfpga::RowTotalBeat>",
     "row_factors": "bfpga::wire_t<bfpga::RowFactorBeat>",
     "row_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
+    "operand_words": "bfpga::wire_t<bfpga::OperandWords<Config>>",
 }
 #: The same around the processes of compressed maps.
 _MAP_TYPES = {
@@ -220,7 +221,7 @@ def _commands(config: KernelConfig) -> list[dict[str, Any]]:
 
 def _command_kinds(config: KernelConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
-    yield f"layout_{layout_digest(config.functions, config.has_rows)[:8]}"
+    yield f"layout_{layout_digest(config.functions, config.part_operations)[:8]}"
     if config.array.command_space:
         yield config.array.command_space
     if config.count_registers:
@@ -296,13 +297,14 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         **{flag: flag in config.array.flags() for flag in ARRAY_FLAGS},
         "maps": config.compressed_maps,
         "has_rows": config.has_rows,
+        "weighs": config.operand_weights,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
         "counts": config.count_registers > 0,
         "entries": [name for name in config.array.word_types() if name.startswith("entries_")],
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)],
-        "layout": own(json_text(layout(config.functions, config.has_rows))),
-        "layout_identification": f"0x{layout_digest(config.functions, config.has_rows)[:8]}",
+        "layout": own(json_text(layout(config.functions, config.part_operations))),
+        "layout_identification": f"0x{layout_digest(config.functions, config.part_operations)[:8]}",
     }
 
 

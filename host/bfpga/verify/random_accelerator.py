@@ -55,7 +55,8 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_kept_words(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
     config = with_skip_array(rng, config) if multiplies else config
-    return with_rows(rng, with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config))))
+    config = with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config)))
+    return with_operand_weights(with_rows(rng, config))
 
 
 def random_row_config(rng: Generator) -> KernelConfig:
@@ -66,7 +67,7 @@ def random_row_config(rng: Generator) -> KernelConfig:
         config = replace(config, functions=random_functions(rng, config.accumulator_bits))
         config = with_compressed_maps(rng, config)
         if not config_findings(config) and (with_process := with_rows(rng, config)).has_rows:
-            return with_process
+            return with_operand_weights(with_process)
 
 
 def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -74,6 +75,12 @@ def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
     if list(config_findings(replace(config, row_columns=1))):
         return config
     return replace(config, row_columns=int(rng.integers(1, config.columns + 1)))
+
+
+def with_operand_weights(config: KernelConfig) -> KernelConfig:
+    """With tensors that become weights, if the kernel may have them: those with more rows than columns may not."""
+    multiplying = replace(config, operand_weights=True)
+    return config if list(config_findings(multiplying)) else multiplying
 
 
 def with_kept_words(rng: Generator, config: KernelConfig) -> KernelConfig:

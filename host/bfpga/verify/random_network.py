@@ -12,7 +12,7 @@ import numpy as np
 from bfpga.compiler.numbers.shift_weights import representable_integers
 from bfpga.compiler.schedule.compressed_maps import compress
 from bfpga.compiler.schedule.schedule import Scheduler
-from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
+from bfpga.compiler.schedule.weight_plan import factor_reserve, plan_weights, setup_launch
 from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
@@ -25,6 +25,7 @@ from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_predicates import with_random_arrays, with_random_predicates
+from bfpga.verify.random_products import add_products
 from bfpga.verify.random_windows import random_window, tap_reuse_window
 from bfpga.verify.random_zeros import pruned
 
@@ -246,7 +247,13 @@ class NetworkBuilder:
         rng = self.rng
         exponent = int(rng.integers(-7, 1)) if rng.random() < 0.6 else None
         last = self.tensor(int(rng.integers(1, 15)), int(rng.integers(1, 15)), int(rng.integers(1, 20)), exponent)
+        if self.config.operand_weights and rng.random() < 0.4:  # as tokens are
+            self.tensors.clear()
+            last = self.tensor(int(rng.integers(1, 30)), 1, int(rng.integers(1, 30)), exponent)
         for _ in range(layers):
+            if self.config.operand_weights and rng.random() < 0.4:
+                last = add_products(self, last)
+                continue
             if self.config.has_rows and rng.random() < 0.4:
                 last = self.of_rows(last)
                 continue
@@ -290,7 +297,7 @@ def schedule(builder: NetworkBuilder, last: str) -> Program:
     """The program of a builder's nodes; every unread tensor leaves the array."""
     config, tensors, nodes = builder.config, builder.tensors, builder.nodes
     choose_tap_reuse(nodes, tensors, config)
-    plans = plan_weights(nodes, config)
+    plans = plan_weights(nodes, config, factor_reserve(nodes, config))
     read = {name for node in nodes for name in node.inputs}
     leaving = {node.output for node in nodes if node.output not in read} | {last}
     steps = Scheduler(config, tensors, nodes, plans, leaving).run()

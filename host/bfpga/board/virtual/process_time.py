@@ -12,14 +12,14 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Operation
 from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS, tensor_beats
+from bfpga.engines.kernel.cycles import COUNTED_OPERATIONS, WITH_PARAMETERS, tensor_beats
 from bfpga.engines.kernel.order import COUNT_BITS, COUNTS, FILLS, LOADS, READS, RESULTS, STORES
 from bfpga.formats.arrays import IntArray
 from bfpga.program.schedule import StreamRates, schedule
 
 _WORD_BYTES = 4
 _COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS} | dict.fromkeys(
-    ARRAY_OPERATIONS, RESULTS
+    COUNTED_OPERATIONS, RESULTS
 )
 
 
@@ -50,6 +50,7 @@ def received_counts(descriptors: Sequence[Descriptor]) -> IntArray:
         kind = Operation(item.operation)
         done[_COUNTED[kind]] += 1
         done[READS] += kind in WITH_PARAMETERS
+        done[FILLS] += kind is Operation.WEIGH
     return np.array(result, np.int64).reshape(-1, len(COUNTS))
 
 

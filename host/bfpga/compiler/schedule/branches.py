@@ -13,8 +13,8 @@ from itertools import groupby, pairwise
 from bfpga.contract.descriptor import Operation, Policy
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS
-from bfpga.engines.kernel.order import Range, any_overlap, parameter_range, weight_range
+from bfpga.engines.kernel.cycles import COUNTED_OPERATIONS, WITH_PARAMETERS
+from bfpga.engines.kernel.order import FILLING, Range, any_overlap, parameter_range, weight_range
 
 Block = list[KernelOperation]
 
@@ -91,10 +91,10 @@ def _slots(item: KernelOperation) -> set[int]:
 
 def _weights_stay(block: Block, other: Block) -> bool:
     """Whether the weights and parameters that a block multiplies by are its own, whatever the other one fills in."""
-    filled = list(_ranges(item for item in other if item.descriptor.operation == Operation.WEIGHTS))
+    filled = list(_ranges(item for item in other if item.descriptor.operation in FILLING))
     own: list[tuple[int, Range]] = []
     for item in block:
-        if item.descriptor.operation == Operation.WEIGHTS:
+        if item.descriptor.operation in FILLING:
             own += _ranges([item])
         elif item.descriptor.operation in WITH_PARAMETERS:
             for kind, words in _ranges([item]):
@@ -117,7 +117,7 @@ def _inside(words: Range, known: Sequence[Range]) -> bool:
 
 
 def _computes(item: KernelOperation) -> bool:
-    return item.descriptor.operation in ARRAY_OPERATIONS
+    return item.descriptor.operation in COUNTED_OPERATIONS
 
 
 def _chooses(item: KernelOperation) -> bool:

@@ -40,6 +40,7 @@ def _skipping_clocks(config: KernelConfig, node: ArrayNode, run: tuple[int, int]
 
 
 def unmeasured(node: ArrayNode) -> bool:
-    """Whether the parts of a layer may be computed at any time: nothing of its exponent is measured."""
+    """Whether the parts of a layer may be computed at any time: nothing of its exponent is measured, and it needs no
+    tensor as a whole."""
     static = node.policy.inherit or node.policy.policy == Policy.STATIC
-    return static and not node.window.spread
+    return static and not node.window.spread and node.operand is None

@@ -33,6 +33,8 @@ def histogram_base(node: ArrayNode, config: KernelConfig) -> int:
         return 1 - config.position_bins - ACTIVATION_EXPONENT
     if node.rows is not None:
         return RESULT_BITS - config.position_bins
+    if node.operand is not None:
+        return product_base(node.operand.terms, config)
     if node.kind == "sum":
         largest *= len(node.inputs)
     elif node.weights is not None:

@@ -26,6 +26,7 @@ from bfpga.engines.kernel.descriptors import (
     computed_use,
     load_descriptor,
     store_descriptor,
+    weigh_descriptor,
     weight_words,
 )
 from bfpga.engines.kernel.placement import Placement
@@ -147,7 +148,15 @@ class NodeOperations:
 
     def _weights(self) -> None:
         if self.loaded:
-            self.operations.append(weights_operation(self.node, self.plan, self.plan.tiles[0], self.config))
+            self.operations.append(self._brings(self.strips[0], self.plan.tiles[0]))
+
+    def _brings(self, strip: Strip, tile: WeightTile) -> KernelOperation:
+        """What brings the weights of a tile: those of a second tensor do not come from the host."""
+        if self.node.operand is None:
+            return weights_operation(self.node, self.plan, tile, self.config)
+        second = strip.inputs[1]
+        made = weigh_descriptor(self.config, self.node, second, tile.m0, tile.m1, tile.weight_base)
+        return KernelOperation(self.node.name, made, memory=memory_use([second], []))
 
     # The operation that precedes a layer
 
@@ -249,7 +258,7 @@ class NodeOperations:
                 self.operations.append(load_operation(self.config, node.name, region))
         for tile, parts in work:
             if parts and self.plan.mode != "resident" and node.kind == "gemm" and not self.loaded:
-                self.operations.append(weights_operation(node, self.plan, tile, self.config))
+                self.operations.append(self._brings(strip, tile))
             for part, kind in parts:
                 operation = self._compute(strip, tile, part, kind)
                 computed.append(operation)

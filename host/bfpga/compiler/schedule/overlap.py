@@ -15,7 +15,7 @@ from bfpga.compiler.schedule.prefetched_loads import prefetched_loads
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS, occupied_cycles, operation_cycles
+from bfpga.engines.kernel.cycles import COUNTED_OPERATIONS, WITH_PARAMETERS, occupied_cycles, operation_cycles
 from bfpga.engines.kernel.order import READS, in_stream, start_counts
 from bfpga.program.schedule import RESULT_LATENCY, schedule
 
@@ -97,7 +97,7 @@ class _Forward:
         #: Place after each GEMM; what no GEMM has read is free from the begin on.
         self.after_gemm = [0]
         for index, operation in enumerate(operations):
-            if operation.descriptor.operation not in ARRAY_OPERATIONS:
+            if operation.descriptor.operation not in COUNTED_OPERATIONS:
                 continue
             self.places.append(index + 1)
             self.clocks.append(
@@ -138,7 +138,7 @@ def ahead(operations: Sequence[KernelOperation], config: KernelConfig) -> int:
     They are sent in the place that makes a start of several samples shortest, before the sample's last store, and where
     nothing after them uses what they overwrite.
     """
-    computing = [index for index, item in enumerate(operations) if item.descriptor.operation in ARRAY_OPERATIONS]
+    computing = [index for index, item in enumerate(operations) if item.descriptor.operation in COUNTED_OPERATIONS]
     stores = [index for index, item in enumerate(operations) if item.descriptor.operation == Operation.STORE]
     if not computing or not stores:
         return 0

@@ -50,6 +50,8 @@ class PitchChoice:
         writers = [node for node in self.nodes if node.output in names]
 
         def clocks(pitch: int) -> int:
+            if pitch != width and any(names.intersection(node.inputs[1:]) and node.operand for node in readers):
+                return NEVER  # what weighs has no gaps between its rows
             reading = sum(self._clocks(node, pitch, None) for node in readers)
             return reading + sum(self._clocks(node, None, pitch) for node in writers)
 

@@ -155,6 +155,11 @@ class Scheduler:
             self._flush()
             strips = self._strips(node)
         if strips is None:
+            if node.operand is not None:
+                raise ModelError(
+                    f"layer {node.name}: its tensors do not fit {self.config.activation_words} words of activation "
+                    "memory together; products of two tensors are not cut into strips"
+                )
             raise ModelError(
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
@@ -296,6 +301,8 @@ class Scheduler:
         """The node in strips of output rows: operands in memory stay, others pass through it row by row."""
         if any(name not in self.placed and name not in self.on_host for name in node.inputs):
             return None
+        if node.operand is not None:
+            return None  # the tensor that weighs is there as a whole
         cutter = LayerStrips(
             self.config, self.tensors, self.plans, self.pitches, self.memory, self.placed, self.partial
         )

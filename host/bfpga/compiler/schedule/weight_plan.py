@@ -86,11 +86,11 @@ def plan_weights(
     reserved: (weight words, parameter rows) that products of two activations need. kind: where not all nodes fit.
     """
     plans = {node.name: NodeWeights("resident", _tiles(node, config)) for node in nodes}
-    gemms = [node for node in nodes if node.kind == "gemm" and not node.factors]
+    gemms = [node for node in nodes if node.kind == "gemm" and not _brought(node)]
     row = _place_rows(nodes, plans, config)
     words, rows = config.weight_words - reserved[0], config.parameter_rows - reserved[1] - row
     total = (sum(plans[n.name].words for n in gemms), sum(plans[n.name].rows for n in gemms))
-    if total[0] > words or total[1] > rows:
+    if gemms and (total[0] > words or total[1] > rows):
         if kind.residents:
             _choose_residents(gemms, plans, config, reserved, row)
         else:
@@ -105,13 +105,19 @@ def plan_weights(
                 word, row = word + tile.words, row + tile.rows
     shared = _Shared(config, word, row, kind)
     for node in nodes:
-        if node.factors:
+        if _brought(node):
             plans[node.name].mode = "load"
         if plans[node.name].mode != "resident":
             _cut(node, plans[node.name], config, shared)
-        if node.factors and plans[node.name].mode != "load":
-            raise ModelError(f"{node.name}: no weight memory is left for its factors")
+        if _brought(node) and plans[node.name].mode != "load":
+            what = "factors" if node.factors else "second tensor"
+            raise ModelError(f"{node.name}: no weight memory is left for its {what}")
     return plans
+
+
+def _brought(node: ArrayNode) -> bool:
+    """Whether each sample brings its own weights."""
+    return node.factors != "" or node.operand is not None
 
 
 def _place_rows(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: KernelConfig) -> int:
@@ -131,10 +137,11 @@ def _place_rows(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: K
 
 
 def factor_reserve(nodes: list[ArrayNode], config: KernelConfig) -> tuple[int, int]:
-    """Weight words and parameter rows to keep free for factors: those of the largest layer, at most half of each."""
+    """Weight words and parameter rows to keep free for factors and second tensors: those of the largest layer, at most
+    half of each."""
     words = rows = 0
     for node in nodes:
-        if node.factors:
+        if _brought(node):
             tiles, size = _tiles(node, config), engine_of(config).smallest_cut(node, config)
             block = weight_words(node, config, 0, min(size, node.channels))
             words = max(words, block, min(sum(tile.words for tile in tiles), config.weight_words // 2))
@@ -243,7 +250,7 @@ def _loaded_pieces(
     the same bytes several times.
     """
     pieces = _fitting(node, plan, config, shared.words, shared.rows)
-    if pieces is None or node.factors:
+    if pieces is None or _brought(node):
         return pieces
     if len(pieces) == len(plan.tiles) and not _used_once(node, config):
         return pieces

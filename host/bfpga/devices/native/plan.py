@@ -105,6 +105,8 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         return "an operator of the host"
     elif node.factors and not _one_pixel(program.tensors[node.factors], node.channels):
         return "factors that are an image"
+    elif node.operand is not None:
+        return "weights that are a tensor"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
     elif node.function not in ARITHMETIC and node.function.row.table is None:

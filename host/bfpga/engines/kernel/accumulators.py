@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfpga.contract.program import ArrayNode
+from bfpga.contract.program import ArrayNode, OperandWeights
 from bfpga.engines.kernel.products import NumberArray, certified_product, exact_type, row_bound
 from bfpga.engines.kernel.windows import WindowShape, padded, patches, taps
 from bfpga.engines.rows.layers import row_results
@@ -39,6 +39,8 @@ Convolve = Callable[[IntArray], NumberArray]
 
 def accumulator_function(layer: ArrayNode, fmt: BlockFormat) -> Accumulate:
     """The function from a layer's input tensors to its accumulators; weights are prepared once, here."""
+    if layer.operand is not None:
+        return _tensor_products(layer, layer.operand, fmt)
     if layer.kind == "gemm":
         return _products(layer, fmt)
     if layer.kind == "max":
@@ -139,6 +141,23 @@ def activation_products(inner: int, fmt: BlockFormat) -> Accumulate:
     def accumulate(inputs: Sequence[Block]) -> Accumulated:
         first, second = (block.mantissa.astype(kind) for block in inputs)
         acc = np.matmul(first[:, :, 0], second[:, 0].transpose(0, 2, 1))
+        return Accumulated(acc, inputs[0].exponent.astype(np.int64) + inputs[1].exponent)
+
+    return accumulate
+
+
+def _tensor_products(layer: ArrayNode, operand: OperandWeights, fmt: BlockFormat) -> Accumulate:
+    """Products with the second tensor, another one in each sample; exponents are the sums of both."""
+    kind = exact_type(operand.terms * fmt.mantissa_max * -fmt.mantissa_min) or np.dtype(np.int64)
+    terms = slice(operand.first_input, operand.first_input + operand.terms)
+    channels = operand.terms if operand.by_pixels else layer.channels
+    weights = slice(operand.first_weight, operand.first_weight + channels)
+
+    def accumulate(inputs: Sequence[Block]) -> Accumulated:
+        pixels = patches(padded(inputs[0].mantissa, layer.window, 0, kind), layer.window)[:, :, 0, terms]
+        second = inputs[1].mantissa
+        matrix = second.reshape(len(second), -1, second.shape[3])[..., weights].astype(kind)
+        acc = np.matmul(pixels, matrix.transpose(0, 2, 1) if operand.by_pixels else matrix)
         return Accumulated(acc, inputs[0].exponent.astype(np.int64) + inputs[1].exponent)
 
     return accumulate

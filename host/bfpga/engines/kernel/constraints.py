@@ -31,6 +31,7 @@ def findings(config: KernelConfig) -> Iterator[Finding]:
     yield from count_findings(config)
     yield from map_findings(config)
     yield from row_findings(config)
+    yield from operand_findings(config)
 
 
 def shape_findings(config: KernelConfig) -> Iterator[Finding]:
@@ -133,3 +134,19 @@ def row_findings(config: KernelConfig) -> Iterator[Finding]:
         yield Finding("row_columns", f"is {columns}; only a systolic array has a process of rows beside it")
     if config.count_registers:
         yield Finding("row_columns", f"is {columns}; a kernel with count_registers has no process of rows")
+
+
+def operand_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Tensors that become weights: mantissas as an array of linear weights multiplies by."""
+    if not config.operand_weights:
+        return
+    if config.array.kind != SystolicArray.kind or "linear" not in config.weight_formats:
+        yield Finding("operand_weights", "is true; only a systolic array of linear weights multiplies two tensors")
+    if config.rows > config.columns:
+        text = f"is true; rows = {config.rows} pixels are read at once: must be at most columns = {config.columns}"
+        yield Finding("operand_weights", text)
+    if config.format.saturation != "sym":
+        text = f"is true; weights are symmetric: saturation must be sym, not {config.format.saturation}"
+        yield Finding("operand_weights", text)
+    if config.count_registers:
+        yield Finding("operand_weights", "is true; a kernel with count_registers multiplies no two tensors")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig, WeightFormat
-from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.descriptor import SECOND_WEIGHS, Descriptor, Flag, Operation
 from bfpga.contract.rows import RowOperation
 from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.rows.cycles import operation_cycles as row_cycles
 
 #: Operations that compute.
 ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM, Operation.ROWS)
+#: Those that the scratchpad counts as computing ones: what reads a tensor as weights too.
+COUNTED_OPERATIONS = (*ARRAY_OPERATIONS, Operation.WEIGH)
 #: Operations that read parameters.
 WITH_PARAMETERS = (Operation.GEMM, Operation.ROWS)
 WORD_BITS = 32
 #: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
 _POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
-_SKIP_ARRAY = int(Flag.SKIP_ARRAY)
+_SKIP_ARRAY, _SECOND_WEIGHS = int(Flag.SKIP_ARRAY), int(SECOND_WEIGHS)
 _WIDE_OUT, _WIDE_IN = int(Flag.WIDE | Flag.KEEP), int(Flag.WIDE | Flag.KEPT)
 
 
@@ -30,11 +32,18 @@ def active_columns(config: KernelConfig, descriptor: Descriptor) -> int:
     """Columns that work in an operation: all, unless linear weights leave the shift columns idle, or whole rows do."""
     if descriptor.operation == Operation.ROWS:
         return max(1, config.row_columns)
+    if descriptor.operation == Operation.WEIGH:
+        return max(1, descriptor.group_columns)
     if descriptor.operation != Operation.GEMM:
         return config.columns
     if descriptor.flags & _NEIGHBOURS or skips_zeros(config, descriptor):
         return max(1, descriptor.group_columns)  # a damaged one may have none
     return config.active_columns(weight_format(descriptor))
+
+
+def multiplies_tensors(descriptor: Descriptor) -> bool:
+    """Whether the weights of a GEMM are a tensor."""
+    return descriptor.operation == Operation.GEMM and bool(descriptor.flags & _SECOND_WEIGHS)
 
 
 def on_skip_array(config: KernelConfig, descriptor: Descriptor) -> bool:
@@ -59,7 +68,9 @@ def column_groups(config: KernelConfig, descriptor: Descriptor) -> int:
 
 
 def takes_single_words(descriptor: Descriptor) -> bool:
-    """Whether a pass computes one word of channels, not a block of rows: all but most GEMMs."""
+    """Whether a pass computes one word of channels, not a block of rows or all words: all but most GEMMs and WEIGH."""
+    if descriptor.operation == Operation.WEIGH:
+        return False
     return descriptor.operation != Operation.GEMM or bool(descriptor.flags & _NEIGHBOURS)
 
 
@@ -93,6 +104,8 @@ def kernel_steps(config: KernelConfig, descriptor: Descriptor) -> int:
 
 def drain_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles one pass takes to leave through the output stage, which is the least a pass may take."""
+    if descriptor.operation == Operation.WEIGH:
+        return 1  # its words do not pass it
     words = config.block_rows(weight_format(descriptor)) // config.lanes
     if takes_single_words(descriptor):
         words = 1
@@ -144,7 +157,7 @@ def operation_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     ValueError for operations that no kernel has.
     """
     operation = Operation(descriptor.operation)
-    if operation in ARRAY_OPERATIONS:
+    if operation in COUNTED_OPERATIONS:
         return computing_cycles(config, descriptor)
     if operation in (Operation.LOAD, Operation.STORE):
         return pixel_groups(config, descriptor) * pixel_words(descriptor)

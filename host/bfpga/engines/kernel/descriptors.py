@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.descriptor import SECOND_WEIGHS, Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, MemoryUse
 from bfpga.engines.kernel.cycles import (
     active_columns,
@@ -117,6 +117,35 @@ def weights_descriptor(weight_base: int, words: int, parameter_base: int, rows: 
     )
 
 
+def weigh_descriptor(config: KernelConfig, node: ArrayNode, second: Region, m0: int, m1: int, base: int) -> Descriptor:
+    """WEIGH: the second tensor becomes the weight words of output channels [m0, m1), from word ``base`` on.
+
+    Pixels are read in groups. Of scores ``rows`` pixels are a row block, and each of their words is a weight word; of
+    values ``lanes`` pixels are the terms of a word, and so many of their words as make ``rows`` channels become one.
+    """
+    operand, lanes = node.operand, config.lanes
+    assert operand is not None
+    by_pixels = operand.by_pixels
+    first, pixels = (m0, m1 - m0) if by_pixels else (0, operand.terms)
+    channels = operand.terms if by_pixels else m1 - m0
+    first_channel = operand.first_weight + (0 if by_pixels else m0)
+    group = config.rows if by_pixels else lanes
+    groups, words, blocks = -(-pixels // group), -(-channels // lanes), 1 if by_pixels else -(-channels // config.rows)
+    if second.pitch != second.width and second.y1 - second.y0 > 1:
+        raise ProgramError(f"layer {node.name}: there are gaps between the rows of {second.tensor}, which weighs")
+    word, bank = split(config, second.pixel(second.y0) + first, second.pixel_words)
+    step = split(config, 1, second.pixel_words)
+    return Descriptor(
+        operation=int(Operation.WEIGH), input_slot=second.slot, second_slot=second.slot, output_slot=second.slot,
+        output_pixels=pixels, output_width=pixels, group_columns=group, groups=groups, output_rows=channels,
+        channel_words=words, input_width=pixels,
+        input_pixel_words=second.pixel_words, input_word=second.base + word + first_channel // lanes, input_bank=bank,
+        input_step_word=step[0], input_step_bank=step[1],
+        weight_base=base, weight_words=groups * (words if by_pixels else blocks), weight_tap_step=int(not by_pixels),
+        weight_block_step=1 if by_pixels else groups,
+    )  # fmt: skip
+
+
 def compute_descriptor(config: KernelConfig, place: Placement) -> Descriptor:
     """The operation that computes one tile of a node."""
     node, tile = place.node, place.tile
@@ -165,7 +194,9 @@ def _check_rows(place: Placement, result: Descriptor) -> None:
 def computed_use(config: KernelConfig, place: Placement) -> MemoryUse:
     """Words that a computing operation uses: if it only measures it writes none, of kept results it reads none."""
     kept = [] if place.kept is None else [place.kept]
-    reads = kept if place.flags & Flag.KEPT else place.inputs
+    # A second tensor that weighs has been read before.
+    operands = place.inputs if place.node.operand is None else place.inputs[:1]
+    reads = kept if place.flags & Flag.KEPT else operands
     writes = kept if place.flags & Flag.MEASURE else [place.output]
     if kept:
         return memory_use(reads, writes)
@@ -190,6 +221,8 @@ def operation_flags(place: Placement) -> Flag:
         flags |= Flag.FUNCTION_FIRST
     if node.negate_second:
         flags |= Flag.NEGATE_SECOND
+    if node.operand is not None:
+        flags |= SECOND_WEIGHS
     if node.policy.preset:
         flags |= Flag.PRESET
     if node.policy.inherit:

@@ -16,7 +16,7 @@ import numpy as np
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation, word_of
 from bfpga.contract.program import KernelOperation, MemoryUse
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, WITH_PARAMETERS
+from bfpga.engines.kernel.cycles import COUNTED_OPERATIONS, WITH_PARAMETERS, multiplies_tensors
 from bfpga.engines.kernel.records import record_sizes
 from bfpga.formats.arrays import IntArray
 
@@ -34,6 +34,8 @@ _RECORD_WORDS = word_of("told_words")
 _KEPT, _STREAM, _NO_WEIGHTS = int(Flag.KEPT), int(Flag.STREAM_WEIGHTS), int(Flag.STREAM_WEIGHTS | Flag.KEPT)
 
 LOADS, RESULTS, STORES, FILLS, READS = range(len(COUNTS))
+#: Operations that fill the weight memory.
+FILLING = (Operation.WEIGHTS, Operation.WEIGH)
 Range = tuple[int, int]
 
 
@@ -43,8 +45,8 @@ def any_overlap(some: Iterable[Range], others: Sequence[Range]) -> bool:
 
 
 def weight_range(descriptor: Descriptor) -> Range:
-    """Weight words that a WEIGHTS fills or a GEMM reads; none of a GEMM that takes them elsewhere."""
-    if descriptor.operation == Operation.WEIGHTS:
+    """Weight words that a WEIGHTS or a WEIGH fills, or a GEMM reads; none of a GEMM that takes them elsewhere."""
+    if descriptor.operation in FILLING:
         return descriptor.weight_base, descriptor.weight_base + descriptor.weight_words
     if descriptor.flags & _NO_WEIGHTS or descriptor.operation == Operation.ROWS:
         return descriptor.weight_base, descriptor.weight_base
@@ -58,7 +60,9 @@ def weight_range(descriptor: Descriptor) -> Range:
 
 
 def parameter_range(descriptor: Descriptor) -> Range:
-    """Parameter rows that a WEIGHTS fills or a GEMM reads."""
+    """Parameter rows that a WEIGHTS fills or a GEMM reads; of a product of tensors nothing is done with them."""
+    if descriptor.operation == Operation.WEIGH or multiplies_tensors(descriptor):
+        return descriptor.parameter_base, descriptor.parameter_base
     rows = descriptor.parameter_rows if descriptor.operation == Operation.WEIGHTS else descriptor.output_rows
     return descriptor.parameter_base, descriptor.parameter_base + rows
 
@@ -113,7 +117,7 @@ class _Start:
             self._stored.use(use.reads, self._next(STORES))
         elif descriptor.operation == Operation.WEIGHTS:
             self._fill(descriptor, result)
-        elif descriptor.operation in ARRAY_OPERATIONS:
+        elif descriptor.operation in COUNTED_OPERATIONS:
             result[LOADS] = max(self._loaded.last(use.reads), self._loaded.last(use.writes))
             # Results are written in order, and after all reads of operations before it: only what it reads matters.
             # After kept sums and rows nothing is read: `weights` sends their parameters before the weights of what
@@ -128,6 +132,8 @@ class _Start:
             self._written.use(use.writes, number)
             if descriptor.operation in WITH_PARAMETERS:
                 self._multiply(descriptor, result)
+            elif descriptor.operation == Operation.WEIGH:
+                self._fill(descriptor, result)
         return result
 
     def _next(self, kind: int) -> int:
@@ -136,7 +142,8 @@ class _Start:
 
     def _fill(self, descriptor: Descriptor, result: list[int]) -> None:
         words, rows = [weight_range(descriptor)], [parameter_range(descriptor)]
-        result[READS] = max(self._fetched.last(words), self._fetched_rows.last(rows), self._streamed)
+        streamed = self._streamed if descriptor.operation == Operation.WEIGHTS else 0
+        result[READS] = max(self._fetched.last(words), self._fetched_rows.last(rows), streamed)
         number = self._next(FILLS)
         self._filled.use(words, number)
         self._filled_rows.use(rows, number)
@@ -170,7 +177,7 @@ class SampleRow:
         if ahead == 0:
             return SampleRow(list(range(len(operations))))
         kinds = [operation.descriptor.operation for operation in operations]
-        computing = next(index for index, kind in enumerate(kinds) if kind in ARRAY_OPERATIONS)
+        computing = next(index for index, kind in enumerate(kinds) if kind in COUNTED_OPERATIONS)
         head = [index for index in range(computing) if kinds[index] == Operation.LOAD]
         rest = [index for index in range(len(operations)) if index not in head]
         previous = [index for index in rest if index >= ahead]

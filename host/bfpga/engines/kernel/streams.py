@@ -80,7 +80,7 @@ def working_columns(node: ArrayNode, config: KernelConfig) -> int:
 
 def input_window(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> InputWindow:
     """Channel words that output channels [m0, m1) of a `gemm` node read; ProgramError if it has no weights."""
-    if node.weights is None:
+    if node.weights is None and node.operand is None:
         raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
     return engine_of(config).input_window(node, config, m0, m1)
 
@@ -92,6 +92,8 @@ def block_window(node: ArrayNode, config: KernelConfig, m0: int, m1: int) -> Inp
     ProgramError if the blocks are not one fixed step apart, or the last one reads words past the input's region: the
     tile then has to be cut into single blocks.
     """
+    if node.operand is not None:
+        return InputWindow(node.operand.first_input // config.lanes, 0, -(-node.operand.terms // config.lanes))
     assert node.weights is not None
     outputs, inputs, rows = node.channels // node.groups, int(node.weights.shape[3]), block_rows(node, config)
     if node.groups == 1:

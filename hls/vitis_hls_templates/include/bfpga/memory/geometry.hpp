@@ -56,6 +56,14 @@ inline bool works_on_rows(const Descriptor& d) {
 }
 #endif
 
+// Whether the weights of an operation are a tensor (SECOND_WEIGHS of contract/descriptor.py).
+template <class Config>
+inline bool multiplies_tensors(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::operand_weights && static_cast<Operation>(d.operation) == Operation::Gemm &&
+           d.has(Flag::NegateSecond);
+}
+
 // Active columns: shift columns need weights that they can shift by.
 template <class Config>
 inline int active_columns(const Descriptor& d) {

@@ -55,6 +55,11 @@ class LayerRegisters {
             exponents.accumulator = d.wide_word + (d.kernel_width > 1 ? exponents.first + exponents.second : 0);
         }
 #endif
+        // The weights of a product of two tensors have the exponent of one of them.
+        if (multiplies_tensors<Config>(d)) {
+            exponents.second = exponent(d.second_slot);
+            exponents.accumulator = exponents.first + exponents.second;
+        }
         const bool first = d.has(Flag::First);
         const bool measures = d.has(Flag::Measure);
         if (first) {

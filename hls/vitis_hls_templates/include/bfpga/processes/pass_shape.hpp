@@ -41,6 +41,13 @@ inline bool on_skip_array(const Descriptor& d) {
     return Config::skip_groups > 0 && chosen && static_cast<Operation>(d.operation) == Operation::Gemm;
 }
 
+// Whether an operation reads a tensor that becomes weights.
+template <class Config>
+inline bool weighs(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::operand_weights && static_cast<Operation>(d.operation) == Operation::Weigh;
+}
+
 // Whether windows are read half by half and in chunks, for a skip array.
 template <class Config>
 inline bool reads_chunks(const Descriptor& d) {
@@ -76,12 +83,12 @@ inline Descriptor reading_of(const Descriptor& d) {
 }
 
 // Columns that have a pixel in a group; given by the descriptor where pixel rows must be whole: for columns that take
-// taps from adjacent ones, and for a skip array.
+// taps from adjacent ones, and for a skip array; and where pixels are rows or lanes of weights.
 template <class Config>
 inline int group_pixels(const Descriptor& d) {
 #pragma HLS INLINE
-    return reuses_taps<Config>(d) || reads_chunks<Config>(d) ? static_cast<int>(d.group_columns)
-                                                             : active_columns<Config>(d);
+    const bool given = reuses_taps<Config>(d) || reads_chunks<Config>(d) || weighs<Config>(d);
+    return given ? static_cast<int>(d.group_columns) : active_columns<Config>(d);
 }
 
 #ifdef BFPGA_ROWS
@@ -132,7 +139,7 @@ inline bool takes_accumulators(const Descriptor& d) {
 template <class Config>
 inline bool writes_words(const Descriptor& d) {
 #pragma HLS INLINE
-    return !d.has(Flag::Measure) || sends_accumulators<Config>(d);
+    return (!d.has(Flag::Measure) && !weighs<Config>(d)) || sends_accumulators<Config>(d);
 }
 
 }  // namespace bfpga

@@ -7,6 +7,7 @@
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/storage.hpp"
+#include "bfpga/processes/operand_words.hpp"
 #include "bfpga/processes/scratchpad/engines.hpp"
 #include "bfpga/processes/scratchpad/reader.hpp"
 #include "bfpga/processes/scratchpad/transfer.hpp"
@@ -130,7 +131,9 @@ class ScratchpadProcess {
             skip_operands.send(word);
         } else
 #endif
-            if (reads && reader_.vector()) {
+            if (reads && reader_.weighs()) {
+            send_weights(word, skip_operands);
+        } else if (reads && reader_.vector()) {
             send_vector(word, request, mine, vectors);
         }
         if (reads && !reader_.vector()) {
@@ -197,6 +200,22 @@ class ScratchpadProcess {
     template <class RowOperands>
     static void send(const OperandBeat<Config>&, RowOperands&) {}
 #endif
+
+    // Where tensors become weights, their words go beside what else does.
+    template <class Others>
+    static void send(const OperandBeat<Config>& beat, WithOperandWords<Config, Others>& beside) {
+#pragma HLS INLINE
+        send(beat, beside.others);
+    }
+
+    template <class Others>
+    static void send_weights(const Word<Config> (&)[T::ports], Others&) {}
+
+    template <class Others>
+    static void send_weights(const Word<Config> (&word)[T::ports], WithOperandWords<Config, Others>& beside) {
+#pragma HLS INLINE
+        beside.send_weights(word);
+    }
 
     OperandBeat<Config> operand_beat(const Word<Config> (&word)[T::ports], const bool (&mine)[Config::columns]) const {
 #pragma HLS INLINE
@@ -360,7 +379,8 @@ class ScratchpadProcess {
             return true;
         }
 #endif
-        return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum;
+        const bool weighs = Config::operand_weights && operation == Operation::Weigh;
+        return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum || weighs;
     }
 
     // One word of the next command. The words shift until each is at its index.

@@ -11,6 +11,7 @@
 #include "bfpga/memory/weight_memory.hpp"
 #include "bfpga/ports/checksum.hpp"
 #include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/operand_words.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/wires.hpp"
 
@@ -161,6 +162,10 @@ class WeightFill {
 
     bool active() const { return gate_.active(); }
     bool waits(const Finished& reads) const { return gate_.waits(reads); }
+    // Whether a tensor comes in the place of the stream; whether it may from now on, and whether it has begun.
+    bool weighs() const { return Config::operand_weights && weighs_; }
+    bool opens() const { return gate_.opens() && weighs(); }
+    bool begins() const { return gate_.begins(); }
     // Whether a beat is taken as soon as it is there, and whether one is still to come from the stream.
     bool wants() const { return wants_; }
     bool fetches() const { return fetches_; }
@@ -176,6 +181,7 @@ class WeightFill {
         row_ = static_cast<parameter_address_t>(d.parameter_base);
         word_ = static_cast<weight_address_t>(d.weight_base);
         any_ = d.parameter_rows != 0 || d.weight_words != 0;
+        weighs_ = bfpga::weighs<Config>(d);
         left_ = any_;
         work_ = 0;
         command_ = d;
@@ -206,27 +212,30 @@ class WeightFill {
     }
 
     // Handling of a beat; writes follow the reads of the cycle.
-    template <class Beats, class Memory>
-    void write(const beat_t& beat, const Beats& beats, Memory& weights, ParameterMemory<Config>& parameters) const {
+    template <class Beats, class Operands, class Memory>
+    void write(const beat_t& beat, const Beats& beats, const Operands& operands, Memory& weights,
+               ParameterMemory<Config>& parameters) const {
 #pragma HLS INLINE
-        if (place_.row()) {
+        const bool mine = weighs();
+        if (!mine && place_.row()) {
             Parameters<Config> parameter;
             parameter.bias =
                 static_cast<int_t<Config::bias_bits>>(get_signed<Config::bias_bits>(beat, ParameterRowFields::bias));
             parameter.exponent = static_cast<int_t<16>>(
                 get_signed<ParameterRowFields::exponent_bits>(beat, ParameterRowFields::exponent));
             parameters.write(row_, parameter);
-        } else if (place_.last_beat()) {
-            weights.write(word_, beats.word(beat));
+        } else if (mine ? operands.completes() : place_.last_beat()) {
+            const weight_address_t address = mine ? static_cast<weight_address_t>(operands.address()) : word_;
+            weights.write(address, operands.chosen(mine, beats.word(beat)));
         }
     }
 
     // The place of the beat in its weight word.
     int place() const { return static_cast<int>(place_.beat()); }
 
-    // One cycle; `taken`: a beat was; `came`: one from the stream; `starts`: an operation does, `ended`: the one before
-    // it has.
-    void step(const Finished& reads, bool taken, bool came, bool starts, bool ended) {
+    // One cycle; `taken`: a beat was; `came`: one from the stream; `weighed`: the last word of a tensor was written;
+    // `starts`: an operation does, `ended`: the one before it has.
+    void step(const Finished& reads, bool taken, bool came, bool weighed, bool starts, bool ended) {
 #pragma HLS INLINE
         const bool opens = gate_.opens();
         const bool row = taken && place_.row();
@@ -235,6 +244,9 @@ class WeightFill {
         if (taken) {
             left_ = !last;
             work_ = static_cast<uint_t<32>>(work_ + 1);
+        }
+        if (weighed) {
+            left_ = false;
         }
         if (row) {
             row_ = static_cast<parameter_address_t>(row_ + 1);
@@ -245,13 +257,15 @@ class WeightFill {
         place_.step(taken, gate_.begins());
         const bool last_came = fetch_.last();
         fetch_.step(came && fetches_, gate_.begins());
-        wants_ = opens ? any_ : wants_ && !(taken && last);
-        fetches_ = opens ? any_ : fetches_ && !(came && last_came);
+        const bool streams = any_ && !weighs();
+        wants_ = opens ? streams : wants_ && !(taken && last);
+        fetches_ = opens ? streams : fetches_ && !(came && last_came);
         gate_.step(reads, starts, ended);
     }
 
    private:
     bool any_, left_;  // there are beats; some are left
+    bool weighs_;
     bool wants_, fetches_;
     Gate gate_;
     FillBeats<Config> place_, fetch_;  // of the beat that is held, of the one that comes
@@ -529,6 +543,16 @@ class WeightsProcess {
     void run(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
              stream<int_t<32>>& reports, Trace& trace, Words&... words) {
 #pragma HLS INLINE
+        NoOperandWords none;
+        run_beside(none, commands, source, parameters, reports, trace, words...);
+    }
+
+    // `operands`: of tensors that become weights.
+    template <class Operands, class Source, class Trace, class... Words>
+    void run_beside(Operands& operands, stream<command_t>& commands, Source& source,
+                    stream<wire_t<ParameterBeat<Config>>>& parameters, stream<int_t<32>>& reports, Trace& trace,
+                    Words&... words) {
+#pragma HLS INLINE
         CheckedSource<Config::weight_stream_bits, Source> input(source);
         start();
         bool running = true;
@@ -550,8 +574,9 @@ class WeightsProcess {
             simulation_check(!(fill_.wants() && streams), "a weight transfer",
                              "takes beats of streamed weights; GEMMs so far:", gemms_);
             send(word, parameters, words...);
-            if (filled) {
-                fill_.write(beat_, beats_, weights_, parameters_);
+            const bool weighed = operands_.there();
+            if (filled || weighed) {
+                fill_.write(beat_, beats_, operands_, weights_, parameters_);
             }
             // After the word: a beat that completes one has entered it, and nothing waits for its register.
             if (filled || streamed) {
@@ -564,7 +589,7 @@ class WeightsProcess {
             const bool more_streams = streams && !(may && read_.last_word());
             const bool came = refill(input, fill_.wants() || streams, fill_.fetches() || more_streams);
             const bool free = !complete_;
-            step(may, filled, came, trace);
+            step(may, filled, came, operands, trace);
             take_command(commands, free);
         } while (running);
         loop.ended();
@@ -588,6 +613,7 @@ class WeightsProcess {
         fills_.clear();
         reads_.clear();
         fill_.clear();
+        operands_.clear();
         read_.clear();
     }
 
@@ -638,8 +664,8 @@ class WeightsProcess {
     }
 
     // Both engines go on, and operations begin and end.
-    template <class Trace>
-    void step(bool may, bool filled, bool came, Trace& trace) {
+    template <class Operands, class Trace>
+    void step(bool may, bool filled, bool came, Operands& operands, Trace& trace) {
 #pragma HLS INLINE
         // An operation waits only for earlier ones: no other could complete it.
         simulation_check(!(fill_.waits(reads_) && !read_.active()), "a weight transfer",
@@ -655,9 +681,13 @@ class WeightsProcess {
         if (fill_ends) {
             fills_.one_more();
             work_ = static_cast<uint_t<32>>(work_ + fill_.work());
-            trace.filled(fill_.work());
+            if (!fill_.weighs()) {  // the scratchpad tells of the others
+                trace.filled(fill_.work());
+            }
         }
-        fill_.step(reads_, filled, came, fill_starts, fill_ends);
+        const bool weighs_last = operands_.there() && operands_.last();
+        operands_.step(operands, fill_.opens(), fill_.begins());
+        fill_.step(reads_, filled, came, weighs_last, fill_starts, fill_ends);
         if (read_.step(fills_, may, read_starts)) {
             reads_.one_more();
         }
@@ -672,6 +702,7 @@ class WeightsProcess {
         }
         if (fill_starts) {
             fill_.start(command_);
+            operands_.start(command_);
             complete_ = false;
         }
         if (read_starts) {
@@ -690,7 +721,9 @@ class WeightsProcess {
             return;
         }
         if (index_ == 0) {
+            const bool weighs = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weigh);
             fills_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weights);
+            fills_next_ = fills_next_ || (Config::operand_weights && weighs);
             reads_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
 #ifdef BFPGA_ROWS
             reads_next_ = reads_next_ || static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Rows);
@@ -705,6 +738,7 @@ class WeightsProcess {
     typename Stored::Memory weights_;
     ParameterMemory<Config> parameters_;
     WeightFill<Config> fill_;
+    OperandFill<Config> operands_;
     typename Stored::Read read_;
     // The beat that came last, until it is used; beats of a word
     beat_t beat_;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "bfpga/processes/operand_words.hpp"
 #include "bfpga/processes/rows/factor_process.hpp"
 #include "bfpga/processes/rows/gains.hpp"
 #include "bfpga/processes/rows/ports.hpp"
@@ -19,6 +20,7 @@ class RowsBesideArray {
     template <class Join>
     void join(const Join& join) {
         join(weight_words_, Config::weight_words_depth);
+        operand_words_.join(join);
         join(row_commands_, Config::rows_commands_depth);
         join(factor_commands_, Config::row_factors_commands_depth);
         join(operands_, Config::row_operands_depth);
@@ -35,14 +37,16 @@ class RowsBesideArray {
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Commands& commands,
                         Loads& loads, Operands& operands, Streams&... streams) {
         RowOperands<Config> rows(operands_);
+        auto&& beside = operand_words_.beside(rows);
         NoWindows windows;
-        scratchpad.run(commands, loads, operands, rows, streams..., windows, reports, trace);
+        scratchpad.run(commands, loads, operands, beside, streams..., windows, reports, trace);
     }
 
     template <class Source, class Trace>
     void run_weights(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
                      stream<int_t<32>>& reports, Trace& trace) {
-        weights_.run(commands, source, parameters, reports, trace, weight_words_, gains_);
+        weights_.run_beside(operand_words_.words(), commands, source, parameters, reports, trace, weight_words_,
+                            gains_);
     }
 
     static void name_arrays(std::vector<std::string>& names) {
@@ -88,6 +92,7 @@ class RowsBesideArray {
     stream<wire_t<RowWords<Config>>> operands_{"row_operands"};
     stream<wire_t<RowGainBeat>> gains_{"row_gains"};
     stream<wire_t<RowTotalBeat>> totals_{"row_totals"};
+    OperandLink<Config> operand_words_;
     stream<wire_t<RowFactorBeat>> factors_{"row_factors"};
     stream<wire_t<SumBeat<Config>>> row_sums_{"row_sums"};
     stream<command_t> exponents_{"row_exponents"};

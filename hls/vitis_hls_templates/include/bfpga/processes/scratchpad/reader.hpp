@@ -71,6 +71,7 @@ class OperandReader {
         wide_ = takes_accumulators<Config>(d);
         vector_ = operation != Operation::Gemm || wide_;
         neighbours_ = reuses_taps<Config>(d);
+        weighs_ = bfpga::weighs<Config>(d);
         tests_image_ = operation != Operation::Sum;  // its taps are operands
 #ifdef BFPGA_ROWS
         rows_ = works_on_rows(d);
@@ -86,6 +87,8 @@ class OperandReader {
     bool running() const { return nest_.running(); }
     bool walked() const { return walk_.through(); }
     bool vector() const { return vector_; }
+    // Whether its operands become weights.
+    bool weighs() const { return Config::operand_weights && weighs_; }
 #ifdef BFPGA_ROWS
     // Whether its operands go to the process of rows.
     bool rows() const { return rows_; }
@@ -200,6 +203,7 @@ class OperandReader {
 
     // The operation
     WalkSetup<Config> setup_;
+    bool weighs_;
     bool vector_, wide_, neighbours_, tests_image_, runs_;
 #ifdef BFPGA_ROWS
     bool rows_;

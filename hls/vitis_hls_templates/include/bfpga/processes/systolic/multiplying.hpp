@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "bfpga/processes/operand_words.hpp"
+#include "bfpga/processes/scratchpad/chunks.hpp"
 #include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/systolic/array.hpp"
 #include "bfpga/processes/weights.hpp"
@@ -17,21 +19,26 @@ class SystolicMultiplying {
     template <class Join>
     void join(const Join& join) {
         join(weight_words_, Config::weight_words_depth);
+        operand_words_.join(join);
     }
 
     // The commands from the sequencer to the array.
     NoArrayCommands& commands() { return commands_; }
 
     // Runs the scratchpad between its `streams`, and its streams to the array.
-    template <class Scratchpad, class Trace, class... Streams>
-    void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
-        scratchpad.run(streams..., reports, trace);
+    template <class Scratchpad, class Trace, class Commands, class Loads, class Operands, class... Streams>
+    void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Commands& commands,
+                        Loads& loads, Operands& operands, Streams&... streams) {
+        NoOperands none;
+        auto&& beside = operand_words_.beside(none);
+        NoWindows windows;
+        scratchpad.run(commands, loads, operands, beside, streams..., windows, reports, trace);
     }
 
     template <class Source, class Trace>
     void run_weights(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
                      stream<int_t<32>>& reports, Trace& trace) {
-        weights_.run(commands, source, parameters, reports, trace, weight_words_);
+        weights_.run_beside(operand_words_.words(), commands, source, parameters, reports, trace, weight_words_);
     }
 
     static void name_arrays(std::vector<std::string>& names) { names.push_back("array"); }
@@ -60,6 +67,7 @@ class SystolicMultiplying {
     WeightsProcess<Config> weights_;
     ArrayProcess<Config, Storage> array_;
     stream<wire_t<WeightBeat<Config>>> weight_words_{"weight_words"};
+    OperandLink<Config> operand_words_;
 };
 
 }  // namespace bfpga
