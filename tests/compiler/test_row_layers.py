@@ -243,3 +243,20 @@ def test_results_of_the_float_network_are_those_of_its_parts() -> None:
     softmax_in_parts(network, "x")
     found = float_outputs(network, network.samples(3))[0]
     assert np.allclose(found.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_a_normalization_that_mantissas_are_too_coarse_for_is_the_host_s(tmp_path: Path) -> None:
+    """One channel a hundred times the others, and a scale that takes it back: what counts are the small ones."""
+
+    def lopsided(network: Network, x: str) -> str:
+        large = np.where(np.arange(16) == 3, 100.0, 1.0).astype(np.float32)
+        x = network.add("Mul", x, network.constant(large))
+        return network.add("LayerNormalization", x, network.constant(1 / large), axis=-1)
+
+    network = tokens(lopsided)
+    program = compiled(network, tmp_path, KERNEL)
+    assert on_host(program) == {"LayerNormalization"}
+    assert any("mantissas of 8 bits leave its rows" in note for note in program.notes)
+    assert largest_error(network, program) < 3 * CLOSE  # its input has mantissas of 8 bits too
+    # Without samples nothing is known of its channels.
+    assert on_host(compiled(network, tmp_path, KERNEL, calibrate=False)) == set()

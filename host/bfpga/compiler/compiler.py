@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,20 @@ import numpy.typing as npt
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.chosen_numbers import Numbers, choose_numbers
 from bfpga.compiler.dispatch.input_zeros import measure_zeros
+from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.nodes import Nodes, make_nodes
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import Grouping, samples_of
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.remainders import with_remainders
+from bfpga.compiler.numbers.row_noise import coarse_rows
 from bfpga.compiler.numbers.weight_formats import check_formats
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.partition import lower_steps
+from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
-from bfpga.compiler.schedule.fitting import oversized_layers
+from bfpga.compiler.schedule.fitting import Part, UnfitPartError, oversized_layers
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.starts import schedule_starts
 from bfpga.contract.configuration import KernelConfig
@@ -69,36 +73,84 @@ def compile_network(
     say("read the network")
     network = read_network(network)
     # Shift units hold few weights: what an average loses there goes to an adjacent layer that multiplies.
-    graph = network.graph(max(count, items), "linear" in config.weight_formats, config.array.stores_entries)
-    say("lower the layers")
-    graph, lowered, notes = lower_steps(graph, accelerator, calibration is not None, options)
-    if not lowered.layers:
-        lowered.notes.append("no operator of this network runs on the array")
-    widened = with_remainders(lowered, graph.inputs, config, options)
-    lowered = lowered if oversized_layers(widened, config) else widened
-    measured: Measurements | None = None
-    ranges: dict[str, tuple[float, ...]] = {}
-    if calibration is not None:
-        say("measure the ranges")
-        samples = samples_of(graph, _grouped(calibration, count) if count > 1 else calibration)
-        ranges = {name: (float(values.min()), float(values.max())) for name, values in samples.items()}
-        grouping = Grouping(count, _items(calibration)) if count > 1 else None
+    read = network.graph(max(count, items), "linear" in config.weight_formats, config.array.stores_entries)
+    task = _Task(network, read, accelerator, calibration, options, say)
+    usable, notes = accelerator, list(network.notes)
+    while True:
+        try:
+            return task.compiled(usable, notes)
+        except UnfitPartError as error:
+            notes.append(f"{error}: compiled as without {error.part}")
+            usable = _without(usable, error.part)
+
+
+def _without(accelerator: Accelerator, part: Part) -> Accelerator:
+    """The accelerator as if its kernel lacked a part."""
+    config = accelerator.config
+    products = part == "operand_weights"
+    return replace(accelerator, config=replace(config, operand_weights=False) if products else
+                   replace(config, row_columns=0))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A network that was read, and what it is compiled with."""
+
+    network: Network
+    read: Graph
+    accelerator: Accelerator
+    calibration: Calibration | None
+    options: CompileOptions
+    say: Callable[[str], None]
+
+    def compiled(self, usable: Accelerator, notes: list[str]) -> Program:
+        """The program. usable: the accelerator with the parts that layers may be placed on."""
+        network, accelerator, options, config = self.network, self.accelerator, self.options, self.accelerator.config
+        self.say("lower the layers")
+        graph, lowered, found = self._lowered(usable, {})
+        measured: Measurements | None = None
+        ranges: dict[str, tuple[float, ...]] = {}
+        if self.calibration is not None:
+            self.say("measure the ranges")
+            count = options.side_by_side
+            samples = samples_of(graph, _grouped(self.calibration, count) if count > 1 else self.calibration)
+            ranges = {name: (float(values.min()), float(values.max())) for name, values in samples.items()}
+            measured = self._measured(graph, lowered, samples)
+            coarse = {} if measured.rows is None else coarse_rows(lowered, measured.rows, measured.histograms, config)
+            if coarse:
+                graph, lowered, found = self._lowered(usable, coarse)
+                measured = self._measured(graph, lowered, samples)
+        self.say("choose formats and pack the weights")
+        numbers = choose_numbers(graph, lowered, config, options, measured)
         with _named(network.path):
-            measured = measure(graph, lowered, config, options, samples, grouping)
-    say("choose formats and pack the weights")
-    numbers = choose_numbers(graph, lowered, config, options, measured)
-    with _named(network.path):
-        nodes = make_nodes(numbers, config, options)
-    shares = _measure_nodes(nodes, numbers, config, measured)
-    say("schedule the kernel starts")
-    starts = schedule_starts(nodes, graph.outputs, config, options)
-    compress([item for launch in starts.launches for item in launch.operations], shares)
-    return Program(
-        network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, nodes.tensors, nodes.nodes,
-        starts.setup, starts.steps, {name: graph.shapes[name] for name in graph.inputs},
-        {name: graph.shapes[name] for name in graph.outputs},
-        [*network.notes, *notes, *lowered.notes, *numbers.notes, *nodes.notes], count, starts.choices, ranges,
-    )  # fmt: skip
+            nodes = make_nodes(numbers, config, options)
+        shares = _measure_nodes(nodes, numbers, config, measured)
+        self.say("schedule the kernel starts")
+        starts = schedule_starts(nodes, graph.outputs, config, options)
+        compress([item for launch in starts.launches for item in launch.operations], shares)
+        return Program(
+            network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, nodes.tensors,
+            nodes.nodes, starts.setup, starts.steps, {name: graph.shapes[name] for name in graph.inputs},
+            {name: graph.shapes[name] for name in graph.outputs},
+            [*notes, *found, *lowered.notes, *numbers.notes, *nodes.notes], options.side_by_side, starts.choices,
+            ranges,
+        )  # fmt: skip
+
+    def _lowered(self, usable: Accelerator, refused: Mapping[str, str]) -> tuple[Graph, Lowered, list[str]]:
+        """Layers, with remainders of input images where there is room for them; notes. refused: for the host."""
+        calibrated, config = self.calibration is not None, self.accelerator.config
+        graph, lowered, notes = lower_steps(self.read, usable, calibrated, self.options, refused)
+        if not lowered.layers:
+            lowered.notes.append("no operator of this network runs on the array")
+        widened = with_remainders(lowered, graph.inputs, config, self.options)
+        return graph, lowered if oversized_layers(widened, config) else widened, notes
+
+    def _measured(self, graph: Graph, lowered: Lowered, samples: Mapping[str, npt.NDArray[Any]]) -> Measurements:
+        count = self.options.side_by_side
+        assert self.calibration is not None
+        grouping = Grouping(count, _items(self.calibration)) if count > 1 else None
+        with _named(self.network.path):
+            return measure(graph, lowered, self.accelerator.config, self.options, samples, grouping)
 
 
 def _measure_nodes(

@@ -9,8 +9,9 @@ import numpy as np
 
 from bfpga.compiler.chosen_numbers import Numbers
 from bfpga.compiler.lower.host import HOST, Stage, host_node, outside_values, stages
-from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.lower.layers import ArrayTensor, Layer
 from bfpga.compiler.lower.operations import count_operations
+from bfpga.compiler.numbers.calibrate import exponent_without_overflow
 from bfpga.compiler.numbers.kept_rounding import lost_rounding
 from bfpga.compiler.numbers.parts import shift_parts
 from bfpga.compiler.numbers.policies import PolicyChoice
@@ -20,6 +21,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.measuring import histogram_base, product_base, scaled_base
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, MatMulNode, Node, PolicySpec, TensorSpec
+from bfpga.formats.block_float import mantissa_dtype
 
 
 class StageNodes(NamedTuple):
@@ -98,10 +100,20 @@ class _NodeMaker:
             spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
             spec.remainder, spec.factor = tensor.remainder, scales.tensors.get(name, 1.0)
             spec.channel_shift = tuple(np.repeat(scales.shifts.get(name, np.zeros(0)), tensor.parts).tolist())
-            if name not in made or name in products:
+            if tensor.constant is not None:
+                self._fill(spec, tensor)
+            elif name not in made or name in products:
                 spec.input_exponent = self.policies.input_exponent(name)
             found[name] = spec
         return found
+
+    def _fill(self, spec: TensorSpec, tensor: ArrayTensor) -> None:
+        """The mantissas of a constant tensor, whose exponent is as small as its largest value lets it be."""
+        form, values = self.config.format, np.asarray(tensor.constant, np.float64).reshape(-1)[tensor.layout]
+        exponent = exponent_without_overflow(float(np.abs(values).max()), form)
+        rounded = np.clip(np.rint(np.ldexp(values, -exponent)), -form.mantissa_max, form.mantissa_max)
+        spec.constant, spec.input_exponent = rounded.astype(mantissa_dtype(form.mantissa_bits)), exponent
+        self.policies.exponents[spec.name] = exponent
 
     def _node(self, layer: Layer) -> Node:
         policy = self.policies.of(layer)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.lower.expand import expand
@@ -10,6 +13,7 @@ from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.recurrent import unroll, with_batch_first
 from bfpga.compiler.lower.recurrent_time import time_of_steps, time_of_whole
+from bfpga.compiler.lower.sample_constants import with_sample_constants
 from bfpga.compiler.numbers.averages import unfit_averages
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.grids import Grids
@@ -17,18 +21,23 @@ from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.contract.configuration import KernelConfig
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 #: Why operators whose results several layers give stay on the host without samples.
 UNCALIBRATED = "its parts need one exponent, which only calibration samples can give"
 
 
 def lower_steps(
-    graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions
-) -> tuple[Graph, Lowered, list[str]]:
-    """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes."""
+    graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions,
+    refused: Mapping[str, str] = NOTHING,
+) -> tuple[Graph, Lowered, list[str]]:  # fmt: skip
+    """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes.
+
+    refused: operators that the host keeps, each with the reason.
+    """
     config, cores = accelerator.config, accelerator.board.arm_cores
     graph = with_batch_first(graph)
     steps, notes = (graph, []) if options.recurrent == "host" else unroll(graph)
-    result = lower_expanded(steps, config, calibrated, options)
+    result = lower_expanded(steps, config, calibrated, options, refused)
     if steps is graph or cores is None or options.recurrent == "array":
         return *result, notes
     split, whole = time_of_steps(graph, *result, cores), time_of_whole(graph, cores)
@@ -38,20 +47,22 @@ def lower_steps(
         f"recurrent operators run whole on the host, which takes about {1e3 * whole:.1f} ms; "
         f"what the array would leave of their steps takes {1e3 * split:.1f} ms there (recipe: recurrent)"
     )
-    return *lower_expanded(graph, config, calibrated, options), [*notes, note]
+    return *lower_expanded(graph, config, calibrated, options, refused), [*notes, note]
 
 
 def lower_expanded(
-    graph: Graph, config: KernelConfig, calibrated: bool, options: CompileOptions
-) -> tuple[Graph, Lowered]:
+    graph: Graph, config: KernelConfig, calibrated: bool, options: CompileOptions,
+    refused: Mapping[str, str] = NOTHING,
+) -> tuple[Graph, Lowered]:  # fmt: skip
     """Lower the network with operators written in parts wherever the array computes all of these; with that graph."""
     kept: set[str] = set()
     while True:
         expanded = expand(graph, config, kept)
-        lowered = lower_fitting(expanded.graph, config, calibrated, options)
+        written = with_sample_constants(expanded.graph)
+        lowered = lower_fitting(written, config, calibrated, options, refused)
         split = expanded.split_operators(lowered.host)
         if not split:
-            return expanded.graph, lowered
+            return written, lowered
         kept |= split
 
 
@@ -69,15 +80,20 @@ def _has_phases(operator: Operator) -> bool:
     return operator.type == "ConvTranspose" and max(operator.attributes.get("strides", [1])) > 1
 
 
-def lower_fitting(graph: Graph, config: KernelConfig, calibrated: bool, options: CompileOptions) -> Lowered:
+def lower_fitting(
+    graph: Graph, config: KernelConfig, calibrated: bool, options: CompileOptions,
+    refused: Mapping[str, str] = NOTHING,
+) -> Lowered:  # fmt: skip
     """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
-    blocked: dict[str, str] = {}
+    blocked = dict(refused)
+    # Heads give one tensor together: without samples products of two matrices have an exponent each, and pass the host.
+    usable = config if calibrated else replace(config, operand_weights=False)
     if not calibrated:
         joining = [operator for operator in graph.operators if operator.type == "Concat"]
-        blocked = {operator.name: UNCALIBRATED for operator in joining if operator.outputs[0] not in graph.grids}
+        blocked |= {operator.name: UNCALIBRATED for operator in joining if operator.outputs[0] not in graph.grids}
         blocked.update((operator.name, UNCALIBRATED) for operator in graph.operators if _has_phases(operator))
     while True:
-        lowered = lower(graph, config, frozenset(blocked))
+        lowered = lower(graph, usable, frozenset(blocked))
         unfit = {**oversized_layers(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
         if not calibrated:
             unfit.update(_shared(lowered, graph.grids))

@@ -99,6 +99,9 @@ class TensorSpec:
     factor: float = 1.0
     #: Of tensors that enter from the host: width and channels are those of the folded image.
     folded: FoldedColumns | None = None
+    #: Mantissas (height, width, channels) of a tensor that nothing computes: every sample has these, with
+    #: ``input_exponent``.
+    constant: IntArray | None = None
 
     @property
     def parts(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.program import BlockTensor, Program
+from bfpga.contract.program import BlockTensor, Program, TensorSpec
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.block_float import mantissa_dtype
 from bfpga.program.layout import decode_tensor, encode_tensor
@@ -62,6 +62,8 @@ class Values:
     def on_host(self, name: str) -> HostArray:
         """(samples, ...) in ONNX layout."""
         if name not in self.host:
+            if name not in self.array and self._is_constant(name):
+                self.on_array(name)
             if name not in self.array:
                 raise ProgramError(f"program {self.program.name} reads {name!r} before anything computes it")
             self.host[name] = decode_tensor(self.array[name], self.program.tensors[name])
@@ -69,11 +71,23 @@ class Values:
 
     def on_array(self, name: str) -> BlockTensor:
         """The block floating point tensor."""
+        if name not in self.array and self._is_constant(name):
+            self.array[name] = self._constant(self.program.tensors[name])
         if name not in self.array:
             if name not in self.host:
                 raise ProgramError(f"program {self.program.name} reads {name!r} before anything computes it")
             self.array[name] = encode_tensor(self.host[name], self.program.tensors[name], self.program.config.format)
         return self.array[name]
+
+    def _is_constant(self, name: str) -> bool:
+        spec = self.program.tensors.get(name)
+        return spec is not None and spec.constant is not None
+
+    def _constant(self, spec: TensorSpec) -> BlockTensor:
+        """The tensor that every sample has."""
+        assert spec.constant is not None
+        mantissas = np.broadcast_to(spec.constant, (self.samples, *spec.constant.shape))
+        return BlockTensor(mantissas, np.full(self.samples, spec.input_exponent, np.int32))
 
     def allocate(self, name: str) -> BlockTensor:
         """The tensor that layers or stores fill part by part (concatenation, tiles)."""

@@ -35,10 +35,11 @@ def _problems(program: Program) -> Iterator[str]:
     yield from _outside("the program", program, 1, MOST, "side_by_side")
     for name, spec in program.tensors.items():
         yield from (f"tensor {name}: {problem}" for problem in _tensor_problems(name, spec))
+        yield from (f"tensor {name}: {problem}" for problem in _constant_problems(program, spec))
     for name, limits in program.input_ranges.items():
         if name not in program.inputs or len(limits) != 2 or limits[0] > limits[1]:
             yield f"the calibrated range of input {name} is {list(limits)}"
-    known = set(program.inputs)
+    known = {*program.inputs, *(name for name, spec in program.tensors.items() if spec.constant is not None)}
     names = [node.name for node in program.nodes]
     for index, node in enumerate(program.nodes):
         if node.name in names[:index]:
@@ -84,6 +85,19 @@ def _tensor_problems(name: str, spec: TensorSpec) -> Iterator[str]:
         yield from _size_problems(unfolded(spec))
     else:
         yield from _size_problems(spec)
+
+
+def _constant_problems(program: Program, spec: TensorSpec) -> Iterator[str]:
+    """What is wrong with the values that every sample has."""
+    if spec.constant is None:
+        return
+    form = program.config.format
+    if spec.input_exponent is None or spec.folded is not None or spec.remainder:
+        yield "its constants have no exponent of their own, or an image's columns"
+    elif not form.exponent_min <= spec.input_exponent <= form.exponent_max:
+        yield f"the exponent of its constants is {spec.input_exponent}"
+    shape = (spec.height, spec.width, spec.channels)
+    yield from _values_problems("constant", spec.constant, shape, form.mantissa_max + 1)
 
 
 def _size_problems(spec: TensorSpec) -> Iterator[str]:

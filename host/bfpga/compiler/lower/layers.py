@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from bfpga.compiler.read.importer import Operator
 from bfpga.contract.descriptor import Function
-from bfpga.contract.program import Window
+from bfpga.contract.program import OperandWeights, Window
 from bfpga.contract.rows import RowOperation
 from bfpga.formats.arrays import FloatArray
 
 IndexArray = npt.NDArray[np.int64]
-Kind = Literal["gemm", "max", "sum", "matmul", "scale", "rows"]
+Kind = Literal["gemm", "max", "sum", "matmul", "scale", "rows", "product"]
 #: Layers whose second input becomes weights at run time.
 PRODUCTS = ("matmul", "scale")
 #: Layers that factors of channels or of tensors do not pass: what they take and give stays as the network has it.
-UNSCALED = (*PRODUCTS, "rows")
+UNSCALED = (*PRODUCTS, "rows", "product")
 
 
 def positions(shape: tuple[int, ...]) -> IndexArray:
@@ -36,6 +36,7 @@ class ArrayTensor:
     remainder: not 0 where the second half of the channels holds remainders times 2**remainder (numbers/remainders.py);
     their positions follow the last one of the ONNX value.
     parts: adjacent channels that hold one value together (numbers/parts.py).
+    constant: the values that every sample has, of a tensor that nothing computes.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ArrayTensor:
     layout: IndexArray
     remainder: int = 0
     parts: int = 1
+    constant: FloatArray | None = None
 
     @property
     def height(self) -> int:
@@ -101,7 +103,8 @@ class Layer:
 
     weights: (output channels, kernel_height, kernel_width, input channels / groups); bias: (output channels,).
     argument: of the function, where it takes one (contract/functions.py). operators: the ONNX operators it computes.
-    kind: as of ``ArrayNode``; `matmul`: of two computed matrices; `scale`: of a tensor and a factor for each channel.
+    kind: as of ``ArrayNode``; `matmul`: of two computed matrices by way of the host, `product`: on the chip; `scale`:
+    of a tensor and a factor for each channel.
     """
 
     name: str
@@ -127,6 +130,8 @@ class Layer:
     #: matmul: (batch, rows, inner, columns)
     product: tuple[int, int, int, int] = (1, 1, 1, 1)
     rows: RowPart | None = None
+    #: Of a product of two computed matrices on the chip: how the second input becomes the weights.
+    operand: OperandWeights | None = None
 
     @property
     def on_array(self) -> tuple[str, ...]:

@@ -14,22 +14,33 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.chip_products import ChipProducts
 from bfpga.compiler.lower.geometry import inside, window_of
-from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered, View, axes_of, positions, spatial
-from bfpga.compiler.lower.row_layers import RowLayers
-from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
+from bfpga.compiler.lower.layers import (
+    ArrayTensor,
+    IndexArray,
+    Layer,
+    Lowered,
+    RowPart,
+    View,
+    axes_of,
+    positions,
+    spatial,
+)
+from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError, image_order
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.grids import Grid
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
+from bfpga.contract.rows import RowOperation
 
 #: Operators of two values, element by element.
 ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
 
-class Lowering(RowLayers):
+class Lowering(ChipProducts):
     """One pass over the graph; the methods of operators raise NotOnArrayError where their pattern does not apply."""
 
     def run(self) -> Lowered:
@@ -151,7 +162,7 @@ class Lowering(RowLayers):
     def _matmul(self, operator: Operator) -> None:
         matrix = constant_of(self.graph, operator, 1)
         if matrix is None:
-            self._activation_product(operator)
+            self._computed_product(operator)
         elif matrix.ndim != 2:
             raise NotOnArrayError("its constant operand is not a matrix")
         else:
@@ -204,6 +215,21 @@ class Lowering(RowLayers):
             shape = (view.index.size // shape[2], 1, shape[2])
         wanted = positions(shape)
         return self.tensors[self._tensor(value, wanted)], wanted
+
+    def _computed_product(self, operator: Operator) -> None:
+        """A product of two computed matrices, on the chip where it can be."""
+        if self.config.operand_weights:
+            try:
+                self._chip_product(operator)
+                return
+            except NotOnArrayError as reason:
+                self.notes.append(f"{operator.name} ({operator.type}) passes the host on its way: {reason}")
+        self._activation_product(operator)
+
+    def _part_of_tensor(self, operator: Operator) -> None:
+        """Slice, Split: read where it is, or copied."""
+        if not self._partial_view(operator):
+            self._part(operator)
 
     def _activation_product(self, operator: Operator) -> None:
         """A product of two computed matrices: its operands cross as host values, matrix by matrix."""
@@ -333,7 +359,35 @@ class Lowering(RowLayers):
         else:
             shift = -number if operator.type == "Sub" and position == 1 else number
             scale = -scale if operator.type == "Sub" and position == 0 else scale
-        self._affine(operator, operator.inputs[1 - position], scale, shift)
+        value = operator.inputs[1 - position]
+        try:
+            self._affine(operator, value, scale, shift)
+        except NotOnArrayError:
+            self._with_constant(operator, value, number if operator.type in ("Add", "Sub") else scale, position)
+
+    def _with_constant(
+        self, operator: Operator, value: str, number: npt.NDArray[np.float64], position: int
+    ) -> None:
+        """A sum or a product with a constant that differs from pixel to pixel: a tensor of its own."""
+        shape = self.graph.shapes.get(value, ())
+        sums = operator.type in ("Add", "Sub")
+        if not (sums or self.config.has_rows):
+            raise NotOnArrayError("its constant differs from pixel to pixel")
+        if self.graph.shapes.get(operator.outputs[0]) != shape or number.ndim > len(shape) + 1:
+            raise NotOnArrayError("its constant changes the shape")
+        if number.ndim == len(shape) + 1 and len(number) != 1:
+            raise NotOnArrayError("its constant differs from sample to sample")
+        source, order = self._own_layout(value)
+        whole = np.broadcast_to(number[0] if number.ndim == len(shape) + 1 else number, shape)
+        other = self._constant_tensor(f"{operator.outputs[0]}/constant", np.array(whole, np.float64), order)
+        if not sums:
+            self._emit_rows(operator, (source, other), order, RowPart(RowOperation.PRODUCT))
+            return
+        window = Window(kernel_width=2, output_height=source.height, output_width=source.width)
+        names = (other.name, source.name) if position == 0 else (source.name, other.name)
+        layer = Layer(operator.name, "sum", names, operator.outputs[0], source.channels, window,
+                      negate_second=operator.type == "Sub", operators=[operator])
+        self._emit(layer, operator.outputs[0], order)
 
     def _normalization(self, operator: Operator) -> None:
         values = [constant_of(self.graph, operator, index) for index in range(1, 5)]
@@ -359,6 +413,9 @@ class Lowering(RowLayers):
         if layers and all(layer.rows is not None and layer.rows.scale is not None for layer in layers):
             for layer in layers:
                 self._scaled_rows(layer, factors, offsets)
+            self._rename(layers, operator)
+            return
+        if layers and layers[0].operand is not None and not offsets.any() and self._scaled_operand(layers, factors):
             self._rename(layers, operator)
             return
         if not layers or any(layer.kind != "gemm" or layer.uniform_weights for layer in layers):
@@ -444,12 +501,11 @@ class Lowering(RowLayers):
         shape = self.graph.shapes.get(operator.outputs[0])
         if shape is None or len(set(operator.inputs)) != len(operator.inputs):
             raise NotOnArrayError("an operand appears twice")
-        if any(name in self.graph.constants for name in operator.inputs):
-            raise NotOnArrayError("an operand is a constant")
         axis = int(operator.attributes["axis"]) % (len(shape) + 1) - 1
         if axis < 0:
             raise NotOnArrayError("it joins along the batch")
-        sizes = [self.graph.shapes[name][axis] for name in operator.inputs]
+        inputs = tuple(self._operand(operator, name) for name in operator.inputs)
+        sizes = [self._view(name).index.shape[axis] for name in inputs]
         bounds, places = np.cumsum([0, *sizes]), positions(shape)
 
         def placed(sources: Sequence[tuple[ArrayTensor, IndexArray]]) -> list[IndexArray]:
@@ -458,11 +514,11 @@ class Lowering(RowLayers):
                 for (_, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True)
             ]
 
-        sources = [self._own_layout(name) for name in operator.inputs]
+        sources = [self._own_layout(name) for name in inputs]
         parts = placed(sources)
         side = self._joined_side(shape, axis, parts)
         if side is None:
-            sources = self._in_image_order(operator.inputs)
+            sources = self._in_image_order(inputs)
             parts = placed(sources)
             side = self._joined_side(shape, axis, parts)
         if side is None:
@@ -473,7 +529,25 @@ class Lowering(RowLayers):
         offsets[1:, side] = np.cumsum([part.shape[side] for part in parts[:-1]])
         if any(offset % self.config.lanes for offset in offsets[:, 2]):
             raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
-        self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
+        self._join(operator, inputs, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
+
+    def _operand(self, operator: Operator, name: str) -> str:
+        """An operand of a concatenation; a constant becomes a tensor, in the order of the first computed one."""
+        number = self.graph.constants.get(name)
+        if number is None:
+            return name
+        if number.ndim < 2 or len(number) != 1 or number.dtype.kind != "f":
+            raise NotOnArrayError("an operand is a constant that differs from sample to sample")
+        values = np.array(number[0], np.float64)
+        order = positions(values.shape)
+        if values.ndim in (2, 3):
+            computed = [self._own_layout(other)[0] for other in operator.inputs if other not in self.graph.constants]
+            shapes = [self._view(other).index.shape for other in operator.inputs if other not in self.graph.constants]
+            last = all(tensor.channels == shape[-1] for tensor, shape in zip(computed, shapes, strict=True))
+            order = order.reshape(-1, 1, values.shape[-1]) if last else image_order(values.shape)
+        else:
+            order = order.reshape(1, 1, -1)
+        return self._constant_tensor(f"{operator.outputs[0]}/{name}", values, order).name
 
     def _joined_side(self, shape: tuple[int, ...], axis: int, parts: list[IndexArray]) -> int | None:
         """Along which axis of memory (height, width, channels) operands are concatenated; None: along none."""
@@ -486,11 +560,12 @@ class Lowering(RowLayers):
         return None
 
     def _join(
-        self, operator: Operator, sources: list[ArrayTensor], layout: IndexArray, offsets: npt.NDArray[np.int64]
-    ) -> None:
+        self, operator: Operator, inputs: Sequence[str], sources: list[ArrayTensor], layout: IndexArray,
+        offsets: npt.NDArray[np.int64],
+    ) -> None:  # fmt: skip
         """offsets: of every operand in the result (rows, columns, channels)."""
         shape, output = self.graph.shapes[operator.outputs[0]], operator.outputs[0]
-        for source, value, offset in zip(sources, operator.inputs, offsets, strict=True):
+        for source, value, offset in zip(sources, inputs, offsets, strict=True):
             layers = self.producers.get(value, ())
             direct = source.name == value and all(layer.kind != "matmul" and layer.output == value for layer in layers)
             if layers and direct and self._same_step(value, output) and self.graph.only_consumer(value) is not None:
@@ -567,8 +642,8 @@ _METHODS: dict[str, Callable[[Lowering, Operator], None]] = {
     "Concat": Lowering._concat,
     "Pad": Lowering._pad,
     "Resize": Lowering._resize,
-    "Slice": Lowering._part,
-    "Split": Lowering._part,
+    "Slice": Lowering._part_of_tensor,
+    "Split": Lowering._part_of_tensor,
     "DepthToSpace": Lowering._depth_to_space,
     "SpaceToDepth": Lowering._space_to_depth,
     **dict.fromkeys(ARITHMETIC, Lowering._arithmetic),

@@ -34,15 +34,19 @@ MANY_FACTORS = "a product of two computed values, pixel by pixel, would need mor
 PRODUCTS = ("Mul", "Div")
 
 
-def placement(graph: Graph, functions: Mapping[str, FunctionMatch], rows: bool = False) -> set[str]:
+def placement(
+    graph: Graph, functions: Mapping[str, FunctionMatch], rows: bool = False, blocked: Collection[str] = ()
+) -> set[str]:
     """Names of the operators to try on the array. functions: those that its function unit computes, by name.
 
-    rows: whether there is a process of rows.
+    rows: whether there is a process of rows. blocked: operators over rows that the host keeps, and with them what would
+    only serve them.
 
     Heavy operators always; elementwise ones only between array operators: alone among host operators they would cost
     two conversions and gain nothing.
     """
-    chosen = {op.name for op in graph.operators if op.name in functions or _possible(graph, op, rows)}
+    kept = {op.name for op in graph.operators if op.type in ROWS and op.name in blocked}
+    chosen = {op.name for op in graph.operators if op.name in functions or _possible(graph, op, rows)} - kept
     producers = {output: op for op in graph.operators for output in op.outputs}
     while True:
         dropped = {
@@ -122,7 +126,11 @@ def _supported(
         return (sources[0] is not None and sources[0].name in chosen) or _feeds_array(graph, operator, chosen)
     if operator.type == "Mul" and len(sources) == 2:
         return _reached_by_array(graph, operator, chosen, producers) and _feeds_array(graph, operator, chosen)
-    if not all(source is not None and source.name in chosen for source in sources):
+    there = [source is not None and source.name in chosen for source in sources]
+    if operator.type in ("Add", "Sub") and any(there):
+        there = [own or _loaded(graph, name, operator, chosen)
+                 for own, name in zip(there, activations(graph, operator), strict=True)]  # fmt: skip
+    if not all(there):
         return False
     if len(sources) == 1 and operator.type not in ("Concat", "ReduceMean", *COPIES):
         source = sources[0]
@@ -146,6 +154,12 @@ def _reached_by_array(
         if met and prod(graph.shapes[name]) == largest:
             return True
     return False
+
+
+def _loaded(graph: Graph, name: str, operator: Operator, chosen: set[str]) -> bool:
+    """Whether the array fetches a value of the host for another operator: the begin of a residual block, say."""
+    readers = [other for other in graph.consumers.get(name, []) if other is not operator and other.name in chosen]
+    return any(other.type not in VIEWS for other in readers)
 
 
 def _fusible(graph: Graph, operator: Operator, functions: Collection[str]) -> bool:

@@ -40,7 +40,7 @@ class LoweringState:
         #: Operators of the host in the place of one of ``graph``, by its name.
         self.parts = {name: match.operators for name, match in self.functions.items()}
         self.parts |= {name: group.operators for name, group in groups.items()}
-        self.chosen = place.placement(self.graph, self.functions, config.has_rows) - blocked
+        self.chosen = place.placement(self.graph, self.functions, config.has_rows, blocked) - blocked
         self.views: dict[str, View] = {}
         self.view_operators: dict[str, Operator] = {}
         self.pads: dict[str, tuple[str, Window]] = {}
@@ -105,8 +105,20 @@ class LoweringState:
             return view.root
         if tensor is not None and np.array_equal(tensor.layout, layout):
             return view.root
+        if tensor is not None and tensor.constant is not None:
+            raise NotOnArrayError("its constant is wanted in two orders")
         self._materialize(value)
         return self._tensor(value, wanted)
+
+    def _constant_tensor(self, name: str, values: Float64Array, order: IndexArray) -> ArrayTensor:
+        """A tensor of constants laid out as given; it crosses the stream with every sample."""
+        if not np.isfinite(values).all():
+            raise NotOnArrayError("its constants are not finite")
+        if axes_of(values.shape, order) is None:
+            raise NotOnArrayError("its constant is in an order the host cannot write")
+        self.tensors[name] = ArrayTensor(name, values.shape, np.ascontiguousarray(order), constant=values)
+        self.views[name] = View(name, positions(values.shape))
+        return self.tensors[name]
 
     def _image(self, value: str) -> ArrayTensor:
         """The tensor of a value (channels, height, width) or (channels, length) in image order."""
@@ -158,9 +170,9 @@ class LoweringState:
         The host rearranges the others: less than to compute what reads them.
         """
         found = [self._own_layout(value) for value in values]
-        shapes = [self.graph.shapes[value] for value in values]
-        alike = [np.array_equal(order, self._image_layout(value)) if len(shape) in (2, 3) else False
-                 for (_, order), value, shape in zip(found, values, shapes, strict=True)]  # fmt: skip
+        shapes = [self._view(value).index.shape for value in values]
+        alike = [len(shape) in (2, 3) and np.array_equal(order, image_order(shape))
+                 for (_, order), shape in zip(found, shapes, strict=True)]  # fmt: skip
         if not any(alike):
             return found
         for value, done in zip(values, alike, strict=True):
@@ -183,7 +195,10 @@ class LoweringState:
         self._root(value)
 
     def _image_layout(self, value: str) -> IndexArray:
-        shape = self.graph.shapes[value]
-        if len(shape) == 2:
-            return positions(shape).T.reshape(shape[1], 1, shape[0])
-        return positions(shape).transpose(1, 2, 0)
+        return image_order(self.graph.shapes[value])
+
+
+def image_order(shape: tuple[int, ...]) -> IndexArray:
+    """Channels (and length, or height and width) as an image has them in memory."""
+    order = positions(shape)
+    return order.T.reshape(shape[1], 1, shape[0]) if len(shape) == 2 else order.transpose(1, 2, 0)

@@ -323,6 +323,8 @@ def worst_case(layer: Layer, inputs: list[float]) -> float:
     if layer.kind != "gemm" or layer.weights is None:
         if layer.kind == "scale":
             return inputs[0] * inputs[1]
+        if layer.operand is not None:
+            return layer.operand.terms * inputs[0] * inputs[1]
         if layer.rows is not None:
             return _worst_row(layer, layer.rows, inputs)
         return sum(inputs) if layer.kind == "sum" else max(inputs)

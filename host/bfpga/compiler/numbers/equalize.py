@@ -160,7 +160,8 @@ def _families(lowered: Lowered) -> list[Family]:
             for family in [merged] if merged else [owner[name] for name in (*layer.inputs, layer.output)]:
                 family.scalable &= whole and layer.function.row.homogeneous
     for name, tensor in lowered.tensors.items():
-        owner[name].scalable &= not tensor.remainder and name not in lowered.exact
+        fixed = tensor.remainder or tensor.constant is not None or name in lowered.exact
+        owner[name].scalable &= not fixed
     for layer in lowered.layers:
         if layer.kind in UNSCALED:
             for name in (*layer.inputs, layer.output):

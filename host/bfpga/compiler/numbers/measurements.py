@@ -13,6 +13,7 @@ from bfpga.compiler.numbers.bias_correction import InputMeans
 from bfpga.compiler.numbers.calibrate import WIDE_BITS, ChannelHistograms, Grouping, Histogram
 from bfpga.compiler.numbers.equalize import ChannelRanges, scalable_families
 from bfpga.compiler.numbers.input_moments import LINEAR, SHIFTING, InputMoments
+from bfpga.compiler.numbers.row_noise import RowInputs, normalizations
 from bfpga.compiler.numbers.sampled_inputs import SampledInputs
 from bfpga.compiler.numbers.values import Float32Array, Reduction, capture
 from bfpga.compiler.options import CompileOptions
@@ -32,6 +33,7 @@ class Measurements:
     moments: InputMoments | None = None
     means: InputMeans | None = None
     inputs: SampledInputs | None = None
+    rows: RowInputs | None = None
     #: Layers whose weights are rounded: ``means`` and ``moments`` are of what these read.
     products: list[Layer] = field(default_factory=list)
 
@@ -75,5 +77,8 @@ def measure(
         # Any tensor may have to leave the chip.
         found.inputs = SampledInputs(tensors, tensors if config.compressed_maps else read)
         reductions.append(found.inputs)
+    if normalizations(lowered):
+        found.rows = RowInputs(normalizations(lowered), tensors, count)
+        reductions.append(found.rows)
     capture(graph, samples, reductions, tensors)
     return found

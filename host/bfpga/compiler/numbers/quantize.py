@@ -181,10 +181,11 @@ def quantize_layer(
     input_exponent: the smallest exponent its input is expected to have; None if it is only known at run time.
     moments: second moments of its inputs, where samples were measured.
     """
+    kind = "gemm" if layer.operand is not None else layer.kind
     node = ArrayNode(
-        layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, layer.channel_offset,
+        layer.name, kind, layer.inputs, layer.output, layer.channels, layer.window, layer.channel_offset,
         layer.groups, negate_second=layer.negate_second, policy=policy, uniform_weights=layer.uniform_weights,
-        macs=layer.macs, function=layer.function,
+        macs=layer.macs, function=layer.function, operand=layer.operand,
     )
     argument = layer.function.row.argument
     if argument is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -52,16 +52,20 @@ def capture(
     """Run the network once over the samples and give every reduction the values that it wants.
 
     samples: by input name, (samples, *shape). No more samples are run than the longest reduction looks at. tensors:
-    those with remainders are given as (samples, values and remainders), the latter as what they are in the mean: zeros.
+    those with remainders are given as (samples, values and remainders), the latter as what they are in the mean: zeros;
+    constants are the same for all samples.
     """
+    constants = {name: tensor.constant for name, tensor in (tensors or {}).items() if tensor.constant is not None}
     widened = {name for name, tensor in (tensors or {}).items() if tensor.remainder}
     names = sorted({name for reduction in reductions for name in reduction.names})
     most = max((reduction.samples for reduction in reductions), default=0)
     if not names:
         return
     start = 0
-    for values in _ahead(_batches(graph.model, {name: array[:most] for name, array in samples.items()}, names)):
+    computed = [name for name in names if name not in constants]
+    for values in _ahead(_batches(graph.model, {name: array[:most] for name, array in samples.items()}, computed)):
         count = len(next(iter(values.values())))
+        values.update({name: _repeated(constants[name], count) for name in names if name in constants})
         values.update({name: _widened(values[name]) for name in widened & set(names)})
         for reduction in reductions:
             left = reduction.samples - start
@@ -77,6 +81,10 @@ def _ahead(batches: Iterator[dict[str, Float32Array]]) -> Iterator[dict[str, Flo
         while (values := coming.result()) is not None:
             coming = thread.submit(next, batches, None)
             yield values
+
+
+def _repeated(value: npt.NDArray[np.floating[Any]], count: int) -> Float32Array:
+    return np.broadcast_to(np.asarray(value, np.float32), (count, *value.shape))
 
 
 def _widened(value: Float32Array) -> Float32Array:

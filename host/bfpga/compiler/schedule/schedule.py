@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
+from bfpga.compiler.schedule.fitting import UnfitPartError
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
@@ -156,9 +157,10 @@ class Scheduler:
             strips = self._strips(node)
         if strips is None:
             if node.operand is not None:
-                raise ModelError(
+                raise UnfitPartError(
+                    "operand_weights",
                     f"layer {node.name}: its tensors do not fit {self.config.activation_words} words of activation "
-                    "memory together; products of two tensors are not cut into strips"
+                    "memory together; products of two tensors are not cut into strips",
                 )
             raise ModelError(
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "

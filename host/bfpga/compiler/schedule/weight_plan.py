@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from bfpga.compiler.schedule.fitting import UnfitPartError
 from bfpga.compiler.schedule.held_weights import SharedMemory
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
@@ -111,7 +112,8 @@ def plan_weights(
             _cut(node, plans[node.name], config, shared)
         if _brought(node) and plans[node.name].mode != "load":
             what = "factors" if node.factors else "second tensor"
-            raise ModelError(f"{node.name}: no weight memory is left for its {what}")
+            text = f"{node.name}: no weight memory is left for its {what}"
+            raise ModelError(text) if node.factors else UnfitPartError("operand_weights", text)
     return plans
 
 
@@ -132,7 +134,8 @@ def _place_rows(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: K
             tile = plans[node.name].tiles[0]
             tile.parameter_base, row = (row, row + tile.rows) if tile.rows else (0, row)
             if max(row + least, node.channels) > config.parameter_rows:
-                raise ModelError(f"{node.name}: {config.parameter_rows} rows of parameters do not hold those of rows")
+                text = f"{node.name}: {config.parameter_rows} rows of parameters do not hold those of rows"
+                raise UnfitPartError("row_columns", text)
     return row
 
 
