@@ -12,6 +12,7 @@ from cpp_units import exact_compiler
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.devices import toolchain
+from bfpga.errors import ToolError
 from bfpga.vendor import render
 from bfpga.vendor.render import library_directory
 from bfpga.verify.check import VerifyReport, verify
@@ -46,7 +47,6 @@ def waivers(text: str) -> list[tuple[int, str, str, str]]:
 def unchecked(text: str) -> list[str]:
     """Waivers of a header without the check of what they claim."""
     problems = []
-    aliases = dict(re.findall(r"using (\w+) = (InterRawDistance<[\w:]+>);", text))
     for line, memory, claim, behind in waivers(text):
         states = re.fullmatch(rf'(\w+)\.states\("{memory}", __FILE__, __LINE__ - 1\);', behind)
         if states is None:
@@ -54,13 +54,20 @@ def unchecked(text: str) -> list[str]:
             continue
         check = states[1]
         declared = re.search(rf"Waiver<(\w+(?:<[\w:]+>)?), [^;]*\b{check}\b", text)
-        # A loop that runs for many operations has the claim for the iterations that are in the pipeline together.
-        own = None if declared is None else re.sub(r"^InterFalseBefore<.*>$", "InterFalse", declared[1])
-        if declared is None or own is None or aliases.get(own, own) != claim:
+        if declared is None or declared[1] != claim:
             problems.append(f"line {line}: `{check}` does not check {claim}")
         if {f".{access}(" for access in ("reads", "writes") if f"{check}.{access}(" not in text}:
             problems.append(f"line {line}: `{check}` does not hear of all accesses")
+        if (stated := re.fullmatch(r"InterRawDistance<(.*)>", claim)) and not is_kept(text, line, stated[1]):
+            problems.append(f"line {line}: no guard is known to be {stated[1]} or more")
     return problems
+
+
+def is_kept(text: str, line: int, distance: str) -> bool:
+    """Whether the constructor with a pragma refuses a guard below the distance that the pragma states as a number."""
+    constructor = "\n".join(text.splitlines()[: line - 1]).rpartition("() {\n")[2]
+    guards = rf'static_assert\((?:\w+::)?\w+ >= {distance}, "the distance that the pragma states"\);'
+    return re.search(guards, constructor) is not None
 
 
 def test_every_waiver_has_its_check() -> None:
@@ -73,17 +80,25 @@ def test_the_waivers_of_the_headers_are_those_that_are_known() -> None:
     assert len(found) == 25, found
 
 
+KEEP, GRID = "output/keep_buffer.hpp", "processes/sparse_cluster/grid_sums.hpp"
+
+
 @pytest.mark.parametrize(
-    ("pattern", "replacement", "problem"),
+    ("header", "pattern", "replacement", "problems"),
     [
-        (r".*\.states\(.*\n", "", "no check states the waiver of `cell_`"),
-        (r"Waiver<InterFalse,", "Waiver<IntraRawFalse,", "does not check InterFalse"),
-        (r".*cell_waiver_\.writes.*\n", "", "does not hear of all accesses"),
+        (KEEP, r".*\.states\(.*\n", "", ["no check states the waiver of `cell_`"]),
+        (KEEP, r"Waiver<InterFalse,", "Waiver<IntraRawFalse,", ["does not check InterFalse"]),
+        (KEEP, r".*cell_waiver_\.writes.*\n", "", ["does not hear of all accesses"]),
+        (GRID, r"distance=6", "distance=8", ["does not check InterRawDistance<8>", "no guard is known to be 8"]),
+        (GRID, r"InterRawDistance<6>", "InterRawDistance<4>", ["does not check InterRawDistance<6>"]),
+        (GRID, r".*static_assert\(grid_guard >= 6.*\n", "", ["no guard is known to be 6"]),
     ],
 )
-def test_a_waiver_without_its_check_is_seen(pattern: str, replacement: str, problem: str) -> None:
-    text = (library_directory() / "bfpga" / "output" / "keep_buffer.hpp").read_text()
-    assert [problem in found for found in unchecked(re.sub(pattern, replacement, text))] == [True]
+def test_a_waiver_without_its_check_is_seen(header: str, pattern: str, replacement: str, problems: list[str]) -> None:
+    text = (library_directory() / "bfpga" / header).read_text()
+    found = unchecked(re.sub(pattern, replacement, text))
+    assert len(found) == len(problems)
+    assert all(problem in line for problem, line in zip(problems, found, strict=True)), found
 
 
 @pytest.fixture
@@ -200,6 +215,12 @@ def test_a_claim_is_broken_by_the_access_it_excludes(
 
 def test_a_loop_that_is_not_counted_is_an_error(unit: ctypes.CDLL) -> None:
     assert unit.unit_outside() == 1
+
+
+def test_a_guard_below_the_stated_distance_does_not_compile(headers: Path) -> None:
+    change(headers / "memory" / "weight_memory.hpp", "constexpr int fill_guard = 24;", "constexpr int fill_guard = 23;")
+    with pytest.raises(ToolError, match="the distance that the pragma states"):
+        verify([load_accelerator("tiny").config], ["csim"], cases=1, seed=1)
 
 
 def test_hardware_has_nothing_of_the_checks(tmp_path: Path) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from cpp_units import SOURCES, rendered_headers
 from kept_synthesis import kept
+from stated_distances import late_writes
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
-from bfpga.synthesis.body import Opcode
 from bfpga.synthesis.delays import technology_of
 from bfpga.synthesis.frontend.kernel import analyse_files
 from bfpga.synthesis.memories import memories_area
 from bfpga.synthesis.schedule import Clock, schedule_loop
-from bfpga.vendor.render import kernel_sources, library_directory
+from bfpga.vendor.render import kernel_sources
 
 PART = "xc7z020clg400-1"
 GROUPS = 3
@@ -36,7 +33,7 @@ void bfpga_array(bfpga::stream<bfpga::wire_t<bfpga::OperandBeat<Config>>>& opera
 
 
 def test_the_loop_reaches_its_interval_at_125_mhz() -> None:
-    """An entry a clock and group; a word is there when it is read `skip_guard` iterations after its write; each pair of
+    """An entry a clock and group; a word is there when it is read, 8 iterations after its write; each pair of
     lanes has its sums in the accumulator of a DSP block; windows take 3 BRAM36 a group and the sums of two passes 4."""
     rendered = {f"include/{path}": text for path, text in rendered_headers().items()}
     own = {"src/array.cpp": _TOP, "src/skip_config.hpp": (SOURCES / "skip_config.hpp").read_text()}
@@ -45,18 +42,6 @@ def test_the_loop_reaches_its_interval_at_125_mhz() -> None:
     assert (loop.name, loop.stated_interval, schedule.interval) == ("Skip", 1, 1)
     assert schedule.slack >= 0
     assert len(schedule.accumulators) == GROUPS * 12
-    for memory in loop.memories:
-        stages = {
-            kind: [schedule.stage[access] for access in memory.accesses if loop.operations[access].opcode is kind]
-            for kind in (Opcode.MEMORY_READ, Opcode.MEMORY_WRITE)
-        }
-        assert max(stages[Opcode.MEMORY_WRITE]) - min(stages[Opcode.MEMORY_READ]) < skip_guard()
+    assert {waiver.distance for memory in loop.memories for waiver in memory.waivers} == {8}
+    assert late_writes(loop, schedule) == {}
     assert memories_area([loop], technology_of(PART)).bram18 == 2 * (3 * GROUPS + 4)
-
-
-def skip_guard() -> int:
-    """Clocks between the write of a word and its first read."""
-    header = Path(library_directory()) / "bfpga" / "processes" / "skip_array" / "window.hpp"
-    found = re.search(r"skip_guard = (\d+);", header.read_text())
-    assert found is not None
-    return int(found[1])

@@ -84,7 +84,7 @@ def loop(inside: str, header: str = "for (int i = 0; i < 8; ++i) {", label: str 
 
 def memory(body: str, waiver: str = "") -> str:
     """A pipelined loop, whose header is line 11 and whose body begins at line 14, over two memories."""
-    pragma = f"#pragma HLS DEPENDENCE variable=cell {waiver}" if waiver else ""
+    pragma = f"#pragma HLS DEPENDENCE variable=cell {waiver}  // a test" if waiver else ""
     return (
         f"struct Memory {{\nint cell[64];\nMemory() {{\n{pragma}\n}}\nint get(int at) const {{ return cell[at]; }}\n"
         "void put(int at, int x) { cell[at] = x; }\n};\nvoid top(Memory& first, Memory& second, int n) {\nWalk:\n"
@@ -193,6 +193,11 @@ BAD = [
         memory("first.cell[n] += i;")),
     ("memory-order", 11, "writes memory `cell`",
         memory("if (n > 4) {\nfirst.put(n, 1);\n}\nif (n < 8) {\nn += first.get(i);\n}", "inter false")),
+    ("waiver-reason", 3, "no comment says why", kernel("#pragma HLS DEPENDENCE variable=a inter false")),
+    ("waiver-reason", 3, "no comment says why", kernel("#pragma HLS DEPENDENCE variable=a type=inter dependent=false")),
+    ("waiver-reason", 3, "no comment says why", kernel("#pragma HLS DEPENDENCE variable=a false", "// a reason")),
+    ("waiver-reason", 4, "no comment says why",
+        kernel("#pragma HLS STABLE variable=a  // of this one\n#pragma HLS DEPENDENCE variable=a inter RAW false")),
     ("goto", 3, "a jump", kernel("again: if (n > 0) goto again;")),
     ("thread", 3, "`thread`", kernel("std::thread t([] {});\nt.join();", "#include <thread>")),
     ("thread", 3, "`async`", kernel("auto f = std::async([] { return 1; });", "#include <future>")),
@@ -213,7 +218,7 @@ FAIR = [
     ("pragma-argument",
         kernel("#pragma HLS ARRAY_PARTITION variable = a type = cyclic \\\n    factor = 2 * 2 dim = 1")),
     ("pragma-argument",
-        kernel("#pragma HLS INTERFACE ap_ctrl_none\n#pragma HLS DEPENDENCE variable=a inter WAR false")),
+        kernel("#pragma HLS INTERFACE ap_ctrl_none\n#pragma HLS DEPENDENCE variable=a inter WAR false  // a test")),
     ("pragma-argument", kernel("#pragma HLS ALLOCATION operation instances=mul limit=1\n#pragma HLS LATENCY max=n+1")),
     ("pragma-variable", "struct P { int x[2]; };\nvoid f(P& p) {\n#pragma HLS STABLE variable=p.x\n}\n"),
     ("pragma-variable", "int table[4];\nvoid f() {\n#pragma HLS BIND_STORAGE variable=table type=rom_1p\n}\n"),
@@ -265,6 +270,11 @@ FAIR = [
     ("memory-order", memory("int cell[8] = {};\ncell[n] = 1;\nn += cell[i];")),
     ("memory-order", memory("first.put(n, first.get(i));").replace(
         "Memory() {\n", "Memory() {\n#pragma HLS ARRAY_PARTITION variable=cell complete")),
+    ("waiver-reason", kernel("// A start reads or writes, and its pipeline ends with it.\n"
+        "#pragma HLS DEPENDENCE variable=a inter false")),
+    ("waiver-reason", kernel("#pragma HLS DEPENDENCE variable=a inter false  // each start has its own words")),
+    ("waiver-reason", kernel("#pragma HLS DEPENDENCE variable=a type=inter direction=raw distance=4 true")),
+    ("waiver-reason", kernel("#pragma HLS DEPENDENCE variable=a intra RAW false")),
     ("goto", kernel("const int go = n;  // goto the end\nresult = go;")),
     ("thread", "struct S { int thread; int async() { return thread; } };\nint f(S s) { return s.async(); }\n"),
     ("virtual", "struct Dsp {};\nstruct Lut {};\nint f(Dsp) { return 1; }\nint f(Lut) { return 2; }\n"),

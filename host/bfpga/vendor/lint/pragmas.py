@@ -58,9 +58,25 @@ def _check(unit: Unit, source: SourceText, pragma: Pragma) -> Iterator[Finding]:
     if specification.place is Place.LOOP and unit.enclosing_loop(source, pragma.offset) is None:
         problem = f"{name.upper()} stands in no loop"
         yield Finding(source.path, pragma.line, "pragma-place", problem, "put it directly below the loop's header")
+    if name.upper() == "DEPENDENCE" and _waives_iterations(arguments) and not _has_reason(source, pragma):
+        problem = "DEPENDENCE lets a tool write as late as it likes, and no comment says why no read comes too early"
+        remedy = "state the distance, `type=inter direction=raw distance=N true`, or the reason in a comment above"
+        yield Finding(source.path, pragma.line, "waiver-reason", problem, remedy)
     for argument in arguments:
         for problem, remedy in _name_problems(unit, source, pragma, function, specification, argument):
             yield Finding(source.path, pragma.line, "pragma-variable", f"{name.upper()} {problem}", remedy)
+
+
+def _waives_iterations(arguments: list[Argument]) -> bool:
+    """Whether a DEPENDENCE says that iterations need not wait for each other, which is what it speaks of by default."""
+    given = {argument.option: (argument.value or "").lower() for argument in arguments}
+    return given.get("type") != "intra" and given.get("dependent") == "false"
+
+
+def _has_reason(source: SourceText, pragma: Pragma) -> bool:
+    """A comment on the pragma's line or alone on the line above."""
+    first = pragma.line if source.line_code(pragma.line - 1) else pragma.line - 1
+    return source.has_comment(first, pragma.last_line)
 
 
 def _unknown_name(name: str) -> tuple[str, str]:

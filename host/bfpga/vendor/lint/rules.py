@@ -25,6 +25,7 @@ RULES = {
     "variable-length-array": "the length of an array is a constant",
     "memory-size": "no array is larger than the memory blocks of the board (of the largest known one, without a board)",
     "memory-order": "a loop that is pipelined has a waiver for every memory that it writes and reads in one iteration",
+    "waiver-reason": "a waiver between iterations, `inter false`, says in a comment why a write may come at any time",
     "goto": "no goto",
     "thread": "no threads, locks or futures",
     "virtual": "no virtual functions and no run-time type information",

@@ -102,13 +102,14 @@ class ParameterMemory {
 
    public:
     ParameterMemory() {
+        static_assert(fill_guard >= 24, "the distance that the pragma states");
 #pragma HLS BIND_STORAGE variable=bias_ type=ram_s2p impl=bram
 // Exponents are never in block RAM (BFP R39).
 #pragma HLS BIND_STORAGE variable=exponent_ type=ram_s2p impl=lutram
 // As weights.
-#pragma HLS DEPENDENCE variable=bias_ inter false
+#pragma HLS DEPENDENCE variable=bias_ type=inter direction=raw distance=24 true
         bias_waiver_.states("bias_", __FILE__, __LINE__ - 1);
-#pragma HLS DEPENDENCE variable=exponent_ inter false
+#pragma HLS DEPENDENCE variable=exponent_ type=inter direction=raw distance=24 true
         exponent_waiver_.states("exponent_", __FILE__, __LINE__ - 1);
     }
 
@@ -137,7 +138,7 @@ class ParameterMemory {
    private:
     int_t<Config::bias_bits> bias_[Config::parameter_rows];
     int_t<16> exponent_[Config::parameter_rows];
-    Waiver<InterFalseBefore<fill_guard>, Config::parameter_rows> bias_waiver_, exponent_waiver_;
+    Waiver<InterRawDistance<24>, Config::parameter_rows> bias_waiver_, exponent_waiver_;
 };
 
 }  // namespace bfpga

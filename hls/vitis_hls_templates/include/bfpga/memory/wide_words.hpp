@@ -11,14 +11,16 @@ namespace bfpga {
 template <class T, int WORDS, int ITEMS, int PARTS, int GUARD, bool ULTRA>
 struct WideWords {
     T cell[WORDS][ITEMS][PARTS];
-    Waiver<InterFalseBefore<GUARD>, WORDS> waiver;
+    Waiver<InterRawDistance<24>, WORDS> waiver;
 
     WideWords() {
+        static_assert(GUARD >= 24, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
-// A word is read by operations after the one that wrote it, and no word is written while a read of it is outstanding.
-#pragma HLS DEPENDENCE variable=cell inter false
+// A word is read by operations after the one that wrote it, `GUARD` iterations later or more, and no word is written
+// while a read of it is outstanding.
+#pragma HLS DEPENDENCE variable=cell type=inter direction=raw distance=24 true
         waiver.states("cell", __FILE__, __LINE__ - 1);
     }
 };
@@ -26,14 +28,15 @@ struct WideWords {
 template <class T, int WORDS, int ITEMS, int PARTS, int GUARD>
 struct WideWords<T, WORDS, ITEMS, PARTS, GUARD, true> {
     T cell[WORDS][ITEMS][PARTS];
-    Waiver<InterFalseBefore<GUARD>, WORDS> waiver;
+    Waiver<InterRawDistance<24>, WORDS> waiver;
 
     WideWords() {
+        static_assert(GUARD >= 24, "the distance that the pragma states");
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=uram
 // As in block memories. An UltraRAM has no initial content (UG573): no word is read that was not written.
-#pragma HLS DEPENDENCE variable=cell inter false
+#pragma HLS DEPENDENCE variable=cell type=inter direction=raw distance=24 true
         waiver.states("cell", __FILE__, __LINE__ - 1);
     }
 };

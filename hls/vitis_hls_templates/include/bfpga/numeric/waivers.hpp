@@ -22,13 +22,11 @@ namespace bfpga {
 // What pragmas claim of one execution of a loop. `DEPENDENCE inter false`: no iteration reads or writes a word that an
 // earlier one has written, or writes one that an earlier one has read.
 struct InterFalse;
-// The same of a loop that runs for many operations: no iteration reads a word that one of the `Distance - 1` before it
-// has written. Those before them have left the pipeline, and words are written in their order, after all reads.
-template <int Distance>
-struct InterFalseBefore;
 // `DEPENDENCE intra false` for reads after writes: no iteration reads a word that it has written.
 struct IntraRawFalse;
-// `DEPENDENCE inter RAW distance=N true`: a word is read N iterations after it was written, or later.
+// `DEPENDENCE inter RAW distance=N true`: a word is read N iterations after it was written, or later. A tool has to end
+// the write by then: `inter false` would let it write as late as it likes, so it is for memories that no execution of a
+// loop both writes and reads.
 template <int Distance>
 struct InterRawDistance;
 
@@ -67,9 +65,6 @@ struct WaiverRule<InterRawDistance<Distance>> {
         return !writes && since > 0 && since < Distance ? word.written : static_cast<int64_t>(0);
     }
 };
-
-template <int Distance>
-struct WaiverRule<InterFalseBefore<Distance>> : WaiverRule<InterRawDistance<Distance>> {};
 
 // The check of one waiver of a memory of `Words` words; words of partitioned dimensions count one by one.
 template <class Claim, int Words>

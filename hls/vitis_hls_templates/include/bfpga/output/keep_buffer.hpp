@@ -31,10 +31,11 @@ class KeepBuffer<Config, true> {
     using accumulator_t = int_t<Config::accumulator_bits>;
 
     KeepBuffer() {
-// One memory for each column; a cycle reads or writes one accumulator of each. An operation writes or reads, never
-// both: no iteration of its loop waits for a write.
+// One memory for each column; a cycle reads or writes one accumulator of each.
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+// An operation writes or reads, never both, and is one execution of its loop, whose last writes have ended with it: no
+// read waits for a write in the pipeline, however long that is.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }

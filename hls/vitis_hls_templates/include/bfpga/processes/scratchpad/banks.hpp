@@ -82,14 +82,15 @@ struct BankWords {
     using T = ScratchpadTypes<Config>;
 
     BankCells<Config> cell;
-    Waiver<InterFalseBefore<T::start_guard>, Config::banks * Config::activation_words> inter_waiver;
+    Waiver<InterRawDistance<24>, Config::banks * Config::activation_words> inter_waiver;
     Waiver<IntraRawFalse, Config::banks * Config::activation_words> intra_waiver;
 
     BankWords() {
+        static_assert(T::start_guard >= 24, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
-#pragma HLS DEPENDENCE variable=cell inter false
+#pragma HLS DEPENDENCE variable=cell type=inter direction=raw distance=24 true
         inter_waiver.states("cell", __FILE__, __LINE__ - 1);
 #pragma HLS DEPENDENCE variable=cell intra RAW false
         intra_waiver.states("cell", __FILE__, __LINE__ - 1);
@@ -101,14 +102,15 @@ struct BankWords<Config, true> {
     using T = ScratchpadTypes<Config>;
 
     BankCells<Config> cell;
-    Waiver<InterFalseBefore<T::start_guard>, Config::banks * Config::activation_words> inter_waiver;
+    Waiver<InterRawDistance<24>, Config::banks * Config::activation_words> inter_waiver;
     Waiver<IntraRawFalse, Config::banks * Config::activation_words> intra_waiver;
 
     BankWords() {
+        static_assert(T::start_guard >= 24, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=uram
-#pragma HLS DEPENDENCE variable=cell inter false
+#pragma HLS DEPENDENCE variable=cell type=inter direction=raw distance=24 true
         inter_waiver.states("cell", __FILE__, __LINE__ - 1);
 #pragma HLS DEPENDENCE variable=cell intra RAW false
         intra_waiver.states("cell", __FILE__, __LINE__ - 1);

@@ -143,10 +143,11 @@ class ActivationQueues {
     using place_t = uint_t<bit_length(depth - 1)>;
 
     ActivationQueues() {
+        static_assert(skip_guard >= 8, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
 // A word is counted when `skip_guard` cycles have passed.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=8 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -172,7 +173,7 @@ class ActivationQueues {
 
    private:
     code_t cell_[T::groups][depth];
-    Waiver<InterFalseBefore<skip_guard>, T::groups * depth> cell_waiver_;
+    Waiver<InterRawDistance<8>, T::groups * depth> cell_waiver_;
 };
 
 }  // namespace bfpga

@@ -29,12 +29,13 @@ class SliceSums {
 
    public:
     SliceSums() {
+        static_assert(skip_guard >= 8, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=known_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=last_group_ complete dim=0
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 // A word is read `skip_guard` cycles after it was written, or later.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=8 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -184,7 +185,7 @@ class SliceSums {
     }
 
     accumulator_t cell_[words][columns];
-    Waiver<InterFalseBefore<skip_guard>, words> cell_waiver_;
+    Waiver<InterRawDistance<8>, words> cell_waiver_;
     // Which half of the words the next sums go to, and which one leaves
     bool fills_, drains_;
     UpToTwo come_;  // slices that have come and not left

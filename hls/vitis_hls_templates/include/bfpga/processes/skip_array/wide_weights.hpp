@@ -27,11 +27,12 @@ class WideWeights {
     using lane_t = uint_t<T::lane_bits + 1>;
 
     WideWeights() {
+        static_assert(skip_guard >= 8, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=3
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 // A chunk is read when `skip_guard` cycles have passed, and overwritten when all groups have left it.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=8 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -86,7 +87,7 @@ class WideWeights {
     }
 
     PixelPairs::pair_t cell_[copies][words][T::pairs];
-    Waiver<InterFalseBefore<skip_guard>, words> cell_waiver_;
+    Waiver<InterRawDistance<8>, words> cell_waiver_;
 };
 
 // Spreads weight words into wide words.

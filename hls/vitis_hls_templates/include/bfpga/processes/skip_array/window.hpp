@@ -62,12 +62,13 @@ class WindowMemory {
 
    public:
     WindowMemory() {
+        static_assert(skip_guard >= 8, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=4
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 // A chunk is read when `skip_guard` cycles have passed, and overwritten when all groups have left it.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=8 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -103,7 +104,7 @@ class WindowMemory {
 
    private:
     PixelPairs::pair_t cell_[copies][Config::skip_halves][T::words][T::pairs];
-    Waiver<InterFalseBefore<skip_guard>, Config::skip_halves * T::words> cell_waiver_;
+    Waiver<InterRawDistance<8>, Config::skip_halves * T::words> cell_waiver_;
 };
 
 // Writes the words of one half.

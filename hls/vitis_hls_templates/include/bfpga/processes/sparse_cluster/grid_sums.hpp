@@ -34,10 +34,11 @@ class GridBanks {
     using accumulator_t = typename T::accumulator_t;
 
     GridBanks() {
+        static_assert(grid_guard >= 6, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 // A grid is read when `grid_guard` cycles have passed, and written anew when all of it has left.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=6 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -77,7 +78,7 @@ class GridBanks {
     }
 
     accumulator_t cell_[T::cells][words];
-    mutable Waiver<InterFalseBefore<grid_guard>, T::cells * words> cell_waiver_;
+    mutable Waiver<InterRawDistance<6>, T::cells * words> cell_waiver_;
 };
 
 // The walk over the outputs of a grid: pixel after pixel of a group, again for each channel, group after group.

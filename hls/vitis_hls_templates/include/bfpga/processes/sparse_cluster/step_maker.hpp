@@ -45,10 +45,11 @@ class KernelSets {
     static constexpr int words = 2 * slots;
 
     KernelSets() : cell_() {
+        static_assert(kernel_guard >= 6, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
 // A set is read when `kernel_guard` cycles have passed, and written anew when all its steps have left.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=6 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -112,7 +113,7 @@ class KernelSets {
     }
 
     weight_t cell_[T::cells * width][words];
-    mutable Waiver<InterFalseBefore<kernel_guard>, T::cells * width * words> cell_waiver_;
+    mutable Waiver<InterRawDistance<6>, T::cells * width * words> cell_waiver_;
 };
 
 template <class Config>

@@ -16,27 +16,29 @@ constexpr int most_table_words = 1024;
 template <class Entry, int Words, bool InBlocks>
 struct StepCells {
     StepCells() {
+        static_assert(step_guard >= 6, "the distance that the pragma states");
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=lutram
 // A set is read when `step_guard` cycles have passed, and written anew when its values have ended.
-#pragma HLS DEPENDENCE variable=cell inter false
+#pragma HLS DEPENDENCE variable=cell type=inter direction=raw distance=6 true
         waiver.states("cell", __FILE__, __LINE__ - 1);
     }
 
     wire_t<Entry> cell[Words];
-    mutable Waiver<InterFalseBefore<step_guard>, Words> waiver;
+    mutable Waiver<InterRawDistance<6>, Words> waiver;
 };
 
 template <class Entry, int Words>
 struct StepCells<Entry, Words, true> {
     StepCells() {
+        static_assert(step_guard >= 6, "the distance that the pragma states");
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
 // As above.
-#pragma HLS DEPENDENCE variable=cell inter false
+#pragma HLS DEPENDENCE variable=cell type=inter direction=raw distance=6 true
         waiver.states("cell", __FILE__, __LINE__ - 1);
     }
 
     wire_t<Entry> cell[Words];
-    mutable Waiver<InterFalseBefore<step_guard>, Words> waiver;
+    mutable Waiver<InterRawDistance<6>, Words> waiver;
 };
 
 // `Stored`: what of a step a unit keeps.

@@ -35,14 +35,15 @@ class TileGather {
 
    public:
     TileGather() : mark_() {
+        static_assert(tile_guard >= 6, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
 // A set is read when `tile_guard` cycles have passed since it was loaded, and loaded when it has left.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=6 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 #pragma HLS BIND_STORAGE variable=list_ type=ram_s2p impl=lutram
 // As above.
-#pragma HLS DEPENDENCE variable=list_ inter false
+#pragma HLS DEPENDENCE variable=list_ type=inter direction=raw distance=6 true
         list_waiver_.states("list_", __FILE__, __LINE__ - 1);
 #pragma HLS ARRAY_PARTITION variable=listed_ complete dim=0
         clear();
@@ -241,9 +242,9 @@ class TileGather {
 
     HeldBeat<Pieces> held_;
     wire_t<Cells> cell_[sets * T::cells][words];  // the banks of the first set, then of the second one
-    mutable Waiver<InterFalseBefore<tile_guard>, sets * T::cells * words> cell_waiver_;
+    mutable Waiver<InterRawDistance<6>, sets * T::cells * words> cell_waiver_;
     place_t list_[sets * words];  // the tiles of a set
-    mutable Waiver<InterFalseBefore<tile_guard>, sets * words> list_waiver_;
+    mutable Waiver<InterRawDistance<6>, sets * words> list_waiver_;
     bool listed_[words];  // tiles of the set that is loaded
     bool loading_;        // it is the second set
     count_t count_;       // of its tiles

@@ -24,10 +24,11 @@ class WorkTable {
     using work_t = int_t<Config::work_bits>;
 
     WorkTable() {
+        static_assert(table_guard >= 8, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 // A row is read when the next one comes, `table_guard` cycles after its last write.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=8 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -70,7 +71,7 @@ class WorkTable {
     }
 
     work_t cell_[corners][words];  // a copy for each corner of a rectangle
-    mutable Waiver<InterFalseBefore<table_guard>, corners * words> cell_waiver_;
+    mutable Waiver<InterRawDistance<8>, corners * words> cell_waiver_;
 };
 
 // The work of each column of a map, from its first row on.
@@ -82,9 +83,10 @@ class ColumnWork {
     using work_t = int_t<Config::work_bits>;
 
     ColumnWork() {
+        static_assert(table_guard >= 8, "the distance that the pragma states");
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
 // A column is met again in the next row, which comes `table_guard` cycles after the end of this one.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=8 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -102,7 +104,7 @@ class ColumnWork {
 
    private:
     work_t cell_[lines];
-    Waiver<InterFalseBefore<table_guard>, lines> cell_waiver_;
+    Waiver<InterRawDistance<8>, lines> cell_waiver_;
 };
 
 }  // namespace bfpga

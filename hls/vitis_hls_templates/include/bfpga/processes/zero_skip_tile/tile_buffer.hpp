@@ -55,11 +55,12 @@ class MapBuffer {
 
    public:
     MapBuffer() : bank_rows_(), inside_() {
+        static_assert(tile_set_guard >= 6, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
 // A set is read when `tile_set_guard` cycles have passed since it was loaded, and loaded when it has been used.
-#pragma HLS DEPENDENCE variable=cell_ inter false
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=6 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 #pragma HLS ARRAY_PARTITION variable=bank_rows_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=inside_ complete dim=0
@@ -159,7 +160,7 @@ class MapBuffer {
     }
 
     wire_t<Cell> cell_[banks][columns][words];  // the words of the first set, then of the second one
-    mutable Waiver<InterFalseBefore<tile_set_guard>, banks * columns * words> cell_waiver_;
+    mutable Waiver<InterRawDistance<6>, banks * columns * words> cell_waiver_;
     group_t bank_rows_[2][banks];  // rows of the map in a bank
     bool inside_[2][columns];      // the map has this column
 };
