@@ -45,5 +45,15 @@ class Sender : public bfpga::StreamWaits {
     std::size_t next_ = 0;
 };
 
+// The same words so many times, one after the other.
+template <class T>
+void repeat(std::vector<T>& words, int times) {
+    const std::vector<T> once = words;
+    words.clear();
+    for (int n = 0; n < times; ++n) {
+        words.insert(words.end(), once.begin(), once.end());
+    }
+}
+
 template <class Beat>
 using BeatSender = Sender<bfpga::wire_t<Beat>>;

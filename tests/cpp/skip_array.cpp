@@ -42,6 +42,7 @@ struct Layer {
     int32_t rarely;
     int32_t room;      // of the stream of sums, in words
     int32_t late;      // credits that come before sums are taken
+    int32_t starts;    // that do all of this; entries of all are there when the first one begins
     int32_t capacity;  // of `sum`, in rows
     int64_t* sum;      // (rows, columns)
     int32_t rows;      // that came
@@ -105,6 +106,12 @@ class OperandSender : public bfpga::StreamWaits {
         }
         room_ -= begins ? 1 : 0;
         to.write(bfpga::to_wire(beat(next_++)));
+    }
+
+    // The operands of another start come.
+    void again() {
+        next_ = 0;
+        polls_ = 0;
     }
 
     bfpga::stream<bfpga::wire_t<Beat>> to;
@@ -212,10 +219,14 @@ struct Run {
                 entry.ends = next[3] != 0;
                 entries[g]->words.push_back(bfpga::to_wire(entry));
             }
+            repeat(entries[g]->words, layer->starts);
         }
         const auto process = std::unique_ptr<bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>>(
             new bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>());
-        process->run(operands.to, sums.from, windows, entries[G]->to...);
+        for (int start = 0; start < layer->starts; ++start) {
+            operands.again();
+            process->run(operands.to, sums.from, windows, entries[G]->to...);
+        }
         sums.take_all();
         layer->rows = sums.rows;
         layer->credits = operands.credits;

@@ -42,6 +42,7 @@ struct Layer {
     int32_t rarely, late;   // eighths of the clocks without an operand or sum taken; without a weight
     int32_t room;           // of the stream of sums, in words
     int32_t held;           // credits that come before sums are taken
+    int32_t starts;         // that do all of this; weights of all are there when the first one begins
     int32_t capacity;       // of `sum`, in rows
     int64_t* sum;           // (rows, columns)
     int32_t rows;           // that came
@@ -86,6 +87,12 @@ class OperandSender : public bfpga::StreamWaits {
         }
         room_ -= begins ? 1 : 0;
         to.write(bfpga::to_wire(beat(next_++)));
+    }
+
+    // The operands of another start come.
+    void again() {
+        next_ = 0;
+        polls_ = 0;
     }
 
     // Credits that have come.
@@ -203,9 +210,13 @@ struct Run {
             beat.power_of_two = layer->apart[n] != 0;
             weights.words.push_back(bfpga::to_wire(beat));
         }
+        repeat(weights.words, layer->starts);
         using Process = bfpga::SparseArrayProcess<Config, bfpga::SimulationStorage>;
         const std::unique_ptr<Process> process(new Process());
-        process->run(operands.to, weights.to, sums.from, windows);
+        for (int start = 0; start < layer->starts; ++start) {
+            operands.again();
+            process->run(operands.to, weights.to, sums.from, windows);
+        }
         layer->clocks = sums.clocks;
         sums.take_all();
         layer->rows = sums.rows;

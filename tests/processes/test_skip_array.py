@@ -34,6 +34,7 @@ class _Layer(ctypes.Structure):
         ("rarely", ctypes.c_int32),
         ("room", ctypes.c_int32),
         ("late", ctypes.c_int32),
+        ("starts", ctypes.c_int32),
         ("capacity", ctypes.c_int32),
         ("sum", ctypes.c_void_p),
         ("rows", ctypes.c_int32),
@@ -69,20 +70,21 @@ class SkipArray:
 
     def run(
         self, operands: Operands, lists: list[list[Entry]], slots: int = 1, rarely: int = 0, *, room: int = 8,
-        late: int = 0, chunks: int = 4,
+        late: int = 0, chunks: int = 4, starts: int = 1,
     ) -> Result:  # fmt: skip
-        """One start. ``lists``: the entries of each group; ``rarely``: eighths of the clocks in which a stream that is
-        asked has nothing; ``room``: sums that their stream holds; ``late``: credits that come before one is taken;
-        ``chunks``: most credits at the beginning."""
+        """So many starts alike. ``lists``: the entries of each group; ``rarely``: eighths of the clocks in which a
+        stream that is asked has nothing; ``room``: sums that their stream holds; ``late``: credits that come before
+        one is taken; ``chunks``: most credits at the beginning."""
         beats = operands.beats(self, slots)
         entries = np.array([entry for group in lists for entry in group], np.int32).reshape(-1, 4)
         counts = np.array([len(group) for group in lists], np.int32)
-        sums = np.zeros((sum(entry[2] for entry in entries) * self.halves + 1, self.columns), np.int64)
+        most = sum(entry[2] for entry in entries) * self.halves * starts
+        sums = np.zeros((most + 1, self.columns), np.int64)
         message = ctypes.create_string_buffer(256)
         job = _Layer(
             len(beats[0]), *(array.ctypes.data for array in (*beats, entries, counts)),
-            min(chunks, 2 * self.chunk // operands.places(self)), rarely, room, late, len(sums), sums.ctypes.data,
-            0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
+            min(chunks, 2 * self.chunk // operands.places(self)), rarely, room, late, starts, len(sums),
+            sums.ctypes.data, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
         )  # fmt: skip
         result = library("skip_array", self.integers).unit_skip_run(self.number, ctypes.byref(job))
         assert result == 0, message.value.decode()
@@ -238,6 +240,18 @@ def test_sums_equal_integers_at_every_density(number: int, integers: Integers, d
         result = array.run(operands, lists, slots, rarely)
         assert np.array_equal(result.sums, expected(array, weights, operands))
         assert result.credits == len(operands.window) * len(operands.chunks())
+
+
+@pytest.mark.parametrize("number", SMALL)
+def test_entries_of_the_next_start_may_be_there_before_this_one_has_ended(number: int) -> None:
+    """Operands wait for their start, as the beat that ends this one is in front of them."""
+    array = SkipArray.of(number, "native")
+    rng = np.random.default_rng(number)
+    operands = random_window(array, rng, 2, 3, 2)
+    weights = random_kernels(array, rng, array.groups + 1, operands.window.shape[1], 0.5)
+    result = array.run(operands, entry_lists(array, weights, operands), starts=3)
+    assert np.array_equal(result.sums, np.tile(expected(array, weights, operands), (3, 1)))
+    assert result.credits == 3 * len(operands.window) * len(operands.chunks())
 
 
 @pytest.mark.parametrize("integers", ["native", "exact"])

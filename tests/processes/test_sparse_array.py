@@ -41,6 +41,20 @@ def test_sums_equal_integers_at_every_density(number: int, integers: Integers, d
         assert result.credits == array.credits(operations)
 
 
+@pytest.mark.parametrize("number", SMALL)
+def test_weights_of_the_next_start_may_be_there_before_this_one_has_ended(number: int) -> None:
+    """The first chunks of it fill the buffers of all groups. Operands wait for their start, as the beat that ends this
+    one is in front of them."""
+    array = SparseArray.of(number, "native")
+    rng = np.random.default_rng(number)
+    full = array.chunk // array.lanes
+    for chunks in (1, 2):
+        operations = [array.random(rng, 0.5, 2, 1, chunks * full, full), array.random(rng, 0.5, 1, 2, 1, 1)]
+        result = array.run(operations, starts=3)
+        np.testing.assert_array_equal(result.sums, array.expected(operations * 3))
+        assert result.credits == array.credits(operations * 3)
+
+
 @pytest.mark.parametrize("number", [PYNQ, *SMALL])
 def test_random_operations_of_any_size(number: int) -> None:
     array = SparseArray.of(number, "native")

@@ -25,7 +25,7 @@ class _Layer(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("operand", "mine", "control")),
         ("words", ctypes.c_int32),
         *((name, ctypes.c_void_p) for name in ("weight", "ends", "apart")),
-        *((name, ctypes.c_int32) for name in ("segments", "rarely", "late", "room", "held", "capacity")),
+        *((name, ctypes.c_int32) for name in ("segments", "rarely", "late", "room", "held", "starts", "capacity")),
         ("sum", ctypes.c_void_p),
         ("rows", ctypes.c_int32),
         ("credits", ctypes.c_int32),
@@ -104,11 +104,11 @@ class SparseArray:
 
     def run(
         self, operations: list[Operation], slots: int = 1, rarely: int = 0, late: int = 0, *, room: int = 8,
-        held: int = 0, segments: int | None = None,
+        held: int = 0, segments: int | None = None, starts: int = 1,
     ) -> Result:  # fmt: skip
-        """One start. ``rarely``, ``late``: eighths of the clocks in which operands and sums, or weights, do not move;
-        ``room``: sums that their stream holds; ``held``: credits that come before one is taken; ``segments``: that
-        have room."""
+        """So many starts alike. ``rarely``, ``late``: eighths of the clocks in which operands and sums, or weights, do
+        not move; ``room``: sums that their stream holds; ``held``: credits that come before one is taken; ``segments``:
+        that have room."""
         beats = [beat for operation in operations for beat in self._beats(operation, slots)]
         operand, mine, control = (np.array(part) for part in zip(*beats, strict=True))
         words = [word for operation in operations for word in self._weights(operation)]
@@ -116,16 +116,16 @@ class SparseArray:
         given = [np.ascontiguousarray(operand, np.int32), *(np.array(part, np.uint8) for part in (mine, control))]
         weights = [np.ascontiguousarray(weight, np.int32), *(np.array(part, np.uint8) for part in (ends, apart))]
         capacity = sum(len(operation.weights) * operation.windows.shape[1] for operation in operations) * self.rows
-        sums = np.zeros((capacity + 1, self.columns), np.int64)
+        sums = np.zeros((capacity * starts + 1, self.columns), np.int64)
         message = ctypes.create_string_buffer(256)
         layer = _Layer(
             len(operand), *(part.ctypes.data for part in given), len(weight), *(part.ctypes.data for part in weights),
-            segments or self.segments, rarely, late, room, held, len(sums), sums.ctypes.data, 0, 0, 0,
+            segments or self.segments, rarely, late, room, held, starts, len(sums), sums.ctypes.data, 0, 0, 0,
             ctypes.cast(message, ctypes.c_char_p),
         )  # fmt: skip
         failed = library("sparse_array", self.integers).unit_sparse_run(self.number, ctypes.byref(layer))
         assert not failed, message.value.decode()
-        return Result(self._with_pixels(sums[: layer.rows], operations), layer.credits, layer.clocks)
+        return Result(self._with_pixels(sums[: layer.rows], operations * starts), layer.credits, layer.clocks)
 
     def _with_pixels(self, sums: Integer, operations: list[Operation]) -> Integer:
         """Sums of columns that have a pixel; the other columns of operations of one pixel hold anything."""

@@ -51,13 +51,13 @@ struct Entry {
     }
 };
 
-// The source of a group that multiplies by stored weights: its next entry, if there is one.
+// The source of a group that multiplies by stored weights: its next entry, if there is one. That of the next start may
+// be there before this one has ended.
 template <class Config>
 class StoredEntries {
    public:
     using Beat = Entry<Config>;
 
-    void clear() { head_.drop(); }
     bool there() const { return head_.there(); }
     const Beat& entry() const { return head_.beat(); }
 

@@ -20,7 +20,6 @@ class SkipGroup {
 
     void clear() {
 #pragma HLS INLINE
-        source_.clear();
         chunk_ = 0;
         base_ = 0;
     Chunks_Clear:

@@ -35,6 +35,11 @@ class SparseArrayProcess {
 #pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=used_before_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=needs_ complete dim=0
+    Buffers_Clear:
+        for (int b = 0; b < 2; ++b) {
+#pragma HLS UNROLL
+            needs_[b] = false;
+        }
     }
 
     // Computes until a `stop` beat has come and all sums have left.
@@ -94,7 +99,6 @@ class SparseArrayProcess {
         held_.drop();
         forwarder_.clear();
         sums_.clear();
-        spreader_.clear();
         passes_.clear();
         ended_ = false;
         turn_ = 0;
@@ -112,11 +116,6 @@ class SparseArrayProcess {
 #pragma HLS UNROLL
             used_[s] = false;
             used_before_[s] = false;
-        }
-    Buffers_Clear:
-        for (int b = 0; b < 2; ++b) {
-#pragma HLS UNROLL
-            needs_[b] = false;
         }
     }
 

@@ -25,6 +25,14 @@ class SparseGroup {
 #pragma HLS ARRAY_PARTITION variable=sums_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=pending_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=uses_ complete dim=0
+        // Weights of the next start may be there before this one has ended.
+        buffer_ = false;
+        ready_ = false;
+    Buffers_Clear:
+        for (int b = 0; b < 2; ++b) {
+#pragma HLS UNROLL
+            uses_[b] = false;
+        }
     }
 
     void clear() {
@@ -40,8 +48,6 @@ class SparseGroup {
         three_ = false;
         ends_ = false;
         begins_ = true;
-        buffer_ = false;
-        ready_ = false;
         segment_ = 0;
     Clocks_Clear:
         for (int k = 0; k < skip_guard; ++k) {
@@ -52,11 +58,6 @@ class SparseGroup {
         for (int s = 0; s < T::segments; ++s) {
 #pragma HLS UNROLL
             pending_[s] = false;
-        }
-    Buffers_Clear:
-        for (int b = 0; b < 2; ++b) {
-#pragma HLS UNROLL
-            uses_[b] = false;
         }
     }
 

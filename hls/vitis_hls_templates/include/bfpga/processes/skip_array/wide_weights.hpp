@@ -90,7 +90,7 @@ class WideWeights {
     Waiver<InterRawDistance<8>, words> cell_waiver_;
 };
 
-// Spreads weight words into wide words.
+// Spreads weight words into wide words, from start to start: those of the next one may come before this one has ended.
 template <class Config>
 class WeightSpreader {
     using T = SparseTypes<Config>;
@@ -103,11 +103,6 @@ class WeightSpreader {
 #pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=loading_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=last_loading_ complete dim=0
-    }
-
-    void clear() {
-#pragma HLS INLINE
-        held_.drop();
         lane_ = 0;
         last_lane_ = T::lanes == 1;
         step_ = 0;
