@@ -45,3 +45,29 @@ def test_the_loop_reaches_its_interval_at_125_mhz() -> None:
     assert {waiver.distance for memory in loop.memories for waiver in memory.waivers} == {8}
     assert late_writes(loop, schedule) == {}
     assert memories_area([loop], technology_of(PART)).bram18 == 2 * (3 * GROUPS + 4)
+
+
+_SPARSE_TOP = """\
+#include "bfpga/kernel/storage.hpp"
+#include "bfpga/processes/skip_array/sparse_array.hpp"
+#include "sparse_config.hpp"
+using Config = SparseArray<3, 2, 4, 16, 16, 2, 8, 8, 24>;
+void bfpga_array(bfpga::stream<bfpga::wire_t<bfpga::OperandBeat<Config>>>& operands,
+                 bfpga::stream<bfpga::wire_t<bfpga::WeightBeat<Config>>>& weight_words,
+                 bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>>& sums, bfpga::stream<bool>& windows) {
+    static bfpga::SparseArrayProcess<Config, bfpga::VitisStorage> array;
+    array.run(operands, weight_words, sums, windows);
+}
+"""
+
+
+def test_the_loop_over_activations_reaches_its_interval_at_125_mhz() -> None:
+    """Sums are read early in the pipeline and written late: 12 iterations are between, whatever rows the array has."""
+    rendered = {f"include/{path}": text for path, text in rendered_headers().items()}
+    own = {"src/array.cpp": _SPARSE_TOP, "src/sparse_config.hpp": (SOURCES / "sparse_config.hpp").read_text()}
+    loop, *_ = analyse_files(kernel_sources({**rendered, **own}), "src/array.cpp", cache=kept()).loops
+    schedule = schedule_loop(loop, PART, Clock.default(8.0))
+    assert (loop.name, loop.stated_interval, schedule.interval) == ("Sparse", 1, 1)
+    stated = {memory.name.split("[")[0]: waiver.distance for memory in loop.memories for waiver in memory.waivers}
+    assert stated == {"queues_.cell_": 8, "weights_.cell_": 8, "sums_.cell_": 12}
+    assert late_writes(loop, schedule) == {}

@@ -51,6 +51,29 @@ def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = Fals
     ``forwards``: see ``find_dependences``; the oldest versions of the tool that the kernels support do not.
     """
     dependences = find_dependences(body, forwards)
+    near = replace(dependences, edges=[edge for edge in dependences.edges if not _is_far(edge)])
+    if len(near.edges) < len(dependences.edges):
+        schedule = _schedule_with(near, part, clock)
+        if all(_is_met(schedule, edge) for edge in dependences.edges if _is_far(edge)):
+            return schedule
+    return _schedule_with(dependences, part, clock)
+
+
+def _is_far(edge: Edge) -> bool:
+    """Whether iterations further apart than two in a row wait for each other through a memory.
+
+    Such a circle has the time of several iterations. Most schedules meet it without having looked, and without it far
+    fewer operations are on circles, which take most of the time of a search.
+    """
+    return edge.kind == "memory" and edge.distance > 1
+
+
+def _is_met(schedule: Schedule, edge: Edge) -> bool:
+    return schedule.stage[edge.target] + schedule.interval * edge.distance >= schedule.stage[edge.source] + edge.clocks
+
+
+def _schedule_with(dependences: Dependences, part: str, clock: Clock) -> Schedule:
+    body = dependences.body
     delays = Delays(body, technology_of(part), clock.usable)
     graph = TimingGraph(dependences, delays, clock.usable)
     limits = port_limits(dependences) + recurrence_limits(graph)
@@ -59,7 +82,7 @@ def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = Fals
     while (times := _scheduled(graph, dependences, groups, interval)) is None:
         interval += 1
     schedule = _described(body, clock, graph, times, limits)
-    if forwards:
+    if dependences.forwards:
         return schedule
     read: frozenset[int] = frozenset()
     for variable in bypassed_variables(body, schedule):

@@ -9,7 +9,7 @@ import pytest
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.program import ArrayNode, Window
-from bfpga.engines.skip_array.activation_cycles import GUARD, SparseOperation
+from bfpga.engines.skip_array.activation_cycles import SUMS_GUARD, SparseOperation
 from bfpga.engines.skip_array.input_share import channels_at_step, input_share, window_segments
 
 CONFIG = load_accelerator("pynq_z2_sparse").config
@@ -102,4 +102,4 @@ def test_layers_of_few_channels_have_fewer_products_at_a_step() -> None:
 
 def test_sums_of_few_rows_leave_no_faster_than_they_are_added_again() -> None:
     few = replace(CONFIG, rows=4)
-    assert SparseOperation(few, groups=6, blocks=1, steps=1).clocks == 6 * GUARD
+    assert SparseOperation(few, groups=6, blocks=1, steps=1).clocks == 6 * SUMS_GUARD

@@ -19,8 +19,8 @@ from bfpga.engines.skip_array.shape import SkipShape
 
 #: Segments that a pass comes in at a time: the queues have room for so many (skip/activation_words.hpp).
 SEGMENTS = 4
-#: Cycles from the write of a word of a memory to its first read.
-GUARD = 8
+#: Cycles from the write of a word of a memory to its first read; of sums, which come late in the pipeline.
+GUARD, SUMS_GUARD = 8, 12
 #: Cycles around the last sums of an operation: from the last product to the first row that is added, and until one that
 #: was added may be read.
 AROUND = 15
@@ -36,7 +36,7 @@ def lanes_apart(config: KernelConfig, pixels: int) -> bool:
 
 def half_clocks(config: KernelConfig) -> int:
     """Cycles in which the sums of a half are added up: a row each, and none of them again before it can be read."""
-    return max(config.rows, GUARD)
+    return max(config.rows, SUMS_GUARD)
 
 
 def segment_steps(config: KernelConfig) -> int:

@@ -12,6 +12,10 @@
 
 namespace bfpga {
 
+// Cycles from the write of a row's sums to their next read at least: sums come late in the pipeline, after those of all
+// lanes are added, and are read early in it.
+constexpr int slice_guard = 12;
+
 // What leaves in a cycle, if anything: the sums of a row of one group of pixels of a run.
 template <class Config>
 struct RowSums {
@@ -32,8 +36,9 @@ class PassForwarder {
     using half_t = uint_t<bit_length(Config::skip_halves)>;
     static constexpr int halves = Config::skip_halves;
     static constexpr int columns = Config::columns;
-    // Cycles that the sums of a half take: rows of it are added again in the next chunk, `skip_guard` cycles later.
-    static constexpr int clocks = Config::rows > skip_guard ? Config::rows : skip_guard;
+    // Cycles that the sums of a half take: rows of it are added again in the next chunk, or leave, `slice_guard` cycles
+    // later.
+    static constexpr int clocks = Config::rows > slice_guard ? Config::rows : slice_guard;
     using clock_t = uint_t<bit_length(clocks)>;
 
    public:

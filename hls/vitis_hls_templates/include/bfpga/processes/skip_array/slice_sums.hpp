@@ -29,13 +29,13 @@ class SliceSums {
 
    public:
     SliceSums() {
-        static_assert(skip_guard >= 8, "the distance that the pragma states");
+        static_assert(slice_guard >= 12, "the distance that the pragma states");
 #pragma HLS ARRAY_PARTITION variable=known_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=last_group_ complete dim=0
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A word is read `skip_guard` cycles after it was written, or later.
-#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=8 true
+// A word is read `slice_guard` cycles after it was written, or later.
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=12 true
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
@@ -150,8 +150,8 @@ class SliceSums {
     }
 
     // Groups that may leave: one has come; the last row of one is fetched; the previous and the current fetch are
-    // stalled, `back`: the former was the last row of a group. The rows of a group have come one by one in `skip_guard`
-    // cycles or more, and leave no faster.
+    // stalled, `back`: the former was the last row of a group. The rows of a group have come one by one in
+    // `slice_guard` cycles or more, and leave no faster.
     void count_groups(bool comes, bool taken, bool refused, bool back) {
 #pragma HLS INLINE
         const bool more = ready_ > 1;
@@ -185,7 +185,7 @@ class SliceSums {
     }
 
     accumulator_t cell_[words][columns];
-    Waiver<InterRawDistance<8>, words> cell_waiver_;
+    Waiver<InterRawDistance<12>, words> cell_waiver_;
     // Which half of the words the next sums go to, and which one leaves
     bool fills_, drains_;
     UpToTwo come_;  // slices that have come and not left
