@@ -19,6 +19,7 @@ struct Build {
     static constexpr int container_bits = 8;
     static constexpr int accumulator_bits = 24;
     static constexpr int columns = COLUMNS;
+    static constexpr int row_columns = 0;
     static constexpr int banks = COLUMNS + 1;
     static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;

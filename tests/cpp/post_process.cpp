@@ -28,6 +28,7 @@ struct Build {
     static constexpr int accumulator_bits = ACC;
     static constexpr int bias_bits = 18;
     static constexpr int columns = COLUMNS;
+    static constexpr int row_columns = 0;
     static constexpr int banks = COLUMNS + 1;
     static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;

@@ -16,6 +16,7 @@ struct SkipArray {
     static constexpr int weight_container_bits = 8;
     static constexpr int accumulator_bits = ACC;
     static constexpr int columns = COLUMNS;
+    static constexpr int row_columns = 0;
     static constexpr int banks = COLUMNS + 1;
     static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;

@@ -152,20 +152,3 @@ def test_places_follow_their_tokens() -> None:
     assert line_place(place, {"b.hpp": CODE}) == "a.hpp"
     assert token_place("b.hpp:9", {"a.hpp": CODE}) == "b.hpp:9"
     assert line_place("", {}) == token_place("", {}) == ""
-
-
-PART = "int f(int a) {\n#ifdef BFPGA_ROWS\n    a = a + 1;\n#endif\n    return a;\n}\n"
-
-
-def test_what_only_other_kernels_have_takes_no_part() -> None:
-    """Of a part whose macro nothing defines: neither its tokens nor their number, by which places are named."""
-    plain, defined = PART.replace("#ifdef BFPGA_ROWS\n    a = a + 1;\n#endif\n", ""), "#define BFPGA_ROWS\n"
-    assert meaning(PART).digest == meaning(plain).digest
-    assert sources_meaning({"a": PART}, ()) == sources_meaning({"a": plain}, ())
-    with_part = {"a": PART, "b": defined}
-    assert sources_meaning(with_part, ()) != sources_meaning({**with_part, "a": plain}, ())
-    assert sources_meaning(with_part, ()) != sources_meaning({**with_part, "a": PART.replace("+ 1", "+ 2")}, ())
-    assert token_place("a:5", {"a": PART}) == token_place("a:2", {"a": plain})
-    assert meaning(PART).digest != meaning(PART.replace("BFPGA_ROWS", "OTHER")).digest
-    other = PART.replace("#endif", "#else\n    a = a + 3;\n#endif")
-    assert meaning(other).digest == meaning(plain.replace("return", "a = a + 3; return")).digest

@@ -147,18 +147,13 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
             beats_per_weight_word=config.beats_per_weight_word,
             compressed_maps=config.compressed_maps,
         ),
-        *_row_numbers(config),
+        number_group("Columns of the process of rows, if there is one", row_columns=config.row_columns),
         _depths(config),
         number_group(
             "Functions that are built in: bit n for the function of code n",
             functions=mask_of(Function.named(name) for name in config.functions),
         ),
     ]
-
-
-def _row_numbers(config: KernelConfig) -> list[NumberGroup]:
-    """Nothing for a kernel without a process of rows, whose C++ does not name it."""
-    return [number_group("Columns of the process of rows", row_columns=config.row_columns)] if config.has_rows else []
 
 
 def _depths(config: KernelConfig) -> NumberGroup:

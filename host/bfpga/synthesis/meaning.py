@@ -1,8 +1,7 @@
 """What C++ sources mean to a synthesis tool: their tokens, whatever their comments, blank space and names of files.
 
 The hardware of an IP follows from the tokens of the files that it includes. A declaration that none of them names
-takes no part in it: of a rendered header every IP reads a few numbers, and the others are of other IPs. Nor does what
-only kernels with some part have, between `#ifdef` of its macro and `#endif`: kernels without it leave the macro out.
+takes no part in it: of a rendered header every IP reads a few numbers, and the others are of other IPs.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 #: Directives that say where the text of a file is: the files of an IP are taken together, each once.
 _PLACING = re.compile(r'# ?(?:pragma once|include "[^"]*")')
 _NAME = re.compile(r"[A-Za-z_]\w*")
-#: Macros of parts that most kernels lack.
-PARTS = ("BFPGA_ROWS",)
 #: In the namespace of commands: first digits of the digest of a layout, whose numbers stand elsewhere.
 _LAYOUT = re.compile(r"^layout_[0-9a-f]{8}")
 _CLOSING = {"(": ")", "{": "}"}
@@ -64,9 +61,9 @@ class Meaning:
 
 
 @functools.lru_cache(maxsize=1024)
-def meaning(text: str, rendered: bool = False, parts: frozenset[str] = frozenset()) -> Meaning:
-    """What the text of a file means. rendered: its declarations count each by itself; parts: macros of those there."""
-    found = list(_present(_tokens(text), parts))
+def meaning(text: str, rendered: bool = False) -> Meaning:
+    """What the text of a file means. rendered: its declarations count each by itself."""
+    found = list(_tokens(text))
     tokens, lines = [token for token, _ in found], tuple(line for _, line in found)
     declarations: list[Declaration] = []
     rest = _without_declarations(tokens, declarations) if rendered else tokens
@@ -79,8 +76,7 @@ def sources_meaning(files: Mapping[str, str], rendered: Container[str], *others:
     ``files``: path -> text; ``rendered``: paths of files that are rendered for the kernel, of which only what is named
     counts; ``others``: what a result depends on besides.
     """
-    parts = frozenset(name for name in PARTS if any(f"#define {name}\n" in text for text in files.values()))
-    read = [meaning(text, path in rendered, parts) for path, text in files.items()]
+    read = [meaning(text, path in rendered) for path, text in files.items()]
     declarations = {declaration for file in read for declaration in file.declarations}
     named = {""}.union(*(file.names for file in read), *(declaration.names for declaration in declarations))
     digests = [file.digest for file in read if file.digest]
@@ -126,19 +122,6 @@ def _tokens(text: str) -> Iterator[tuple[str, int]]:
         elif match.lastgroup != "gap":
             yield _LAYOUT.sub("layout", content), line
         line += content.count("\n")
-
-
-def _present(tokens: Iterable[tuple[str, int]], parts: Container[str]) -> Iterator[tuple[str, int]]:
-    """Tokens without those of parts that are not there; no condition is inside of one."""
-    inside = absent = False
-    for token, line in tokens:
-        condition, _, name = token.partition(" ")
-        if condition == "#ifdef" and name in PARTS and name not in parts:
-            inside = absent = True
-        elif inside and token in ("#else", "#endif"):
-            inside, absent = token == "#else", False
-        elif not absent:
-            yield token, line
 
 
 def _without_declarations(tokens: Sequence[str], found: list[Declaration], owner: str = "") -> list[str]:

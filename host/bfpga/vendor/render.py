@@ -10,7 +10,6 @@ import importlib.resources
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from enum import IntEnum
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +18,7 @@ import jinja2
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, BridgeField, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARED_WORDS, Operation, word_of
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
@@ -131,11 +130,6 @@ def _number(name: str, value: int | bool | str) -> dict[str, str]:
         kind, _, member = value.partition("::")
         return {"type": f"bfpga::{kind}", "name": name, "value": f"bfpga::{kind}::{member}"}
     return {"type": "int", "name": name, "value": str(value)}
-
-
-def _lacking(config: KernelConfig, item: type[IntEnum]) -> tuple[str, ...]:
-    """Members of an enumeration that a kernel has no names for."""
-    return (Operation.ROWS.name,) if item is Operation and not config.has_rows else ()
 
 
 def _groups(config: KernelConfig) -> list[dict[str, Any]]:
@@ -274,7 +268,7 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "part_headers": _part_headers(config),
         "structures": {"Run": structure(RUN), "Piece": structure(PIECE), "OperationRecord": structure(OPERATION)},
         "start_states": enumeration(StartState),
-        "enumerations": [enumeration(item, _lacking(config, item)) for item in ENUMERATIONS],
+        "enumerations": [enumeration(item) for item in ENUMERATIONS],
         "bits": [enumeration(item) for item in BITS],
         "fields": FIELDS,
         "shared": {name: word_of(name) for name in SHARED_WORDS},

@@ -7,7 +7,6 @@ are, any other text must have been declared source by the toolkit itself, with `
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -69,8 +68,7 @@ def prose(text: str) -> Markup:
     return Markup(_PROSE.sub(" ", text))
 
 
-def enumeration(item: type[IntEnum] | type[IntFlag], without: Collection[str] = ()) -> dict[str, Any]:
-    """An enumeration as templates print it: its name, its comment, its members but for some."""
-    kept = {name: value for name, value in item.__members__.items() if name not in without}
-    members = [{"name": pascal(name), "value": int(value)} for name, value in kept.items()]
+def enumeration(item: type[IntEnum] | type[IntFlag]) -> dict[str, Any]:
+    """An enumeration as templates print it: its name, its comment, its members."""
+    members = [{"name": pascal(name), "value": int(value)} for name, value in item.__members__.items()]
     return {"name": item.__name__, "comment": own((item.__doc__ or "").strip()), "members": members}

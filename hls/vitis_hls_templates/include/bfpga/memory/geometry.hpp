@@ -48,13 +48,12 @@ inline int block_rows(const Descriptor& d) {
     return Config::accumulator_rows > Config::rows && d.has(Flag::PowerOfTwo) ? 2 * Config::rows : Config::rows;
 }
 
-#ifdef BFPGA_ROWS
-// Whether the process of rows does an operation.
+// Whether the process of rows does an operation; a kernel without it has none.
+template <class Config>
 inline bool works_on_rows(const Descriptor& d) {
 #pragma HLS INLINE
-    return static_cast<Operation>(d.operation) == Operation::Rows;
+    return Config::row_columns > 0 && static_cast<Operation>(d.operation) == Operation::Rows;
 }
-#endif
 
 // Whether the weights of an operation are a tensor (SECOND_WEIGHS of contract/descriptor.py).
 template <class Config>
@@ -68,11 +67,9 @@ inline bool multiplies_tensors(const Descriptor& d) {
 template <class Config>
 inline int active_columns(const Descriptor& d) {
 #pragma HLS INLINE
-#ifdef BFPGA_ROWS
-    if (works_on_rows(d)) {
+    if (works_on_rows<Config>(d)) {
         return Config::row_columns;
     }
-#endif
     const bool linear = static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::TwoHot);
     return Config::shift_columns > 0 && linear ? Config::columns - Config::shift_columns : Config::columns;
 }

@@ -48,13 +48,11 @@ class LayerRegisters {
         const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
         exponents.second = two ? exponent(d.second_slot) : exponents.first;
         exponents.accumulator = exponents.second > exponents.first ? exponents.second : exponents.first;
-#ifdef BFPGA_ROWS
         // The exponent of the results of rows is given, in this word; those of a product's operands add to it.
-        if (works_on_rows(d)) {
+        if (works_on_rows<Config>(d)) {
             exponents.second = exponent(d.second_slot);
             exponents.accumulator = d.wide_word + (d.kernel_width > 1 ? exponents.first + exponents.second : 0);
         }
-#endif
         // The weights of a product of two tensors have the exponent of one of them.
         if (multiplies_tensors<Config>(d)) {
             exponents.second = exponent(d.second_slot);

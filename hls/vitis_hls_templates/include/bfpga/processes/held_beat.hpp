@@ -47,4 +47,12 @@ class HeldBeat {
     Beat beat_;
 };
 
+// In its place where nothing comes.
+template <class Beat>
+class NoBeat {
+   public:
+    bool there() const { return false; }
+    Beat beat() const { return Beat(); }
+};
+
 }  // namespace bfpga

@@ -91,25 +91,21 @@ inline int group_pixels(const Descriptor& d) {
     return given ? static_cast<int>(d.group_columns) : active_columns<Config>(d);
 }
 
-#ifdef BFPGA_ROWS
 // Words of a row of the process of rows.
 template <class Config>
 inline int32_t row_words(const Descriptor& d) {
 #pragma HLS INLINE
     return (d.output_rows + Config::lanes - 1) >> (bit_length(Config::lanes) - 1);
 }
-#endif
 
 // Blocks of output rows whose sums drain one after the other, and rows of each. A skip array that multiplies by stored
 // weights has one of whole words.
 template <class Config>
 inline int32_t sum_blocks(const Descriptor& d) {
 #pragma HLS INLINE
-#ifdef BFPGA_ROWS
-    if (works_on_rows(d)) {
+    if (works_on_rows<Config>(d)) {
         return row_words<Config>(d);
     }
-#endif
     return Config::skip_groups > 0 && !Config::skip_activations ? 1 : d.blocks;
 }
 

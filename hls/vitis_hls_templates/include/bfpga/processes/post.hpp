@@ -20,6 +20,10 @@ namespace bfpga {
 // Replaces the stream of sums of a skip array where there is one array.
 struct NoSums {};
 
+// What comes of the process of rows where there is one (processes/rows/ports.hpp).
+template <class Config>
+class SumsOfRows;
+
 template <class Config, class Storage>
 class PostProcess {
     using accumulator_t = int_t<Config::accumulator_bits>;
@@ -124,11 +128,9 @@ class PostProcess {
 #pragma HLS INLINE
         PolicySlot<Config> policy = layers_.policy(d.policy_slot);
         start(d, layers_.begin(d, policy, counters_.bits));
-#ifdef BFPGA_ROWS
-        if (works_on_rows(d)) {
-            skip_sums.tell(layers_.exponent(d.input_slot));
+        if (works_on_rows<Config>(d)) {
+            tell_rows(layers_.exponent(d.input_slot), skip_sums);
         }
-#endif
         bool running = true;
         PipelinedLoop loop("Rows");
     Rows:
@@ -139,11 +141,7 @@ class PostProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             // A row needs its sums, and parameters if it exists; each is read when available.
-#ifdef BFPGA_ROWS
-            const bool sum_there = skips_ ? row_sum_.there() : sum_.there();
-#else
-            const bool sum_there = sum_.there();
-#endif
+            const bool sum_there = takes_rows() ? row_sum_.there() : sum_.there();
             const bool parameters_there = !rows_.exists() || parameter_.there();
             const bool source_there = takes_vectors() ? draining_ : sum_there;
             const bool leaves = source_there && (combined_ || parameters_there);
@@ -193,11 +191,9 @@ class PostProcess {
         }
     }
 
-#ifdef BFPGA_ROWS
     // The same for an array and the process of rows: each has a register of its own, as a beat of a later operation may
     // come to either.
-    template <class RowSums>
-    void next_sum(bool, stream<wire_t<Sums>>& sums, RowSums& row_sums) {
+    void next_sum(bool, stream<wire_t<Sums>>& sums, SumsOfRows<Config>& row_sums) {
 #pragma HLS INLINE
         if (skips_) {
             row_sum_.next(row_sums.words());
@@ -205,16 +201,17 @@ class PostProcess {
             sum_.next(sums);
         }
     }
-#endif
+
+    // The exponent of an operand, which the process of rows needs.
+    template <class Others>
+    static void tell_rows(int32_t, Others&) {}
+    static void tell_rows(int32_t exponent, SumsOfRows<Config>& row_sums) { row_sums.tell(exponent); }
 
     void start(const Descriptor& d, const LayerExponents& exponents) {
 #pragma HLS INLINE
-        skips_ = on_skip_array<Config>(d);
-        combined_ = static_cast<Operation>(d.operation) != Operation::Gemm;
-#ifdef BFPGA_ROWS
-        skips_ = works_on_rows(d);
-        combined_ = combined_ && !skips_;
-#endif
+        const bool rows = works_on_rows<Config>(d);
+        skips_ = on_skip_array<Config>(d) || rows;
+        combined_ = static_cast<Operation>(d.operation) != Operation::Gemm && !rows;
         simulation_check(Config::wide_memory || !d.has(Flag::Wide), "a kernel without accumulators in memory",
                          "is to move some, policy slot", d.policy_slot);
         wide_out_ = sends_accumulators<Config>(d);
@@ -245,6 +242,8 @@ class PostProcess {
     bool sends_wide() const { return Config::wide_memory && wide_out_; }
     bool takes_wide() const { return Config::wide_memory && wide_in_; }
     bool takes_vectors() const { return combined_ || takes_wide(); }
+    // Whether its sums are results of the process of rows.
+    bool takes_rows() const { return Config::row_columns > 0 && skips_; }
 
     // The operation's statistics go to the policy and to the counters of the start.
     void finish(const Descriptor& d, PolicySlot<Config>& policy) {
@@ -313,11 +312,9 @@ class PostProcess {
         if (takes_wide()) {
             return AccumulatorWord<Config>::accumulator(words_.whole(column));
         }
-#ifdef BFPGA_ROWS
-        if (skips_) {
+        if (takes_rows()) {
             return row_sum_.beat().sum[column];
         }
-#endif
         return combined_ ? words_.result(rows_.lane(), column) : kept_ ? wide_.read(column) : sum_.beat().sum[column];
     }
 
@@ -355,7 +352,7 @@ class PostProcess {
     CountRegisters<Config> values_;
     // Of the operation
     bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
-    bool skips_;               // its sums come from a skip array
+    bool skips_;               // its sums come from a skip array, or from the process of rows
     bool wide_out_, wide_in_;  // accumulators go to the activation memory, or come from there
     int32_t output_exponent_;
     OutputRows<Config> rows_;
@@ -363,9 +360,7 @@ class PostProcess {
     bool draining_;  // a combined word leaves
     // Beats that wait
     HeldBeat<Sums> sum_;
-#ifdef BFPGA_ROWS
-    HeldBeat<Sums> row_sum_;
-#endif
+    typename std::conditional<(Config::row_columns > 0), HeldBeat<Sums>, NoBeat<Sums>>::type row_sum_;
     HeldBeat<Vectors> vector_;
     HeldBeat<RowParameters> parameter_;
     // The word of results that is assembled

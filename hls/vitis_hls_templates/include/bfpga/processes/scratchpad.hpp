@@ -16,6 +16,10 @@
 
 namespace bfpga {
 
+// What goes to the process of rows where there is one (processes/rows/ports.hpp).
+template <class Config>
+class RowOperands;
+
 template <class Config, class Storage>
 class ScratchpadProcess {
     using T = ScratchpadTypes<Config>;
@@ -126,12 +130,9 @@ class ScratchpadProcess {
         if (stores) {
             send_group(word, stored);
         }
-#ifdef BFPGA_ROWS
         if (reads && reader_.rows()) {
-            skip_operands.send(word);
-        } else
-#endif
-            if (reads && reader_.weighs()) {
+            send_rows(word, skip_operands);
+        } else if (reads && reader_.weighs()) {
             send_weights(word, skip_operands);
         } else if (reads && reader_.vector()) {
             send_vector(word, request, mine, vectors);
@@ -195,17 +196,28 @@ class ScratchpadProcess {
         operands.write(to_wire(beat));
     }
 
-#ifdef BFPGA_ROWS
     // The process of rows gets words, and none to stop.
-    template <class RowOperands>
-    static void send(const OperandBeat<Config>&, RowOperands&) {}
-#endif
+    static void send(const OperandBeat<Config>&, RowOperands<Config>&) {}
+
+    template <class Others>
+    static void send_rows(const Word<Config> (&)[T::ports], Others&) {}
+
+    static void send_rows(const Word<Config> (&word)[T::ports], RowOperands<Config>& rows) {
+#pragma HLS INLINE
+        rows.send(word);
+    }
 
     // Where tensors become weights, their words go beside what else does.
     template <class Others>
     static void send(const OperandBeat<Config>& beat, WithOperandWords<Config, Others>& beside) {
 #pragma HLS INLINE
         send(beat, beside.others);
+    }
+
+    template <class Others>
+    static void send_rows(const Word<Config> (&word)[T::ports], WithOperandWords<Config, Others>& beside) {
+#pragma HLS INLINE
+        send_rows(word, beside.others);
     }
 
     template <class Others>
@@ -374,13 +386,10 @@ class ScratchpadProcess {
 
     static bool computes_here(Operation operation) {
 #pragma HLS INLINE
-#ifdef BFPGA_ROWS
-        if (operation == Operation::Rows) {
-            return true;
-        }
-#endif
+        const bool rows = Config::row_columns > 0 && operation == Operation::Rows;
         const bool weighs = Config::operand_weights && operation == Operation::Weigh;
-        return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum || weighs;
+        return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum || rows ||
+               weighs;
     }
 
     // One word of the next command. The words shift until each is at its index.

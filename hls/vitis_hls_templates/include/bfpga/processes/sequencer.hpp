@@ -362,12 +362,10 @@ class SequencerProcess {
     // The first word of a descriptor selects the processes that receive it; all receive the end of the start.
     void begin(int32_t operation, bool ends) {
 #pragma HLS INLINE
+        const bool rows = Config::row_columns > 0 && operation == static_cast<int32_t>(Operation::Rows);
         const bool weighs = Config::operand_weights && operation == static_cast<int32_t>(Operation::Weigh);
-#ifdef BFPGA_ROWS
-        if (operation != static_cast<int32_t>(Operation::Rows))
-#endif
-            simulation_check((operation >= 0 && operation <= static_cast<int32_t>(Operation::Sum)) || weighs,
-                             "a descriptor", "has no such operation:", operation);
+        simulation_check((operation >= 0 && operation <= static_cast<int32_t>(Operation::Sum)) || rows || weighs,
+                         "a descriptor", "has no such operation:", operation);
         const bool skips = Choices<Config>::exist && skips_ && !ends;
         simulation_check(!skips || (operation >= static_cast<int32_t>(Operation::Gemm) &&
                                     operation <= static_cast<int32_t>(Operation::Sum)),

@@ -52,9 +52,7 @@ class VectorWords {
         group_.start(d.groups);
         first_tap_ = true;
         combines_ = static_cast<Operation>(d.operation) != Operation::Gemm || takes_accumulators<Config>(d);
-#ifdef BFPGA_ROWS
-        combines_ = combines_ && !works_on_rows(d);
-#endif
+        combines_ = combines_ && !works_on_rows<Config>(d);
     }
 
     // Whether the operation has operands left, and whether those of a word are complete with the next beat that fires.

@@ -297,11 +297,9 @@ class PassRows {
     void start(const Descriptor& d) {
 #pragma HLS INLINE
         block_rows_.set(static_cast<coordinate_t>(pass_rows<Config>(d)));
-#ifdef BFPGA_ROWS
-        if (works_on_rows(d)) {
+        if (works_on_rows<Config>(d)) {
             block_rows_.set(static_cast<coordinate_t>(Config::lanes * row_words<Config>(d)));
         }
-#endif
         output_rows_.set(static_cast<coordinate_t>(d.output_rows));
         base_ = static_cast<parameter_address_t>(d.parameter_base);
     }
@@ -365,10 +363,8 @@ class WeightRead {
     bool streams() const { return streams_; }
     bool last_word() const { return ends_pass_ && last_pass_; }
     bool row() const { return rows_go() && pass_rows_.exists(); }
-#ifdef BFPGA_ROWS
     // Whether the gain of a lane is due, be it one that a row of the process of rows has not.
     bool gain() const { return rows_go() && of_rows_; }
-#endif
     const Chunks& chunks() const { return chunks_; }
     bool two_hot() const { return two_hot_; }
     bool power_of_two() const { return power_of_two_; }
@@ -380,20 +376,12 @@ class WeightRead {
         simulation_check(d.groups > 0, "a descriptor", "has no groups of output pixels; groups is", d.groups);
         gate_.close(static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_fills) & 65535U));
         streams_ = d.has(Flag::StreamWeights);
-        kept_ = d.has(Flag::Kept);
-#ifdef BFPGA_ROWS
-        of_rows_ = works_on_rows(d);
-        kept_ = kept_ || of_rows_;
-#endif
+        of_rows_ = works_on_rows<Config>(d);
+        kept_ = d.has(Flag::Kept) || of_rows_;
         two_hot_ = d.has(Flag::TwoHot);
         power_of_two_ = d.has(Flag::PowerOfTwo);
         turns_.set(static_cast<coordinate_t>(Rows::turns(d)));
-        blocks_.set(static_cast<coordinate_t>(d.blocks));
-#ifdef BFPGA_ROWS
-        if (works_on_rows(d)) {
-            blocks_.set(1);
-        }
-#endif
+        blocks_.set(of_rows_ ? static_cast<coordinate_t>(1) : static_cast<coordinate_t>(d.blocks));
         kernel_rows_.set(static_cast<coordinate_t>(d.kernel_height));
         kernel_columns_.set(static_cast<coordinate_t>(d.kernel_width));
         channel_words_.set(static_cast<coordinate_t>(d.channel_words));
@@ -496,10 +484,7 @@ class WeightRead {
         }
     }
 
-    bool streams_, kept_, two_hot_, power_of_two_;
-#ifdef BFPGA_ROWS
-    bool of_rows_;
-#endif
+    bool streams_, kept_, of_rows_, two_hot_, power_of_two_;
     bool works_, over_;  // passes are left; the last one was the cycle before
     Gate gate_;
     Counter turns_, blocks_, kernel_rows_, kernel_columns_, channel_words_;
@@ -528,6 +513,14 @@ struct StoredWeights {
         weight.power_of_two = read.power_of_two();
         weight_words.write(to_wire(weight));
     }
+};
+
+// What a stored form sends of the parameters of rows: nothing, but for that of kernels with their process
+// (rows/gains.hpp).
+template <class Stored>
+struct GainsOf {
+    template <class... Words>
+    static void send(const typename Stored::Read&, int_t<16>, Words&...) {}
 };
 
 // `Stored`: what `StoredWeights` has.
@@ -645,22 +638,14 @@ class WeightsProcess {
         if (word) {
             Stored::send(read_.streams() ? beats_.word(beat_) : weights_.read(read_.word_address()), read_, words...);
         }
-#ifdef BFPGA_ROWS
         int_t<16> gain = 0;
-#endif
         if (read_.row()) {
             ParameterBeat<Config> parameter;
             parameter.row = parameters_.read(read_.row_address());
             parameters.write(to_wire(parameter));
-#ifdef BFPGA_ROWS
             gain = parameter.row.exponent;
-#endif
         }
-#ifdef BFPGA_ROWS
-        if (read_.gain()) {
-            Stored::send_gain(gain, words...);
-        }
-#endif
+        GainsOf<Stored>::send(read_, gain, words...);
     }
 
     // Both engines go on, and operations begin and end.
@@ -725,9 +710,8 @@ class WeightsProcess {
             fills_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weights);
             fills_next_ = fills_next_ || (Config::operand_weights && weighs);
             reads_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
-#ifdef BFPGA_ROWS
-            reads_next_ = reads_next_ || static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Rows);
-#endif
+            const bool rows = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Rows);
+            reads_next_ = reads_next_ || (Config::row_columns > 0 && rows);
             skips_next_ = Config::count_registers > 0 && word == ProcessLimits::skipped;
         }
         WeightsCommand::set(command_, static_cast<int>(index_), static_cast<int32_t>(word));

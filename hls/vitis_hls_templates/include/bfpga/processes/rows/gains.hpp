@@ -15,13 +15,21 @@ struct StoredWithGains : StoredWeights<Config> {
 #pragma HLS INLINE
         StoredWeights<Config>::send(word, read, words);
     }
+};
 
-    // A gain is in the place of an exponent.
-    static void send_gain(int_t<16> gain, Words&, Gains& gains) {
+// A gain is in the place of an exponent.
+template <class Config>
+struct GainsOf<StoredWithGains<Config>> {
+    using Stored = StoredWithGains<Config>;
+
+    static void send(const WeightRead<Config>& read, int_t<16> gain, typename Stored::Words&,
+                     typename Stored::Gains& gains) {
 #pragma HLS INLINE
         static_assert(RowNumbers::gain_bits == 16, "a gain has the bits of an exponent");
-        const RowGainBeat beat = {gain};
-        gains.write(to_wire(beat));
+        if (read.gain()) {
+            const RowGainBeat beat = {gain};
+            gains.write(to_wire(beat));
+        }
     }
 };
 

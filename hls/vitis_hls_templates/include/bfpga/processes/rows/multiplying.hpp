@@ -66,7 +66,7 @@ class RowsBesideArray {
 
     template <class Post, class Commands, class Sums, class... Streams>
     void run_post(Post& post, Commands& commands, Sums& sums, Streams&... streams) {
-        RowSums<Config> row_sums(row_sums_, exponents_);
+        SumsOfRows<Config> row_sums(row_sums_, exponents_);
         post.run(commands, sums, row_sums, streams...);
     }
 

@@ -54,11 +54,11 @@ class RowOperands {
 
 // To the output stage: results of a lane, as an array's sums are; back from it the exponent of an operand.
 template <class Config>
-class RowSums {
+class SumsOfRows {
     using Words = stream<wire_t<SumBeat<Config>>>;
 
    public:
-    RowSums(Words& words, stream<command_t>& exponents) : words_(words), exponents_(exponents) {}
+    SumsOfRows(Words& words, stream<command_t>& exponents) : words_(words), exponents_(exponents) {}
 
     Words& words() { return words_; }
     void tell(int32_t exponent) { exponents_.write(static_cast<command_t>(exponent)); }

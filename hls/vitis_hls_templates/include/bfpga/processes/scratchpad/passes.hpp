@@ -21,7 +21,6 @@ inline int output_words(const Descriptor& d) {
     return (Config::lanes & (Config::lanes - 1)) == 0 ? more >> shift : more / Config::lanes;
 }
 
-#ifdef BFPGA_ROWS
 // A row of the process of rows is read in several turns of passes, of which the last one gives results.
 template <int Bits>
 class PassTurns {
@@ -48,7 +47,6 @@ class PassTurns {
     Turns<Bits> passes_, turns_;
     bool writes_;
 };
-#endif
 
 // What a step reads.
 template <class Config>
@@ -114,11 +112,11 @@ class PassNest {
         dilation_x_ = static_cast<coordinate_t>(d.dilation_x);
         reads_ = !d.has(Flag::Kept) || takes_accumulators<Config>(d);
         returns_ = writes_words<Config>(d);
-#ifdef BFPGA_ROWS
-        const bool rows = works_on_rows(d);
-        passes_.set(rows ? static_cast<limit_t>(blocks * d.blocks) : blocks);
-        turns_.take(blocks, rows ? d.blocks : 1, returns_);
-#endif
+        if (Config::row_columns > 0) {
+            const bool rows = works_on_rows<Config>(d);
+            passes_.set(rows ? static_cast<limit_t>(blocks * d.blocks) : blocks);
+            turns_.take(blocks, rows ? d.blocks : 1, returns_);
+        }
     }
 
     // Whether passes are left, or an issued read: it needs the operation's parameters.
@@ -204,10 +202,10 @@ class PassNest {
 #pragma HLS INLINE
         const bool last_block = passes_.last();
         const bool last_pass = last_block & groups_.last();
-#ifdef BFPGA_ROWS
-        returns_ = on ? turns_.returns() : returns_;
-        turns_.step(on, starts);
-#endif
+        if (Config::row_columns > 0) {
+            returns_ = on ? turns_.returns() : returns_;
+            turns_.step(on, starts);
+        }
         if (on) {
             last_block_ = last_block;
             last_pass_ = last_pass;
@@ -353,9 +351,7 @@ class PassNest {
     // The passes: a step reads as soon as it may (`active_`), and is a pass's first (`between_`), another one, or none,
     // while the nest gets ahead (`primes_`); a pass whose reads are shorter than its minimum duration pauses
     Turns<bits> passes_;
-#ifdef BFPGA_ROWS
     PassTurns<bits> turns_;
-#endif
     Turns<Geometry<Config>::coordinate_bits> groups_;
     PassChunks<Config> chunks_;
     Pace<bits> drain_;

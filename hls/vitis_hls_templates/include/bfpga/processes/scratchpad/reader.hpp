@@ -72,11 +72,8 @@ class OperandReader {
         vector_ = operation != Operation::Gemm || wide_;
         neighbours_ = reuses_taps<Config>(d);
         weighs_ = bfpga::weighs<Config>(d);
-        tests_image_ = operation != Operation::Sum;  // its taps are operands
-#ifdef BFPGA_ROWS
-        rows_ = works_on_rows(d);
-        tests_image_ = tests_image_ && !rows_;  // and theirs
-#endif
+        rows_ = works_on_rows<Config>(d);
+        tests_image_ = operation != Operation::Sum && !rows_;  // the taps of both are operands
         runs_ = d.read_runs != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.input_pixel_words);
         height_ = static_cast<coordinate_t>(d.input_height);
@@ -89,10 +86,8 @@ class OperandReader {
     bool vector() const { return vector_; }
     // Whether its operands become weights.
     bool weighs() const { return Config::operand_weights && weighs_; }
-#ifdef BFPGA_ROWS
     // Whether its operands go to the process of rows.
     bool rows() const { return rows_; }
-#endif
     // Whether columns take taps from adjacent ones, and whether no pixel is to the left of a column's.
     bool neighbours() const { return neighbours_; }
     bool begins_row(int column) const { return pixel_[0][column].begins_row; }
@@ -204,10 +199,7 @@ class OperandReader {
     // The operation
     WalkSetup<Config> setup_;
     bool weighs_;
-    bool vector_, wide_, neighbours_, tests_image_, runs_;
-#ifdef BFPGA_ROWS
-    bool rows_;
-#endif
+    bool vector_, rows_, wide_, neighbours_, tests_image_, runs_;
     typename T::word_t pixel_words_;
     coordinate_t height_, width_, stride_y_, stride_x_, top_, left_;
     // The walk
