@@ -14,7 +14,6 @@ from small_networks import Network, attention_network, compiled, largest_error
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
 from bfpga.devices.comparison import first_mismatch

@@ -121,9 +121,18 @@ def test_a_new_function_leaves_kernels_without_it_as_they_were() -> None:
 def test_rows_change_nothing_for_a_kernel_without_them() -> None:
     """Issue 37: their operation and their words are named in the layout of kernels with their process alone."""
     assert "ROWS" not in layout()["enumerations"]["Operation"]
-    assert layout_digest() != layout_digest(parts=(Operation.ROWS,))
-    assert layout_mismatch(layout(parts=(Operation.ROWS,))) is None
-    assert "row_inverse" in layout(parts=(Operation.ROWS,))["descriptor"]["shared"]
+    assert layout_digest() != layout_digest(parts=[Operation.ROWS])
+    assert layout_mismatch(layout(parts=[Operation.ROWS])) is None
+    assert "row_inverse" in layout(parts=[Operation.ROWS])["descriptor"]["shared"]
+
+
+def test_loaded_tables_change_nothing_for_a_kernel_without_them() -> None:
+    assert "TABLE" not in layout()["enumerations"]["Operation"]
+    assert layout_digest() != layout_digest(parts=[Operation.TABLE]) != layout_digest(parts=[Operation.ROWS])
+    assert layout_mismatch(layout(parts=[Operation.TABLE])) is None
+
+
+def test_a_function_that_is_missing_is_named() -> None:
     unknown = changed("enumerations", "Function", "LATER", to=30)
     assert "`Function.LATER` is missing here and 30 there" in str(layout_mismatch(unknown))
 

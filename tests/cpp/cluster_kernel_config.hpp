@@ -47,6 +47,7 @@ struct ClusterKernel {
     static constexpr int accumulator_bits = ACC;
     static constexpr int columns = COLUMNS;
     static constexpr int row_columns = 0;
+    static constexpr int function_tables = 0;
     static constexpr int banks = COLUMNS + 1;
     static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;

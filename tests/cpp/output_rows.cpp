@@ -20,6 +20,7 @@ struct Build {
     static constexpr int accumulator_bits = 24;
     static constexpr int columns = COLUMNS;
     static constexpr int row_columns = 0;
+    static constexpr int function_tables = 0;
     static constexpr int banks = COLUMNS + 1;
     static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;

@@ -29,6 +29,7 @@ struct Build {
     static constexpr int bias_bits = 18;
     static constexpr int columns = COLUMNS;
     static constexpr int row_columns = 0;
+    static constexpr int function_tables = 0;
     static constexpr int banks = COLUMNS + 1;
     static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;

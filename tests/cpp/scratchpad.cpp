@@ -27,6 +27,7 @@ struct Pad {
     static constexpr int bias_bits = 18;
     static constexpr int columns = COLUMNS;
     static constexpr int row_columns = 0;
+    static constexpr int function_tables = 0;
     static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;
     static constexpr int words_per_block = ROWS / LANES;

@@ -14,6 +14,7 @@ struct UnitConfig {
     static constexpr int columns = 3;
     static constexpr bool operand_weights = false;
     static constexpr int row_columns = 0;
+    static constexpr int function_tables = 0;
     static constexpr int rows = 4;
     static constexpr int lanes = 2;
     static constexpr int words_per_block = 2;

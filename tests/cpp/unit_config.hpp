@@ -16,6 +16,7 @@ struct UnitConfig {
     static constexpr int bias_bits = BIAS;
     static constexpr int columns = 3;
     static constexpr int row_columns = 0;
+    static constexpr int function_tables = 0;
     static constexpr int position_bins = 0;
     static constexpr int wide_words = 0;
     static constexpr int functions = 0x7fffffff;  // all

@@ -28,6 +28,7 @@ struct WeightNumbers {
     static constexpr int bias_bits = 18;
     static constexpr int columns = 4;
     static constexpr int row_columns = 0;
+    static constexpr int function_tables = 0;
     static constexpr int banks = 5;
     static constexpr int lanes = 2;
     static constexpr bool tap_reuse = false;

@@ -13,6 +13,7 @@ from bfpga.accelerator.sections import Section
 from bfpga.contract.arrays.skip_array import SkipSource
 from bfpga.contract.configuration import Dsp, Multiplier, UltraRam
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
+from bfpga.contract.loaded_tables import MOST_TABLES
 from bfpga.contract.names import NAME_PATTERN
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.formats.block_format import LogMode, Rounding, Saturation
@@ -44,6 +45,14 @@ Functions = Annotated[
         description="functions the function unit is built with; `none` must be among them",
     ),
 ]
+FunctionTables = Annotated[
+    int,
+    Field(
+        ge=0, le=MOST_TABLES,
+        description="functions by tables that a kernel holds at a time and a program brings, any of them; "
+        "0: those that `functions` names are built in",
+    ),
+]  # fmt: skip
 PositionBins = Annotated[
     int,
     Field(ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"),
@@ -124,6 +133,7 @@ class SystolicSection(Section):
     stream_bits: DataWidth = 64
     weight_stream_bits: WeightWidth = 64
     functions: Functions = Field(list(USUAL_FUNCTIONS))
+    function_tables: FunctionTables = 0
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     wide_memory: bool = Field(
@@ -207,6 +217,7 @@ class SkipArraySection(Section):
     stream_bits: DataWidth = 64
     weight_stream_bits: WeightWidth = 64
     functions: Functions = Field(list(USUAL_FUNCTIONS))
+    function_tables: FunctionTables = 0
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     count_registers: CountRegisters = 0
@@ -281,6 +292,7 @@ class ClusterArraySection(Section):
     stream_bits: DataWidth = 64
     weight_stream_bits: WeightWidth = 64
     functions: Functions = Field(list(USUAL_FUNCTIONS))
+    function_tables: FunctionTables = 0
     position_bins: PositionBins = 0
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False

@@ -13,6 +13,7 @@ from bfpga.compiler.schedule.matmul import matmul_reserve, matmul_step
 from bfpga.compiler.schedule.overlap import ahead
 from bfpga.compiler.schedule.plan_choice import Plans, choose_plan
 from bfpga.compiler.schedule.schedule import Scheduler
+from bfpga.compiler.schedule.table_plan import place_tables
 from bfpga.compiler.schedule.weight_plan import factor_reserve, setup_launch
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, HostStep, LaunchStep, MatMulNode, Step, own_weights, values_read
@@ -51,9 +52,11 @@ class _StartMaker:
         steps = [step for index in range(len(self.nodes.stages)) for step in self._steps(index, plans)]
         launches = [step for step in steps if isinstance(step, LaunchStep)]
         choices = dispatch_layers(launches, array, tensors, self.config, options)
+        setup = setup_launch(array, plans, self.config)
+        place_tables(setup, launches, self.config)
         if len(launches) == 1 and not any(map(own_weights, self.nodes.nodes)):
             launches[0].ahead = ahead(launches[0].operations, self.config)
-        return Starts(setup_launch(array, plans, self.config), steps, choices)
+        return Starts(setup, steps, choices)
 
     def _steps(self, index: int, plans: Plans) -> list[Step]:
         """Steps of a stage."""

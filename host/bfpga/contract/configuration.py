@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from bfpga.contract.arrays.base import Array, Width, WidthOrNone, Words
 from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
+from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS, Function
 from bfpga.formats.block_format import BlockFormat, container_bits
 from bfpga.formats.checked_fields import Among, Between, check_fields
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
@@ -82,6 +82,8 @@ class KernelConfig:
     row_columns: WidthOrNone = 0
     #: Whether tensors of the activation memory may become weights: products of two computed tensors.
     operand_weights: bool = False
+    #: Tables of functions that the output stage holds, which come with a program; 0: tables are built in.
+    function_tables: Annotated[int, Between(0, 8)] = 0
     array: Array = field(default_factory=SystolicArray)
 
     def __post_init__(self) -> None:
@@ -105,8 +107,24 @@ class KernelConfig:
     @property
     def part_operations(self) -> tuple[Operation, ...]:
         """Operations that only kernels with some part have: those of its parts."""
-        has = ((Operation.ROWS, self.has_rows), (Operation.WEIGH, self.operand_weights))
+        has = (
+            (Operation.ROWS, self.has_rows), (Operation.TABLE, self.function_tables > 0),
+            (Operation.WEIGH, self.operand_weights),
+        )  # fmt: skip
         return tuple(operation for operation, there in has if there)
+
+    @cached_property
+    def built_in_functions(self) -> tuple[str, ...]:
+        """Names of the functions that the bitstream holds: of a kernel that loads tables those by arithmetic."""
+        loads = self.function_tables > 0
+        return tuple(name for name in self.functions if not loads or Function.named(name).row.table is None)
+
+    @cached_property
+    def known_functions(self) -> tuple[str, ...]:
+        """Names of the functions that it computes: those built in, and with tables that are loaded any of these."""
+        tables = (function for function in Function if function.row.table is not None and self.function_tables)
+        fits = [function.key for function in tables if function.row.least_accumulator_bits <= self.accumulator_bits]
+        return (*self.built_in_functions, *fits)
 
     @property
     def weight_formats(self) -> tuple[WeightFormat, ...]:

@@ -32,6 +32,7 @@ class Operation(IntEnum):
     MAX = 5  # maximum over the window, channel by channel
     SUM = 6  # sum over the taps, each aligned to the larger exponent: residual add, subtract, copy
     ROWS = 7  # the process of rows, of kernels that have it: Softmax, normalizations, products of two tensors
+    TABLE = 8  # words of a function's table, in fields of `post` (contract/loaded_tables.py), of kernels that load them
     WEIGH = 9  # activation memory -> weight memory, of kernels with operand_weights: a tensor becomes weights
 
 
@@ -90,7 +91,7 @@ SECOND_WEIGHS = Flag.NEGATE_SECOND
 #: What the metadata of a field calls the field whose word it shares.
 _SHARES, _SHARES_IN_ROWS = "shares", "shares in rows"
 #: Operations of kernels that have some part.
-PART_OPERATIONS = (Operation.ROWS, Operation.WEIGH)
+PART_OPERATIONS = (Operation.ROWS, Operation.TABLE, Operation.WEIGH)
 COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM, Operation.ROWS)
 
 

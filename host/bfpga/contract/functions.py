@@ -31,6 +31,8 @@ GRID_BITS = 10
 TABLE_STEPS = 256
 #: LUTs of one table in a column: 257 x 15 bits, read twice a cycle.
 TABLE_LUT = 2 * 64
+#: Largest limit of a table, half of it where it has no symmetry: tables that are loaded have it too.
+LARGEST_LIMIT = 16
 #: Mantissa bits that a clip bound may take.
 BOUND_BITS = 16
 #: Times the limit of a table: functions have reached their tails there.
@@ -101,8 +103,8 @@ class Arithmetic:
 class Table:
     """A function by linear interpolation between ``TABLE_STEPS`` + 1 equidistant points of [-limit, limit].
 
-    Beyond the limit (a power of two) it keeps its value there. exact: in decimal numbers, not by the C library, so that
-    every platform makes the same points.
+    Beyond the limit (a power of two, up to ``LARGEST_LIMIT``) it keeps its value there. exact: in decimal numbers, not
+    by the C library, so that every platform makes the same points.
     holds: f(x), or its distance from max(x, 0), to which the argument contributes without being rounded: what it is
     below (max(x, 0) - f(x)) or above (f(x) - max(x, 0)); no point of a distance is negative.
     symmetry: "even" and "odd" tables cover [0, limit] only, so their steps are half as wide; -x has the same point or
@@ -421,7 +423,7 @@ ROWS: dict[Function, FunctionRow] = {
 }  # fmt: skip
 
 #: Bits of an argument on the grid, sign included.
-ARGUMENT_BITS = 1 + max((row.table.limit << GRID_BITS).bit_length() for row in ROWS.values() if row.table is not None)
+ARGUMENT_BITS = 1 + (LARGEST_LIMIT << GRID_BITS).bit_length()
 #: Names in YAML files, in the order of the codes: digests do not depend on the order in a file.
 FUNCTION_NAMES = tuple(function.key for function in Function)
 #: Functions of an accelerator whose file names none.

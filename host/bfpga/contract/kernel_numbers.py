@@ -40,7 +40,7 @@ def kernel_identity(config: KernelConfig) -> dict[str, Any]:
         "host_streams": dict(host_streams(config)),
         "streams": {item.name: [item.source, item.target, item.bits] for item in process_streams(config)},
         "commands": {item.process: [sorted(map(int, item.operations)), list(item.fields)] for item in commands(config)},
-        "layout": layout_digest(config.functions, config.part_operations),
+        "layout": layout_digest(config.built_in_functions, config.part_operations),
     }
 
 
@@ -150,8 +150,9 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
         number_group("Columns of the process of rows, if there is one", row_columns=config.row_columns),
         _depths(config),
         number_group(
-            "Functions that are built in: bit n for the function of code n",
-            functions=mask_of(Function.named(name) for name in config.functions),
+            "Functions that are built in: bit n for the function of code n; tables of others that are loaded",
+            functions=mask_of(Function.named(name) for name in config.built_in_functions),
+            function_tables=config.function_tables,
         ),
     ]
 

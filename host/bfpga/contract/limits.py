@@ -11,6 +11,8 @@ from enum import IntEnum
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Function, LeadRule, Operation, Policy, word_names
+from bfpga.contract.functions import TABLE_STEPS
+from bfpga.contract.loaded_tables import FIELD_OF_ADDRESS, FIELDS_OF_WORDS, LOADED_TABLE
 
 #: log2 of the most values of a window of the statistics unit (`WindowSums::window_bits`, BFP R26).
 STATISTICS_WINDOW_BITS = 13
@@ -55,12 +57,15 @@ def largest_coordinate(config: KernelConfig) -> int:
 
 def ranges(config: KernelConfig, descriptor: Descriptor) -> Iterator[Range]:
     """The range of every field of a descriptor on a kernel, those last that depend on its policy."""
+    if descriptor.operation == Operation.TABLE:
+        yield from _of_table(config)
+        return
     exponent = 1 << (STAGE_EXPONENT_BITS - 1)
     enumerations: tuple[tuple[str, type[IntEnum]], ...] = (
         ("operation", Operation), ("function", Function), ("policy", Policy), ("lead_rule", LeadRule),
     )  # fmt: skip
     for field, kind in enumerations:
-        yield Range(field, min(kind), max(kind))
+        yield Range(field, min(kind), LOADED_TABLE if field == "function" and config.function_tables else max(kind))
     yield Range("flags", 0, sum(Flag))
     yield from (Range(field, 0, config.tensor_slots - 1) for field in _SLOTS)
     yield Range("policy_slot", 0, config.policy_slots - 1)
@@ -77,6 +82,12 @@ def ranges(config: KernelConfig, descriptor: Descriptor) -> Iterator[Range]:
     yield Range("position_rate", 0, (1 << POSITION_RATE_BITS) - 1)
     yield Range("wide_word", 0, max(0, config.wide_words - 1))
     yield from _POLICY_RANGES.get(descriptor.policy, lambda: ())()
+
+
+def _of_table(config: KernelConfig) -> Iterator[Range]:
+    """TABLE: an address, and words that may be anything."""
+    yield Range("flags", 0, 0)
+    yield Range(FIELD_OF_ADDRESS, 0, config.function_tables * TABLE_STEPS - len(FIELDS_OF_WORDS))
 
 
 def _statistics() -> tuple[Range, ...]:

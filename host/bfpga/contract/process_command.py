@@ -48,7 +48,7 @@ COMMANDS = (
     ),
     command(
         "post",
-        (Operation.LOAD, Operation.STORE, *COMPUTING),
+        (Operation.LOAD, Operation.STORE, *COMPUTING, Operation.TABLE),
         "flags input_slot second_slot output_slot output_pixels group_columns kernel_height kernel_width blocks "
         "output_rows bias_exponent function function_argument function_exponent policy policy_slot output_exponent "
         "policy_window policy_factor lead_rule position_rate position_margin position_base wide_word groups",

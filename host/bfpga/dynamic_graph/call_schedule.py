@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from bfpga.compiler.schedule.schedule import Scheduler
+from bfpga.compiler.schedule.table_plan import keep_table, place_tables
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, plan_weights, setup_launch, weights_operation
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Operation
@@ -47,6 +48,11 @@ class CallSchedule:
     starts: list[list[KernelOperation]]
 
     @cached_property
+    def brings_tables(self) -> bool:
+        """Whether its function is by a table that is loaded."""
+        return any(operation.descriptor.operation == Operation.TABLE for operation in self.setup)
+
+    @cached_property
     def setup_clocks(self) -> int:
         """Clocks of loading the resident weights."""
         return sum(operation_clocks(self.config, operation) for operation in self.setup)
@@ -77,6 +83,7 @@ class CallSchedule:
                 return operation
             descriptor = copy(operation.descriptor)
             output_stage(node, descriptor)
+            keep_table(operation.descriptor, descriptor)
             return replace(operation, descriptor=descriptor, weights=self._streamed(node, plan, operation.weights))
 
         return refill
@@ -104,8 +111,8 @@ class CompiledCall:
 
     @property
     def takes_weights(self) -> bool:
-        """Whether the operation puts weights of its own into the kernel's memory."""
-        return self.node.kind == "gemm"
+        """Whether the operation puts weights or a table of its own into the kernel's memories."""
+        return self.node.kind == "gemm" or self.schedule.brings_tables
 
     @cached_property
     def setup(self) -> list[KernelOperation]:
@@ -128,6 +135,7 @@ def schedule_call(node: ArrayNode, tensors: dict[str, TensorSpec], config: Kerne
         plan.packed = {(tile.m0, tile.m1): number.to_bytes(_MARK, "little") for number, tile in enumerate(plan.tiles)}
     steps = Scheduler(config, tensors, [marked], plans, {RESULT}).run()
     setup = setup_launch([marked], plans, config)
+    place_tables(setup, steps, config)
     return CallSchedule(marked, config, tensors, plan, setup.operations, [step.operations for step in steps])
 
 

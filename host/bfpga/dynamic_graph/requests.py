@@ -257,7 +257,7 @@ def check_channels(shape: tuple[int, ...], axis: int, name: str, **numbers: Floa
 def activation_of(function: str | tuple[str, float], config: KernelConfig) -> Activation:
     """The function unit's setting; NotOnArrayError for a function, slope or bound that it cannot have."""
     found, argument = named_function(function)
-    if found.key not in config.functions:
+    if found.key not in config.known_functions:
         raise NotOnArrayError(f"the accelerator has no {found.key}")
     if found.row.argument is not None:
         try:

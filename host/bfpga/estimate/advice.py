@@ -98,7 +98,7 @@ def _brought_to_the_array(config: KernelConfig, nodes: Sequence[HostNode]) -> st
     kinds = {kind for node in nodes for kind in node.operators}
     missing = {
         function.key: sorted(kinds & set(row.operators)) for function, row in ROWS.items()
-        if kinds & set(row.operators) and function.key not in config.functions
+        if kinds & set(row.operators) and function.key not in config.known_functions
     }  # fmt: skip
     if missing:
         brought = ", ".join(dict.fromkeys(kind for names in missing.values() for kind in names))

@@ -81,7 +81,7 @@ class CycleCount:
         cycles = clocks(config, operation)
         if kind in COUNTED_OPERATIONS:
             self.compute += cycles
-        elif kind is Operation.WEIGHTS:
+        elif kind in (Operation.WEIGHTS, Operation.TABLE):
             self.weights += cycles
         else:
             self.transfer += cycles

@@ -85,7 +85,11 @@ END_CLOCKS = SCRATCHPAD_COMMAND_CLOCKS + 44
 STORE_SHARE = 1 / 8
 
 LOADER, STORER, COMPUTER, FILLER, READER = ENGINES = ("loader", "storer", "computer", "filler", "reader")
-_ENGINE_OF = {Operation.LOAD: LOADER, Operation.STORE: STORER, Operation.WEIGHTS: FILLER}
+#: Takes words of a table as a command brings them: no operation waits for it but by the order of commands.
+TABLES = "tables"
+_ENGINE_OF = {
+    Operation.LOAD: LOADER, Operation.STORE: STORER, Operation.WEIGHTS: FILLER, Operation.TABLE: TABLES
+}  # fmt: skip
 #: What each engine waits for, and what it counts when it has finished.
 _WAITS = {
     LOADER: (RESULTS, STORES), STORER: (LOADS, RESULTS), COMPUTER: (LOADS, RESULTS, STORES), FILLER: (READS,),
@@ -228,7 +232,7 @@ class _Run:
                 counted = results
         self.now = 0.0
         self.engines = {name: _Engine() for name in ENGINES}
-        self.times = {name: _Clock() for name in ENGINES}
+        self.times = {name: _Clock() for name in (*ENGINES, TABLES)}
         #: Moments at which the operations of each kind had finished; when the last computing one had read.
         self.finished: list[list[float]] = [[] for _ in COUNTS]
         self.last_read: float | None = None
@@ -306,7 +310,9 @@ class _Run:
 
     def _listeners(self, index: int) -> Iterator[str]:
         task = self.tasks[index]
-        if task.engine != FILLER:
+        if task.engine == TABLES:
+            yield POST
+        elif task.engine != FILLER:
             yield SCRATCHPAD
             if not (task.skipped or task.weighs):
                 yield POST
@@ -327,7 +333,9 @@ class _Run:
         queue = self.queues[POST]
         if not queue or not self._at_post(self.tasks[queue[0]].earlier_results):
             return False
-        queue.popleft()
+        index = queue.popleft()
+        if self.tasks[index].engine == TABLES:
+            self.times[TABLES].begin[index] = self.times[TABLES].end[index] = self.now
         return True
 
     def _past(self, moment: float) -> bool:

@@ -15,7 +15,9 @@ from bfpga.report.timing import Timed, start_times
 
 #: Rows that only move data; what computes has the title of the array.
 LOADS, STORES, WEIGHTS, HOST = "loads", "stores", "weights", "host"
-_TRANSFERS = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: WEIGHTS}
+_TRANSFERS = {
+    Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: WEIGHTS, Operation.TABLE: WEIGHTS
+}  # fmt: skip
 #: Bars at most; of more, neighbours of one layer become one.
 MOST_BARS = 3000
 #: Samples of one start whose overlap is shown.

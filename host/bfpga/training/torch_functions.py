@@ -92,7 +92,7 @@ def array_function(module: nn.Module, config: KernelConfig) -> Function | None:
             function.row.argument.encoded(argument)
     except UnfitArgumentError:
         return None
-    return function if function.key in config.functions else None
+    return function if function.key in config.known_functions else None
 
 
 def average_of(node: fx.Node, traced: fx.GraphModule) -> tuple[tuple[int, int], nn.Module]:

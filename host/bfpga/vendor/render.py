@@ -22,6 +22,7 @@ from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARE
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
+from bfpga.contract.loaded_tables import FIELDS_OF_WORDS, LOADED_TABLE, PLACE_OF_ADDRESS, TABLE_USE
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
 from bfpga.contract.process_stream import (
     AWAITED_PASSES,
@@ -172,6 +173,16 @@ def _functions() -> dict[str, Any]:
     }
 
 
+def _loaded_tables() -> dict[str, Any]:
+    """What the function unit takes from the description of tables that are loaded."""
+    return {
+        "code": LOADED_TABLE,
+        "address": PLACE_OF_ADDRESS,
+        "words": len(FIELDS_OF_WORDS),
+        "use": [{"name": name, **asdict(field)} for name, field in TABLE_USE.items()],
+    }
+
+
 def _registers() -> list[dict[str, Any]]:
     """The register arguments of the top function; what the kernel reports is a reference."""
     types = {"r": "uint32_t&", "rw": "uint32_t"}
@@ -215,7 +226,7 @@ def _commands(config: KernelConfig) -> list[dict[str, Any]]:
 
 def _command_kinds(config: KernelConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
-    yield f"layout_{layout_digest(config.functions, config.part_operations)[:8]}"
+    yield f"layout_{layout_digest(config.built_in_functions, config.part_operations)[:8]}"
     if config.array.command_space:
         yield config.array.command_space
     if config.count_registers:
@@ -275,6 +286,7 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "of_rows": {name: word_of(name) for name in ROW_WORDS} if config.has_rows else {},
         "words": DESCRIPTOR_WORDS,
         "functions": _functions(),
+        "loaded": _loaded_tables(),
         "beats": _beats(),
         "commands": _commands(config),
         "process_limits": {
@@ -297,8 +309,8 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "entries": [name for name in config.array.word_types() if name.startswith("entries_")],
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)],
-        "layout": own(json_text(layout(config.functions, config.part_operations))),
-        "layout_identification": f"0x{layout_digest(config.functions, config.part_operations)[:8]}",
+        "layout": own(json_text(layout(config.built_in_functions, config.part_operations))),
+        "layout_identification": f"0x{layout_digest(config.built_in_functions, config.part_operations)[:8]}",
     }
 
 

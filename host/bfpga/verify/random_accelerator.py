@@ -55,8 +55,9 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_kept_words(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
     config = with_skip_array(rng, config) if multiplies else config
-    config = with_compressed_maps(rng, with_ultra_ram(rng, with_count_registers(rng, config)))
-    return with_operand_weights(with_rows(rng, config))
+    config = with_ultra_ram(rng, with_count_registers(rng, config))
+    config = with_rows(rng, with_compressed_maps(rng, config))
+    return with_tables(rng, with_operand_weights(config))
 
 
 def random_row_config(rng: Generator) -> KernelConfig:
@@ -67,7 +68,7 @@ def random_row_config(rng: Generator) -> KernelConfig:
         config = replace(config, functions=random_functions(rng, config.accumulator_bits))
         config = with_compressed_maps(rng, config)
         if not config_findings(config) and (with_process := with_rows(rng, config)).has_rows:
-            return with_operand_weights(with_process)
+            return with_tables(rng, with_operand_weights(with_process))
 
 
 def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -81,6 +82,15 @@ def with_operand_weights(config: KernelConfig) -> KernelConfig:
     """With tensors that become weights, if the kernel may have them: those with more rows than columns may not."""
     multiplying = replace(config, operand_weights=True)
     return config if list(config_findings(multiplying)) else multiplying
+
+
+def with_tables(rng: Generator, config: KernelConfig) -> KernelConfig:
+    """With tables of functions that are loaded, in one of three kernels; all else is drawn as without them."""
+    own = rng.spawn(1)[0]
+    if own.random() > 1 / 3:
+        return config
+    loading = replace(config, function_tables=int(own.integers(1, 4)))
+    return config if config_findings(loading) else loading
 
 
 def with_kept_words(rng: Generator, config: KernelConfig) -> KernelConfig:

@@ -12,6 +12,7 @@ import numpy as np
 from bfpga.compiler.numbers.shift_weights import representable_integers
 from bfpga.compiler.schedule.compressed_maps import compress
 from bfpga.compiler.schedule.schedule import Scheduler
+from bfpga.compiler.schedule.table_plan import place_tables
 from bfpga.compiler.schedule.weight_plan import factor_reserve, plan_weights, setup_launch
 from bfpga.contract.arrays.sparse_cluster import map_array
 from bfpga.contract.configuration import KernelConfig, WeightFormat
@@ -73,7 +74,8 @@ class NetworkBuilder:
     def function(self) -> tuple[Function, int, int]:
         """A function of the kernel with its argument and the argument's exponent."""
         drawn = (*Function, Function.RELU)
-        kind = Function(int(self.rng.choice(sorted(int(kind) for kind in drawn if kind.key in self.config.functions))))
+        known = sorted(int(kind) for kind in drawn if kind.key in self.config.known_functions)
+        kind = Function(int(self.rng.choice(known)))
         if kind.row.argument is None:
             return kind, 0, 0
         argument, exponent = (int(self.rng.integers(item.start, item.stop)) for item in kind.row.argument.drawn)
@@ -305,7 +307,9 @@ def schedule(builder: NetworkBuilder, last: str) -> Program:
         # Any of them, whether it has zeros or not: reader and writer of a tensor need not agree.
         for operation in (operation for step in steps for operation in step.operations):
             compress([operation], {name: float(builder.rng.choice([0.5, 1])) for name in tensors})
+    setup = setup_launch(nodes, plans, config)
+    place_tables(setup, steps, config)
     return Program(
-        "random", "random", "0" * 64, config, 100.0, tensors, list(nodes), setup_launch(nodes, plans, config),
-        list(steps), {"t0": tensors["t0"].onnx_shape}, {name: tensors[name].onnx_shape for name in sorted(leaving)},
+        "random", "random", "0" * 64, config, 100.0, tensors, list(nodes), setup, list(steps),
+        {"t0": tensors["t0"].onnx_shape}, {name: tensors[name].onnx_shape for name in sorted(leaving)},
     )  # fmt: skip

@@ -21,6 +21,8 @@ _WORD_BYTES = 4
 _COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS} | dict.fromkeys(
     COUNTED_OPERATIONS, RESULTS
 )
+#: Operations of a kernel; nothing waits for a TABLE.
+_KNOWN = (*_COUNTED, Operation.TABLE)
 
 
 def read_descriptors(packet: bytes | bytearray, config: KernelConfig) -> Iterator[Descriptor]:
@@ -32,7 +34,7 @@ def read_descriptors(packet: bytes | bytearray, config: KernelConfig) -> Iterato
     length = -(-DESCRIPTOR_WORDS * _WORD_BYTES // beat) * beat
     while place + length <= len(packet):
         descriptor = Descriptor.from_words(np.frombuffer(packet, "<i4", DESCRIPTOR_WORDS, place))
-        if descriptor.operation not in _COUNTED:
+        if descriptor.operation not in _KNOWN:
             return
         yield descriptor
         place += length
@@ -48,7 +50,8 @@ def received_counts(descriptors: Sequence[Descriptor]) -> IntArray:
         awaited = item.after_loads, item.after_results, item.after_stores, item.after_fills, item.after_reads
         result.append([max(count - ((count - wanted) & mask), 0) for count, wanted in zip(done, awaited, strict=True)])
         kind = Operation(item.operation)
-        done[_COUNTED[kind]] += 1
+        if kind in _COUNTED:
+            done[_COUNTED[kind]] += 1
         done[READS] += kind in WITH_PARAMETERS
         done[FILLS] += kind is Operation.WEIGH
     return np.array(result, np.int64).reshape(-1, len(COUNTS))

@@ -25,7 +25,7 @@ def _ready() -> dict[str, KernelConfig]:
 def with_function(kind: str) -> list[str]:
     """Ready accelerators whose function unit computes an operator, in some form of its arguments."""
     keys = {function.key for function in Function if kind in function.row.operators}
-    return [name for name, config in _ready().items() if keys & set(config.functions)]
+    return [name for name, config in _ready().items() if keys & set(config.known_functions)]
 
 
 def with_rows() -> list[str]:

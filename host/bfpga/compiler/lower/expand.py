@@ -83,7 +83,7 @@ def _prelu(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
 
 
 def _sloped(rewriter: Rewriter, node: NodeProto, slopes: Floats, config: KernelConfig) -> bool:
-    if Function.RELU.key not in config.functions or (slopes > 1).any():
+    if Function.RELU.key not in config.known_functions or (slopes > 1).any():
         return False
     value = node.input[0]
     above = rewriter.add("Relu", _scaled(rewriter, value, 1 - slopes))
@@ -92,7 +92,7 @@ def _sloped(rewriter: Rewriter, node: NodeProto, slopes: Floats, config: KernelC
 
 
 def _hard_sigmoid(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
-    if Function.CLIP.key not in config.functions:
+    if Function.CLIP.key not in config.known_functions:
         return False
     attributes = attributes_of(node)
     alpha, beta = (np.array(attributes.get(name, usual), np.float32) for name, usual in (("alpha", 0.2), ("beta", 0.5)))

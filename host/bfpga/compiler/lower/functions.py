@@ -133,7 +133,7 @@ def _match(
     """The function of the array that operators compute from ``source``."""
     if len(operators) == 1 and operators[0].type not in OPERATORS:
         return None
-    matches = _matches(model_of(operators, graph, source), config.functions)
+    matches = _matches(model_of(operators, graph, source), config.known_functions)
     return FunctionMatch(*matches[0], source, operators) if matches else None
 
 
@@ -146,7 +146,7 @@ def _limit(
     """
     last, relu = operators[-1], Function.RELU
     grid = graph.grids.get(last.outputs[0])
-    fits = len(operators) == 1 and last.type == "Clip" and relu.key in config.functions
+    fits = len(operators) == 1 and last.type == "Clip" and relu.key in config.known_functions
     if not fits or grid is None or grid.few or grid.low != 0:
         return None
     return FunctionMatch(relu, 0.0, source, operators)

@@ -43,7 +43,7 @@ def with_limits(
         if parts[name] > 1 or tensor.parts > 1 or tensor.remainder or not _open(name, grids, histograms, form):
             continue
         grid = grids[name]
-        clips = Function.CLIP.key in config.functions and _resolves(grid, grid.high - grid.low, form)
+        clips = Function.CLIP.key in config.known_functions and _resolves(grid, grid.high - grid.low, form)
         if not clips and grid.power is None:
             continue
         found[name] = replace(grid, saturates=False)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from bfpga.compiler.schedule.schedule import Scheduler
+from bfpga.compiler.schedule.table_plan import place_tables
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, HostNode, HostStep, PolicySpec, Program, Step
@@ -49,4 +50,5 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
         steps += Scheduler(program.config, program.tensors, layers, plans, leaving, begun).run()
         begun |= {node.output for node in layers}
     setup = setup_launch(array, plans, program.config)
+    place_tables(setup, steps, program.config)
     return replace(program, nodes=list(nodes), setup=setup, steps=steps)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.functions import Function
+from bfpga.contract.functions import ROWS, Function
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.contract.rows import MANTISSA_BITS, RESULT_BITS
 from bfpga.contract.streams import TENSOR_HEADER
@@ -64,11 +64,15 @@ def function_findings(config: KernelConfig) -> Iterator[Finding]:
         yield Finding("functions", "lacks `none`; layers without a function need it")
     if len(set(config.functions)) < len(config.functions):
         yield Finding("functions", "names a function twice; each must be given once")
-    for name in config.functions:
+    for name in config.built_in_functions:
         least = Function.named(name).row.least_accumulator_bits
         if config.accumulator_bits < least:
             text = f"has {name}, whose results take accumulators of {least} bits, not {config.accumulator_bits}"
             yield Finding("functions", text)
+    least = min(row.least_accumulator_bits for row in ROWS.values() if row.table is not None)
+    if config.function_tables and config.accumulator_bits < least:
+        text = f"is {config.function_tables}; tables need accumulators of {least} bits, not {config.accumulator_bits}"
+        yield Finding("function_tables", text)
 
 
 def position_findings(config: KernelConfig) -> Iterator[Finding]:

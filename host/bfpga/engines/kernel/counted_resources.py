@@ -136,7 +136,7 @@ def _row_parts(config: KernelConfig) -> dict[str, Resources]:
 def numbers(config: KernelConfig) -> dict[str, int]:
     """What of a configuration its resources follow from."""
     word = config.lanes * config.format.mantissa_bits
-    rows = [Function.named(name).row for name in config.functions]
+    rows = [Function.named(name).row for name in config.built_in_functions]
     hop = config.array.weight_copy_columns(config)
     word_weights = config.array.weights_of_word(config)
     shifting = config.columns if config.multiplier == "shift" else config.shift_columns
@@ -147,7 +147,7 @@ def numbers(config: KernelConfig) -> dict[str, int]:
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
         "accumulator_bits": config.accumulator_bits, "sums": config.accumulator_rows,
         "weight_word_bits": word_weights * config.weight_bits, "blocks": -(-config.columns // hop),
-        "leaky": int("leaky_relu" in config.functions), "tables": sum(row.on_grid for row in rows),
+        "leaky": int("leaky_relu" in config.built_in_functions), "tables": sum(row.on_grid for row in rows),
         "position_bins": config.position_bins, "group_bits": config.transfer_pixels * word,
     }  # fmt: skip
 

@@ -163,7 +163,7 @@ def operation_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
         return pixel_groups(config, descriptor) * pixel_words(descriptor)
     if operation is Operation.WEIGHTS:
         return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word
-    if operation is Operation.NONE:
+    if operation in (Operation.NONE, Operation.TABLE):
         return 0
     raise ValueError(f"no kernel computes {operation.name}")
 

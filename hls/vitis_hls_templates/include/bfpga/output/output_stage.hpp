@@ -5,10 +5,10 @@
 // the function unit and the requantizer.
 //
 // Numbers it reads from `Config`: mantissa_bits, exponent_min, exponent_max, rounding, saturation, log,
-// accumulator_bits, bias_bits, columns, position_bins, functions.
+// accumulator_bits, bias_bits, columns, position_bins, functions, function_tables.
 #pragma once
-#include "bfpga/output/activation_unit.hpp"
 #include "bfpga/output/lead_collector.hpp"
+#include "bfpga/output/loaded_tables.hpp"
 
 namespace bfpga {
 
@@ -51,6 +51,12 @@ class OutputStage {
     using mantissa_t = int_t<MW>;
 
    public:
+    // Word `index` of a command: those of a table stay from operation to operation, and from start to start.
+    void take(int index, int32_t word) {
+#pragma HLS INLINE
+        tables_.take(index, word);
+    }
+
     void start(const Descriptor& d, int32_t accumulator_exponent, int32_t output_exponent) {
 #pragma HLS INLINE
         check_exponent(accumulator_exponent);
@@ -59,6 +65,7 @@ class OutputStage {
         check_exponent(d.function_exponent);
         function_ = static_cast<Function>(d.function);
         argument_ = d.function_argument;
+        tables_.start(d);
         bound_exponent_ = d.function_exponent;
         bias_exponent_ = d.bias_exponent;
         has_bias_ = d.has(Flag::Bias);
@@ -71,8 +78,7 @@ class OutputStage {
         alone_bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(bias_exponent_ - bound_exponent_));
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
-        collector_.start(d, static_cast<int32_t>(
-                                collected_exponent<Config>(function_, static_cast<exponent_t>(accumulator_exponent))));
+        collector_.start(d, static_cast<int32_t>(collected(static_cast<exponent_t>(accumulator_exponent))));
         lead_ = Lead();
         overflows_ = 0;
         underflows_ = 0;
@@ -86,7 +92,7 @@ class OutputStage {
         close_row();
         open_row();
         exponent_ = static_cast<exponent_t>(accumulator_exponent_ + (row_exponents_ ? exponent : 0));
-        result_exponent_ = result_exponent<Config>(function_, exponent_);
+        result_exponent_ = result(exponent_);
         collector_.open_row(result_exponent_);
         bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(exponent_ - bound_exponent_));
         align_bias(bias);
@@ -95,7 +101,7 @@ class OutputStage {
     // Steps 1 to 3 of one accumulator of the row.
     StageValue<ACC> evaluate(accumulator_t accumulator) const {
 #pragma HLS INLINE
-        const Passed passed = pass(accumulator);
+        const Passed passed = pass(0, accumulator);
         StageValue<ACC> result;
         result.bias_alone = bias_.changed && passed.nothing;
         result.value = result.bias_alone ? alone_value_ : passed.value;
@@ -131,7 +137,7 @@ class OutputStage {
             if (native_integers && !shown[i]) {
                 continue;  // a simulation saves the time
             }
-            const Passed passed = pass(accumulator[i]);
+            const Passed passed = pass(i, accumulator[i]);
             const bool bias_alone = bias_.changed && passed.nothing;
             const bool alone = shown[i] && bias_alone;
             const bool seen = shown[i] && !bias_alone;
@@ -202,12 +208,30 @@ class OutputStage {
         bool saturated;
     };
 
-    Passed pass(accumulator_t accumulator) const {
+    // Exponents that follow from the function, as `collected_exponent` and `result_exponent` have them.
+    exponent_t collected(exponent_t exponent) const {
+#pragma HLS INLINE
+        return tables_.used() ? tables_.collected_exponent(exponent) : collected_exponent<Config>(function_, exponent);
+    }
+
+    exponent_t result(exponent_t exponent) const {
+#pragma HLS INLINE
+        return tables_.used() ? tables_.result_exponent(exponent) : result_exponent<Config>(function_, exponent);
+    }
+
+    // The function of value * 2**exponent. `copy`: the column, or the number behind them for a bias alone.
+    accumulator_t map(int copy, accumulator_t value, exponent_t exponent, accumulator_t bound) const {
+#pragma HLS INLINE
+        const accumulator_t built_in = apply_function<Config>(function_, argument_, bound, value, exponent);
+        return tables_.used() ? tables_.apply(copy, value, exponent) : built_in;
+    }
+
+    Passed pass(int column, accumulator_t accumulator) const {
 #pragma HLS INLINE
         // The function unit is between two adders; the bias goes to one of them.
         const accumulator_t none = 0;
         const Saturated<ACC> before = add(accumulator, function_first_ ? none : bias_.value);
-        const accumulator_t mapped = apply_function<Config>(function_, argument_, bound_, before.value, exponent_);
+        const accumulator_t mapped = map(column, before.value, exponent_, bound_);
         const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
         Passed result;
         result.value = after.value;
@@ -257,8 +281,8 @@ class OutputStage {
         alone_value_ = bias;
         alone_exponent_ = bias_exponent_;
         if (!function_first_) {
-            alone_value_ = apply_function<Config>(function_, argument_, alone_bound_, alone_value_, bias_exponent_);
-            alone_exponent_ = result_exponent<Config>(function_, bias_exponent_);
+            alone_value_ = map(Config::columns, alone_value_, bias_exponent_, alone_bound_);
+            alone_exponent_ = result(bias_exponent_);
         }
     }
 
@@ -288,6 +312,7 @@ class OutputStage {
             (bias_saturated_ ? Status::BiasSaturated : 0) | (accumulator_saturated_ ? Status::AccumulatorSaturated : 0);
     }
 
+    LoadedTables<Config> tables_;
     // Of the operation
     Function function_;
     int32_t argument_;

@@ -29,7 +29,7 @@ using argument_t = int_t<kArgumentBits>;
 struct TableStep {
     int_t<16> start;
     int_t<16> slope;
-    int_t<7> part;
+    uint_t<7> part;
 };
 
 constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
@@ -44,7 +44,7 @@ inline TableStep step_at(const int16_t (&table)[257], int offset) {
     result.start = table[step];
     // At the last point the fraction is zero, so the next point does not matter.
     result.slope = static_cast<int_t<16>>(table[step == 256 ? 256 : step + 1] - result.start);
-    result.part = static_cast<int_t<7>>((offset & ((1 << FRACTION_BITS) - 1)) << (6 - FRACTION_BITS));
+    result.part = static_cast<uint_t<7>>((offset & ((1 << FRACTION_BITS) - 1)) << (6 - FRACTION_BITS));
     return result;
 }
 

@@ -86,7 +86,7 @@ class PostProcess {
                 exponents.write(static_cast<command_t>(layers_.exponent(d.input_slot)));
             } else if (operation == Operation::None) {
                 running = false;
-            } else {
+            } else if (!brings_table(operation)) {
                 compute(d, sums, skip_sums, vectors, parameters, results);
                 values_.finish(d, counts);
             }
@@ -105,7 +105,7 @@ class PostProcess {
     };
 
     // The next command; returns the word after it.
-    static int32_t fetch(stream<command_t>& commands, Descriptor& d) {
+    int32_t fetch(stream<command_t>& commands, Descriptor& d) {
 #pragma HLS INLINE
         int32_t word = 0;
         PipelinedLoop loop("Words_Fetch");
@@ -116,9 +116,16 @@ class PostProcess {
             loop.iteration();
             word = static_cast<int32_t>(commands.read());
             PostCommand::set(d, index, word);
+            stage_.take(index, word);
         }
         loop.ended();
         return word;
+    }
+
+    // Whether an operation has brought words of a table: no more is to be done for it.
+    static bool brings_table(Operation operation) {
+#pragma HLS INLINE
+        return Config::function_tables > 0 && operation == Operation::Table;
     }
 
     // A GEMM, MAX or SUM.

@@ -364,8 +364,9 @@ class SequencerProcess {
 #pragma HLS INLINE
         const bool rows = Config::row_columns > 0 && operation == static_cast<int32_t>(Operation::Rows);
         const bool weighs = Config::operand_weights && operation == static_cast<int32_t>(Operation::Weigh);
-        simulation_check((operation >= 0 && operation <= static_cast<int32_t>(Operation::Sum)) || rows || weighs,
-                         "a descriptor", "has no such operation:", operation);
+        const bool table = Config::function_tables > 0 && operation == static_cast<int32_t>(Operation::Table);
+        const bool usual = operation >= 0 && operation <= static_cast<int32_t>(Operation::Sum);
+        simulation_check(usual || rows || weighs || table, "a descriptor", "has no such operation:", operation);
         const bool skips = Choices<Config>::exist && skips_ && !ends;
         simulation_check(!skips || (operation >= static_cast<int32_t>(Operation::Gemm) &&
                                     operation <= static_cast<int32_t>(Operation::Sum)),
