@@ -11,11 +11,11 @@ class Pace {
    public:
     bool reached() const { return reached_; }
 
-    // Counts when it has been restarted.
-    void set(uint_t<N> limit) {
+    // Counts when it has been restarted. `none`: whatever the limit is, a step is enough.
+    void set(uint_t<N> limit, bool none = false) {
 #pragma HLS INLINE
         limit_ = limit;
-        one_ = limit == 1;
+        one_ = none || limit == 1;
     }
 
     // One cycle; `enable`: with a step. `restart`: from the first one again.

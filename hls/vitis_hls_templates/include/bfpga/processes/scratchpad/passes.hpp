@@ -103,7 +103,7 @@ class PassNest {
         blocks_.set(blocks);
         passes_.set(whole ? static_cast<limit_t>(1) : blocks);
         block_step_ = single ? static_cast<word_t>(1) : static_cast<word_t>(d.block_step);
-        drain_.set(whole || weighs<Config>(d) ? static_cast<limit_t>(1) : drain_of(window, pass_words<Config>(d)));
+        drain_.set(whole ? static_cast<limit_t>(1) : drain_of(window, pass_words<Config>(d)), weighs<Config>(d));
         groups_.set(static_cast<coordinate_t>(chunked ? (d.groups + 1) >> 1 : d.groups));
         columns_.set(static_cast<typename T::port_t>(chunked ? 1 : group_pixels<Config>(d)));
         tap_x_ = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
