@@ -12,6 +12,7 @@ from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import SMALL
+from operand_kernels import WITH_ROWS
 from row_kernels import ROWS
 from skip_arrays import SKIPS
 from stream_depths import DepthTrial, any_stages, needed_depths
@@ -26,7 +27,7 @@ from bfpga.verify.check import random_configs
 
 #: An array of each kind, and random ones: with --all those of every kind, else one that compresses its maps.
 RANDOM = [config for config in random_configs(40, seed=2026) if config.compressed_maps][: drawn(3) ** 2]
-KERNELS = [SMALL, SKIPS, ACTIVATIONS, TWO_ARRAYS, CLUSTER, TILE, ROWS, *RANDOM]
+KERNELS = [SMALL, SKIPS, ACTIVATIONS, TWO_ARRAYS, CLUSTER, TILE, ROWS, WITH_ROWS, *RANDOM]
 
 
 @functools.cache
