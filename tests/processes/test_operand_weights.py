@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from bfpga.contract.process_stream import LONGEST_PIPELINE
 from bfpga.contract.processes import process_streams
 from bfpga.contract.program import ArrayNode, BlockTensor, OperandWeights, PolicySpec, Program, TensorSpec, Window
 from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
+from bfpga.devices import toolchain
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.emulator import Emulator
@@ -42,10 +44,11 @@ from bfpga.program.checks import check_parts
 from bfpga.program.file import load_program, save_program
 from bfpga.program.listing import listing
 from bfpga.program.schedule import schedule
-from bfpga.vendor.render import render_kernel
+from bfpga.vendor.render import render_kernel, top_files, write_project
 from bfpga.verify.check import random_inputs, verify
 from bfpga.verify.random_accelerator import random_config, random_row_config
 from bfpga.verify.random_network import random_program
+from bfpga.verify.vectors import kernel_vectors
 
 #: Clocks that the stages of pipelines take before an operation that waits for results, and at the end of a start.
 STAGES, END = 45, 53
@@ -114,6 +117,18 @@ def test_random_kernels_and_networks_have_all_that_products_may_have() -> None:
         found["part of a word"] += node.operand.terms % OPERANDS.lanes > 0
     assert len(found) == 11
     assert min(found.values()) > 3, found
+
+
+@pytest.mark.parametrize("config", [OPERANDS, WITH_ROWS], ids=["alone", "beside rows"])
+def test_top_functions_side_by_side_pass_the_test_bench(config: KernelConfig, tmp_path: Path) -> None:
+    """The IPs as they are synthesized, with the streams between them."""
+    project = write_project("operands", "00000000", config, tmp_path / "project", kernel_vectors)
+    sources = [str(project / path) for path in ("tb/testbench.cpp", *top_files(config))]
+    places = [f"-I{project / folder}" for folder in ("shim", "include", "src")]
+    bench = tmp_path / "bench"
+    toolchain.run_compiler([*toolchain.WARNINGS, "-O0", "-DBFPGA_NATIVE_INTEGERS", *places, *sources, "-o", str(bench)])
+    run = subprocess.run([bench, project / "tb" / "vectors"], capture_output=True, text=True, check=False)
+    assert "PASS" in run.stdout, run.stdout
 
 
 # Attention by hand
@@ -204,6 +219,25 @@ def test_a_softmax_over_the_scores_of_all_heads(target: str) -> None:
     found = StreamingDevice(program, CSimulation(WITH_ROWS), target).run(inputs)
     assert first_mismatch(program, expected, found) is None
     assert len(program.steps) == 1, "nothing leaves the chip between"
+
+
+def test_what_does_not_fit_beside_the_tensor_that_weighs_passes_in_strips() -> None:
+    """The second tensor is loaded once and weighs once, rows of the first and of the result come and go."""
+    config = replace(OPERANDS, activation_words=56)
+    tensors = {
+        name: TensorSpec(name, height, 1, channels, None, (channels, height, 1), (1, 2, 0))
+        for name, height, channels in (("a", 150, 8), ("b", 20, 8), ("s", 150, 20))
+    }
+    node = ArrayNode("scores", "gemm", ("a", "b"), "s", 20, Window(output_height=150), policy=static(-5),
+                     operand=OperandWeights(True, 8))  # fmt: skip
+    program = program_of(config, tensors, [node], ["a", "b"], {"s"})
+    kinds = Counter(item.descriptor.operation for item in program.steps[0].operations)  # type: ignore[union-attr]
+    assert kinds[Operation.WEIGH] == 1
+    assert kinds[Operation.LOAD] == 1 + kinds[Operation.STORE] == 1 + kinds[Operation.GEMM] > 2
+    inputs = random_inputs(np.random.default_rng(3), program)
+    expected = Emulator(program, NUMPY).run(inputs)
+    found = StreamingDevice(program, CSimulation(config), "csim").run(inputs)
+    assert first_mismatch(program, expected, found) is None
 
 
 # Order
@@ -324,8 +358,8 @@ def test_products_are_refused_on_a_kernel_without_them() -> None:
 
 
 def test_products_whose_tensors_do_not_fit_together_are_refused() -> None:
-    with pytest.raises(ModelError, match="products of two tensors are not cut into strips"):
-        attention(replace(OPERANDS, activation_words=8), softmax=False)
+    with pytest.raises(ModelError, match=r"layer scores0 does not fit 4 words .* and with k, which weighs"):
+        attention(replace(OPERANDS, activation_words=4), softmax=False)
 
 
 def test_products_whose_words_do_not_fit_are_refused() -> None:

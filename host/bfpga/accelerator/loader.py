@@ -252,6 +252,7 @@ def systolic_config(document: Document, section: SystolicSection, config: Kernel
         shift=shift_format(document, section, config.format.mantissa_bits),
         wide_memory=section.wide_memory,
         row_columns=section.row_columns,
+        operand_weights=section.operand_weights,
         array=SystolicArray(section.hop_columns),
     )
 

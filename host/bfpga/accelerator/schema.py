@@ -144,6 +144,9 @@ class SystolicSection(Section):
         0, ge=0, le=128,
         description="columns of the process of rows, for Softmax, normalizations, products of two tensors; 0: none",
     )  # fmt: skip
+    operand_weights: bool = Field(
+        False, description="whether tensors on the chip may become weights: products of two of them, as of attention"
+    )
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False
     ultra_ram: UltraMemories = Field([])

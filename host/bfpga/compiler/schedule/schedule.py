@@ -159,13 +159,14 @@ class Scheduler:
             if node.operand is not None:
                 raise UnfitPartError(
                     "operand_weights",
-                    f"layer {node.name}: its tensors do not fit {self.config.activation_words} words of activation "
-                    "memory together; products of two tensors are not cut into strips",
+                    f"layer {node.name}: its second tensor does not fit {self.config.activation_words} words of "
+                    "activation memory beside a row of the others",
                 )
             raise ModelError(
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
                 + (" and with the accumulators that its flow keeps" if self.reserved else "")
+                + (f" and with {node.inputs[1]}, which weighs" if node.operand is not None else "")
             )
         spec = self.tensors[node.inputs[0]]
         builder = NodeOperations(self.config, node, spec, self.plans[node.name], strips, self.memory)
@@ -303,11 +304,21 @@ class Scheduler:
         """The node in strips of output rows: operands in memory stay, others pass through it row by row."""
         if any(name not in self.placed and name not in self.on_host for name in node.inputs):
             return None
-        if node.operand is not None:
-            return None  # the tensor that weighs is there as a whole
-        cutter = LayerStrips(
-            self.config, self.tensors, self.plans, self.pitches, self.memory, self.placed, self.partial
-        )
+        # A tensor that weighs is there as a whole.
+        weighing = self._place(node.inputs[1:] if node.operand is not None else [])
+        if weighing is None:
+            return None
+        strips = self._cut(node, {**self.placed, **{region.tensor: region for region in weighing}})
+        for region in weighing:
+            if strips is None:
+                self.memory.release(region)
+            else:
+                self._enter(node, region)
+        return strips
+
+    def _cut(self, node: ArrayNode, placed: dict[str, Region]) -> list[Strip] | None:
+        """The same with what is in memory as a whole."""
+        cutter = LayerStrips(self.config, self.tensors, self.plans, self.pitches, self.memory, placed, self.partial)
         resident = [True, False] if self.uses[node.output] and node.output not in self.placed else [False]
         for whole in [False] if node.output in self.placed else resident:
             new = self._place([node.output]) if whole else []

@@ -83,7 +83,8 @@ class LayerStrips:
         """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
         window = node.window
         found: dict[str, Region] = {}
-        pitch = self.pitches.strip(node, [self.placed[name] for name in node.inputs if name in self.placed])
+        alike = node.inputs if node.operand is None else node.inputs[:1]
+        pitch = self.pitches.strip(node, [self.placed[name] for name in alike if name in self.placed])
         reach = (rows - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
         wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
                   if name not in self.placed]

@@ -11,11 +11,11 @@ class Pace {
    public:
     bool reached() const { return reached_; }
 
-    // Counts when it has been restarted. `none`: whatever the limit is, a step is enough.
+    // Counts when it has been restarted. `none`: whatever the limit, there is nothing to count.
     void set(uint_t<N> limit, bool none = false) {
 #pragma HLS INLINE
         limit_ = limit;
-        one_ = none || limit == 1;
+        one_ = limit == 1 || none;
     }
 
     // One cycle; `enable`: with a step. `restart`: from the first one again.
