@@ -77,14 +77,14 @@ class ChipProducts(RowLayers):
     def _check_room(
         self, inner: int, first: ArrayTensor, second: ArrayTensor, result: IndexArray
     ) -> None:
-        """NotOnArrayError for tensors that memory does not hold together, and for sums that no accumulator holds."""
+        """NotOnArrayError for a second tensor beside which no row of the others fits, and for sums of too many terms."""
         config = self.config
-        shapes = {first.name: first.layout.shape, second.name: second.layout.shape, "": result.shape}
-        words = sum(region_words(config, height, width, width, channels)
-                    for height, width, channels in shapes.values())  # fmt: skip
+        words = region_words(config, second.height, second.width, second.width, second.channels)
+        for width, channels in (first.layout.shape[1:], result.shape[1:]):
+            words += region_words(config, 1, width + config.banks - 1, width, channels)
         if words > config.activation_words:
-            raise NotOnArrayError(f"its tensors need {words} words of activation memory, there are "
-                                  f"{config.activation_words}")  # fmt: skip
+            raise NotOnArrayError(f"its second operand and a row of the others need {words} words of activation "
+                                  f"memory, there are {config.activation_words}")  # fmt: skip
         if inner > config.terms_limit(biased=False):
             raise NotOnArrayError(f"sums of {inner} products do not fit accumulators of {config.accumulator_bits} bits")
 
