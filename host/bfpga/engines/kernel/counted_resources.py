@@ -62,6 +62,10 @@ COUNTED_MAP_BITS = 64
 ROW_CELLS = Resources(lut=300, ff=262), Resources(dsp=2, lut=312, ff=421), Resources(lut=24, ff=28)
 FACTOR_CELLS = Resources(dsp=3, bram36=1, lut=1220, ff=1390)
 
+#: What `weights` has in addition where tensors become weights, of itself and for each bit of a weight word: look-up
+#: tables and flip-flops, counted with weight words of 8 x 4 bytes.
+OPERAND_CELLS, OPERAND_BIT_CELLS = (50, 65), (2.6, 4.0)
+
 
 def _one(_: Numbers) -> float:
     return 1.0
@@ -114,6 +118,10 @@ def estimate_resources(config: KernelConfig) -> ArrayResources:
     cells = logic(numbers(config))
     parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
     parts |= engine_of(config).parts(config, cells[ARRAY])
+    if config.operand_weights:
+        bits = config.rows * config.lanes * config.format.mantissa_bits
+        lut, ff = (own + bit * bits for own, bit in zip(OPERAND_CELLS, OPERAND_BIT_CELLS, strict=True))
+        parts[WEIGHTS] += Resources(lut=round(lut), ff=round(ff))
     if config.compressed_maps:
         wide = config.stream_bits / COUNTED_MAP_BITS
         parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
