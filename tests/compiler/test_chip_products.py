@@ -119,7 +119,7 @@ def test_without_the_key_or_without_samples_matrices_pass_the_host(tmp_path: Pat
 
 def test_products_that_memory_does_not_hold_pass_the_host_and_say_so(tmp_path: Path) -> None:
     network = heads_network(tokens=48)
-    program = compiled(network, tmp_path, replace(KERNEL, activation_words=128))
+    program = compiled(network, tmp_path, replace(KERNEL, activation_words=64))
     assert products(program) == []
     assert any("words of activation memory" in note for note in program.notes)
     assert largest_error(network, program) < CLOSE
@@ -127,14 +127,14 @@ def test_products_that_memory_does_not_hold_pass_the_host_and_say_so(tmp_path: P
 
 @pytest.mark.parametrize("name", ["vit_dynamo_batch1", "vit_legacy", "decoder_legacy"])
 def test_files_of_exporters_leave_the_host_what_is_no_arithmetic(name: str, tmp_path: Path) -> None:
-    """A class token in front of an image's pixels; a mask of infinite numbers with its Softmax."""
+    """Nothing of a vision transformer; of a decoder a mask of infinite numbers with its Softmax."""
     network = read_network(EXPORTED / f"{name}.onnx")
     generator = np.random.default_rng(0)
     x = {key: generator.normal(size=(4, *shape)).astype(np.float32) for key, shape in network.inputs.items()}
     program = compile_network(network, accelerator_around(KERNEL, "test"), x)
     assert products(program)
-    assert set(on_host(program)) <= ({"Add", "Softmax"} if name.startswith("decoder") else {"Concat"})
-    assert len(program.steps) <= 3
+    assert set(on_host(program)) == ({"Add", "Softmax"} if name.startswith("decoder") else set())
+    assert len(program.steps) == (3 if name.startswith("decoder") else 1)
     device = open_device("csim", program)
     assert first_mismatch(program, Emulator(program).run(x), device.run(x)) is None
     device.close()

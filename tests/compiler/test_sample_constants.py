@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 from row_kernels import ROWS
 from small_networks import WIDE, Network, compiled, float_outputs, largest_error
@@ -105,6 +106,28 @@ def test_a_constant_of_every_sample_joins_what_is_computed(tmp_path: Path) -> No
     program = compiled(network, tmp_path)
     assert on_host(program) == set()
     assert largest_error(network, program) < CLOSE
+
+
+def test_a_constant_in_front_of_the_pixels_of_an_image_joins_their_rows(tmp_path: Path) -> None:
+    """A class token in front of patches: the rows of the image are copied, one behind the other."""
+    network = Network(3, 12, 9)
+    network.conv(8, 3, 3, strides=[3, 3])
+    network.add("Reshape", network.last, network.constant(np.array([0, 8, 12])))
+    patches = network.add("Transpose", network.last, perm=[0, 2, 1])
+    tokens = network.add("Add", network.add("Concat", drawn(network, 1, 1, 8), patches, axis=1), drawn(network, 13, 8))
+    network.add("MatMul", tokens, network.weights(8, 5))
+    program, samples = compiled(network, tmp_path, batch=1), network.samples(1)
+    assert on_host(program) == set()
+    found, expected = Emulator(program).run(samples).outputs[network.last], own_results(network, samples)
+    assert np.abs(found - expected).max() < CLOSE * np.abs(expected).max()
+    # Several layers give one tensor, so it needs an exponent that samples give.
+    assert on_host(compiled(network, tmp_path, calibrate=False, batch=1)) >= {"Concat"}
+
+
+def own_results(network: Network, samples: dict[str, np.ndarray]) -> np.ndarray:
+    """Of a network whose batch is one sample."""
+    model = network.model(batch=1).SerializeToString()
+    return np.asarray(onnxruntime.InferenceSession(model).run(None, samples)[0])
 
 
 def test_a_value_that_depends_on_the_batch_is_no_constant(tmp_path: Path) -> None:

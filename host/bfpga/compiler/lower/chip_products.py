@@ -77,7 +77,7 @@ class ChipProducts(RowLayers):
     def _check_room(
         self, inner: int, first: ArrayTensor, second: ArrayTensor, result: IndexArray
     ) -> None:
-        """NotOnArrayError for a second tensor beside which no row of the others fits, and for sums of too many terms."""
+        """NotOnArrayError for a second tensor beside which no row of the others fits, and for too many terms."""
         config = self.config
         words = region_words(config, second.height, second.width, second.width, second.channels)
         for width, channels in (first.layout.shape[1:], result.shape[1:]):

@@ -521,6 +521,8 @@ class Lowering(ChipProducts):
             sources = self._in_image_order(inputs)
             parts = placed(sources)
             side = self._joined_side(shape, axis, parts)
+        if side is None and self._join_rows(operator, inputs, axis):
+            return
         if side is None:
             raise NotOnArrayError(
                 "its operands are in different orders, or its result in one that the host cannot read"
@@ -530,6 +532,27 @@ class Lowering(ChipProducts):
         if any(offset % self.config.lanes for offset in offsets[:, 2]):
             raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
         self._join(operator, inputs, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
+
+    def _join_rows(self, operator: Operator, inputs: Sequence[str], axis: int) -> bool:
+        """Tokens in front of or behind the pixels of an image: its rows are copied, one behind the other, into one row.
+
+        Whether they are joined so.
+        """
+        shape = self.graph.shapes[operator.outputs[0]]
+        found = [self._own_layout(name) for name in inputs]
+        ordered = all(np.array_equal(order.reshape(-1, shape[-1]).ravel(), np.arange(order.size))
+                      for _, order in found if order.size % shape[-1] == 0)  # fmt: skip
+        if len(shape) != 2 or axis != 0 or not ordered or any(tensor.channels != shape[1] for tensor, _ in found):
+            return False
+        layers, first = [], 0
+        for number, (tensor, _) in enumerate(found):
+            for row in range(tensor.height):
+                window = Window(pad_top=-row, output_height=1, output_width=tensor.width, first_x=first)
+                layers.append(Layer(f"{operator.name}:{number}.{row}", "max", (tensor.name,), operator.outputs[0],
+                                    shape[1], window, operators=[operator]))  # fmt: skip
+                first += tensor.width
+        self._emit(tuple(layers), operator.outputs[0], positions((1, *shape)))
+        return True
 
     def _operand(self, operator: Operator, name: str) -> str:
         """An operand of a concatenation; a constant becomes a tensor, in the order of the first computed one."""
