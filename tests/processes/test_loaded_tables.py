@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,23 +12,35 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from effort import drawn
+from small_networks import Network, compiled
 
+import bfpga
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.contract import functions
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Operation
 from bfpga.contract.functions import ACTIVATION_EXPONENT, GRID_BITS, LARGEST_LIMIT, TABLE_STEPS, Function, Table
 from bfpga.contract.kernel_numbers import kernel_identity
 from bfpga.contract.limits import problems
-from bfpga.contract.loaded_tables import FIELDS_OF_WORDS, TABLE_USE, table_descriptors, table_use, table_words
-from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, PolicySpec, Program, Window
+from bfpga.contract.loaded_tables import (
+    FIELDS_OF_WORDS,
+    SLOPE_BITS,
+    TABLE_USE,
+    table_descriptors,
+    table_use,
+    table_words,
+)
+from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, LaunchStep, PolicySpec, Program, Window
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
-from bfpga.devices.csim import CSimulation
+from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult, Octets
 from bfpga.devices.native.library import NUMPY
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configurations import check_config
+from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.file import load_program, save_program
@@ -191,6 +204,35 @@ def test_two_programs_take_turns_on_a_kernel() -> None:
         assert same(program, StreamingDevice(program, kernel, "csim").run(samples()))
 
 
+def test_an_onnx_network_stays_on_the_array(tmp_path: Path) -> None:
+    """Functions that the file of the accelerator does not name: more than slots, whole starts of several samples."""
+    config = replace(LOADING, activation_words=512, weight_words=512, parameter_rows=128)
+    net = Network(3, 9, 10)
+    for kind in ("HardSwish", "Elu", "Softplus", "Tanh"):
+        net.add(kind, net.conv(6, 6 if net.nodes else 3, 3, pads=[1, 1, 1, 1]))
+    net.add("Mul", net.conv(6, 6, 1), net.add("Sigmoid"))
+    for known, on_array in ((config, True), (replace(config, function_tables=0, functions=("none", "relu")), False)):
+        program = compiled(net, tmp_path, known)
+        assert all(isinstance(node, ArrayNode) for node in program.nodes) == on_array
+    program = compiled(net, tmp_path, config)
+    inputs = net.samples(5)
+    expected = Emulator(program, NUMPY).run(inputs)
+    kernel = CSimulation(config, "native", program.accelerator, program.digest)
+    assert first_mismatch(program, expected, StreamingDevice(program, kernel, "csim").run(inputs)) is None
+
+
+def test_operations_of_a_session_bring_their_tables() -> None:
+    """One by one, in any order, beside operations whose weights stay: the bits and clocks of the emulator."""
+    accelerator = accelerator_around(LOADING)
+    x, w = np.linspace(-9, 9, 24, dtype=np.float32).reshape(4, 6), np.ones((6, 3), np.float32) / 4
+    with bfpga.eager(accelerator, "emulator") as expected, bfpga.eager(accelerator, "csim") as found:
+        for name in ("silu", "relu", "gelu", "silu", "gelu", "gelu", "mish"):
+            results = [(run.function(run.linear(x, w), name), run.linear(x, w)) for run in (expected, found)]
+            for theirs, ours in zip(*results, strict=True):
+                assert (ours.exponent, ours.mantissa.tolist()) == (theirs.exponent, theirs.mantissa.tolist())
+        assert [record.cycles for record in found.trace] == [record.cycles for record in expected.trace]
+
+
 def test_a_program_keeps_its_tables_in_a_file(tmp_path: Path) -> None:
     program = network(LOADING, [Function.ELU, Function.SILU, Function.MISH])
     save_program(program, tmp_path / "program")
@@ -228,6 +270,7 @@ def test_words_of_a_table_are_its_points(function: Function) -> None:
     starts, slopes = (words & 0xFFFF ^ 0x8000) - 0x8000, words >> 16
     assert [*starts] == [*table.points[:-1]]
     assert [*(starts + slopes)] == [*table.points[1:]]
+    assert np.abs(slopes).max() < 1 << (SLOPE_BITS - 1)
     moved = table.limit << GRID_BITS << (table_use(function.row, 0) >> TABLE_USE["raised"].first & 3)
     assert moved * (2 if table.symmetry == "none" else 1) == LARGEST_LIMIT << GRID_BITS == TABLE_STEPS << 6
     assert ACTIVATION_EXPONENT == -14
@@ -254,6 +297,41 @@ def test_others_have_no_memory_for_tables() -> None:
     assert "function_tables = 2;" in loading["src/config.hpp"]
     assert "function_tables = 0;" in without["src/config.hpp"]
     assert kernel_identity(LOADING)["numbers"]["functions"] == 0b100111
+
+
+@pytest.mark.parametrize(("bits", "counted"), [(24, 4161), (32, 5739)])
+def test_units_of_tables_are_counted(bits: int, counted: int) -> None:
+    """Look-up tables that `bfpga synthesize --loop Rows` counts more of pynq_z2_dense with tables than without."""
+    config = replace(load_accelerator("pynq_z2_dense").config, accumulator_bits=bits)
+    without = estimate_resources(config).parts["post"]
+    two, three = (estimate_resources(replace(config, function_tables=slots)).parts["post"] for slots in (2, 3))
+    assert two.lut - without.lut == pytest.approx(counted, rel=0.05)
+    assert (two.dsp - without.dsp, two.bram36 - without.bram36, three.bram36 - without.bram36) == (7, 4, 7)
+
+
+def test_a_row_takes_two_cycles() -> None:
+    """Of an operation with a loaded table, as the schedule has it: columns share units. Others take one as before."""
+    config = replace(LOADING, columns=6, activation_words=1024)
+    kernel = CSimulation(config, flags=COUNTING_FLAGS)
+    kernel.count_clocks()
+    clocks, timed = [], []
+    for function in (Function.RELU, Function.SILU):
+        builder = NetworkBuilder(np.random.default_rng(1), config)
+        source, target = builder.tensor(1, 600, CHANNELS), builder.tensor(1, 600, CHANNELS)
+        window = Window(output_height=1, output_width=600)
+        node = ArrayNode("n", "gemm", (source,), target, CHANNELS, window, function=function)
+        node.weights = np.ones((CHANNELS, 1, 1, CHANNELS), np.int32)
+        builder.nodes += [node, replace(node, name="m", output=builder.tensor(1, 600, CHANNELS))]
+        program = program_of(builder, "t2")
+        (launch,) = (step for step in program.steps if isinstance(step, LaunchStep))
+        zeros = BlockTensor(np.zeros((1, 1, 600, CHANNELS), np.int8), np.zeros(1, np.int64))
+        kernel.run_operations(program.setup.operations, {})
+        kernel.run_operations(launch.operations, {name: deepcopy(zeros) for name in program.tensors})
+        clocks.append(kernel.clocks(len(launch.operations))[0])
+        timed.append(schedule(config, launch.operations).clocks)
+    rows = 2 * 600 // config.columns * config.rows
+    assert clocks[1] - clocks[0] == pytest.approx(rows, rel=0.02)
+    assert timed[1] - timed[0] == pytest.approx(rows, rel=0.02)
 
 
 def test_a_schedule_brings_tables_between_operations() -> None:

@@ -21,6 +21,10 @@ from bfpga.contract.streams import BeatField
 LOADED_TABLE: Final = 31
 #: Most tables that a kernel holds.
 MOST_TABLES: Final = 8
+#: Columns that take turns at a unit of the output stage; the bias that stands alone in a row has a unit of its own.
+COLUMNS_OF_A_UNIT: Final = 2
+#: Bits of the distance from a point to the next one.
+SLOPE_BITS: Final = 12
 #: Bits of function_argument of an operation with a loaded table. raised: places that an argument moves left, so that
 #: every table ends at the same number; half, odd: it covers [0, limit], and -x has the negative value of x; below,
 #: above: it holds what the function is below or above max(x, 0); table_unit, finer_unit: the unit of the results.
@@ -56,6 +60,8 @@ def _raised(table: Table) -> int:
 
 def table_words(table: Table) -> list[int]:
     """A step each: its first point in the lower half of a word, the distance to the next one in the upper half."""
+    least = -1 << (SLOPE_BITS - 1)
+    assert all(least <= following - point < -least for point, following in pairwise(table.points)), "it is too steep"
     steps = ((point & 0xFFFF) | (following - point) << 16 for point, following in pairwise(table.points))
     return [word - (1 << 32) if word >= 1 << 31 else word for word in steps]
 

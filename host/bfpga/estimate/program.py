@@ -19,9 +19,12 @@ from bfpga.engines.kernel.cycles import (
     drain_cycles,
     kernel_steps,
     on_cluster,
+    operation_cycles,
     pass_steps,
     passes,
     skips_zeros,
+    stage_cycles,
+    stage_turns,
     tensor_beats,
     turns,
     weight_reads,
@@ -239,4 +242,6 @@ def operation_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) 
         "activation memory": count * steps * (slots - 1),
         "output stage": count * (pass_steps(config, descriptor) - steps * slots),
     }
+    if stage_turns(config, descriptor) > 1:
+        shares["output stage"] += max(0, stage_cycles(config, descriptor) - operation_cycles(config, descriptor))
     return {**shares, "addresses": cycles - sum(shares.values())}

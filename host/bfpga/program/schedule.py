@@ -40,6 +40,7 @@ from bfpga.engines.kernel.cycles import (
     passes,
     sends_accumulators,
     skips_zeros,
+    stage_turns,
     takes_accumulators,
     tensor_beats,
     turns,
@@ -584,7 +585,7 @@ def _task(config: KernelConfig, descriptor: Descriptor, rates: StreamRates) -> _
         beats = operation_cycles(config, descriptor) if on_cluster(config, descriptor) else count * steps
         reads = min(1.0, beats / work)
         words = drained // max(config.lanes, descriptor.write_slots)
-        rows = count * words * config.lanes
+        rows = count * words * config.lanes * stage_turns(config, descriptor)
         written = 0 if flags & _MEASURE else words * descriptor.write_slots
         if sends_accumulators(descriptor):
             written = drained

@@ -22,7 +22,14 @@ from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARE
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
-from bfpga.contract.loaded_tables import FIELDS_OF_WORDS, LOADED_TABLE, PLACE_OF_ADDRESS, TABLE_USE
+from bfpga.contract.loaded_tables import (
+    COLUMNS_OF_A_UNIT,
+    FIELDS_OF_WORDS,
+    LOADED_TABLE,
+    PLACE_OF_ADDRESS,
+    SLOPE_BITS,
+    TABLE_USE,
+)
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
 from bfpga.contract.process_stream import (
     AWAITED_PASSES,
@@ -179,6 +186,8 @@ def _loaded_tables() -> dict[str, Any]:
         "code": LOADED_TABLE,
         "address": PLACE_OF_ADDRESS,
         "words": len(FIELDS_OF_WORDS),
+        "columns": COLUMNS_OF_A_UNIT,
+        "slope_bits": SLOPE_BITS,
         "use": [{"name": name, **asdict(field)} for name, field in TABLE_USE.items()],
     }
 

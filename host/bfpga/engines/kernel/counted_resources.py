@@ -44,7 +44,7 @@ from bfpga.engines.kernel.resources import (
     parameter_memory,
     weight_memory,
 )
-from bfpga.engines.output.resources import keep_buffer
+from bfpga.engines.output.resources import keep_buffer, loaded_tables
 
 #: What of a configuration the terms are made of.
 Numbers = Mapping[str, int]
@@ -173,7 +173,7 @@ def _structure(ip: str, config: KernelConfig) -> Resources:
     if ip == WEIGHTS:
         memory = weight_memory(config)
         return stored + Resources(bram36=memory.bram36 + parameter_memory(config).bram36, uram=memory.uram)
-    return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
+    return Resources(dsp=OTHER_DSP) + keep_buffer(config) + loaded_tables(config) if ip == "post" else Resources()
 
 
 def logic(given: Numbers) -> dict[str, Resources]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import SECOND_WEIGHS, Descriptor, Flag, Operation
+from bfpga.contract.functions import Function
+from bfpga.contract.loaded_tables import COLUMNS_OF_A_UNIT, LOADED_TABLE
 from bfpga.contract.rows import RowOperation
 from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.rows.cycles import operation_cycles as row_cycles
@@ -168,6 +170,20 @@ def operation_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     raise ValueError(f"no kernel computes {operation.name}")
 
 
+def stage_turns(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Cycles that the output stage takes for a row of an operation: columns share units of tables that are loaded."""
+    if not config.function_tables or descriptor.operation not in ARRAY_OPERATIONS:
+        return 1
+    loaded = descriptor.function == LOADED_TABLE or Function(descriptor.function).row.table is not None
+    return COLUMNS_OF_A_UNIT if loaded else 1
+
+
+def stage_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Cycles that the rows of an operation take in the output stage."""
+    rows = drain_cycles(config, descriptor) // max(config.lanes, descriptor.write_slots) * config.lanes
+    return stage_turns(config, descriptor) * passes(config, descriptor) * rows
+
+
 def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles of one operation by itself: those of its work, unless an array computes it without zeros.
 
@@ -176,6 +192,8 @@ def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     if skips_zeros(config, descriptor):
         return engine_of(config).occupied_cycles(config, descriptor)
     work = operation_cycles(config, descriptor)
+    if stage_turns(config, descriptor) > 1:
+        work = max(work, stage_cycles(config, descriptor))
     if descriptor.operation == Operation.ROWS:
         operation, groups = RowOperation(descriptor.row_operation), column_groups(config, descriptor)
         return max(work, row_cycles(operation, descriptor.output_rows, groups, config.row_columns, config.lanes))

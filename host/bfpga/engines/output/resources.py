@@ -1,9 +1,16 @@
-"""Resources of the keep buffer (docs/kernel-positions.md). Only the standard library is imported."""
+"""Resources of what only some output stages have. Only the standard library is imported."""
 
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.engines.interface.resource_units import Resources, memory_blocks
+from bfpga.contract.functions import TABLE_STEPS
+from bfpga.contract.loaded_tables import COLUMNS_OF_A_UNIT
+from bfpga.engines.interface.resource_units import Resources, half_blocks, memory_blocks
+
+#: Bits of a word of a loaded table.
+_WORD_BITS = 32
+#: Look-up tables and flip-flops of a unit, and for each bit of the accumulator: counted with 24 and with 32 bits.
+_UNIT_CELLS = ((-84.0, 28.3), (41.0, 15.4))
 
 
 def keep_buffer(config: KernelConfig) -> Resources:
@@ -11,3 +18,13 @@ def keep_buffer(config: KernelConfig) -> Resources:
     if not config.wide_words:
         return Resources()
     return Resources(bram36=config.columns * memory_blocks(config.wide_words, config.accumulator_bits))
+
+
+def loaded_tables(config: KernelConfig) -> Resources:
+    """Units with copies of loaded tables: of the columns, and of a bias that stands alone (BFP R11)."""
+    if not config.function_tables:
+        return Resources()
+    units = -(-config.columns // COLUMNS_OF_A_UNIT) + 1
+    halves = units * half_blocks(config.function_tables * TABLE_STEPS, _WORD_BITS)
+    lut, ff = (round(units * (one + each * config.accumulator_bits)) for one, each in _UNIT_CELLS)
+    return Resources(dsp=units, bram36=-(-halves // 2), lut=lut, ff=ff)

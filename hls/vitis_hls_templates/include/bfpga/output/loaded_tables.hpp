@@ -1,8 +1,8 @@
 // Functions by tables that come with the program (BFP R11; docs/kernel.md): what an operation's function is follows
 // from bits of its descriptor and from the words of its table, so any function by a table runs on the same bitstream.
 //
-// A word holds a step: its first point, and the distance to the next one. Every column has a copy of all tables, and so
-// has the bias that stands alone in a row.
+// A word holds a step: its first point, and the distance to the next one. Two columns share a unit with a copy of all
+// tables and take turns, so a row takes two cycles; the bias that stands alone in a row has a unit of its own.
 #pragma once
 #include "bfpga/output/activation_unit.hpp"
 
@@ -19,7 +19,12 @@ class LoadedTables {
     bool used() const { return false; }
     exponent_t collected_exponent(exponent_t exponent) const { return exponent; }
     exponent_t result_exponent(exponent_t exponent) const { return exponent; }
-    value_t apply(int, value_t value, exponent_t) const { return value; }
+    bool first_turn() const { return true; }
+    bool last_turn() const { return true; }
+    void end_turn() {}
+    value_t alone(value_t value, exponent_t) const { return value; }
+    template <int N>
+    void map(const Saturated<Config::accumulator_bits> (&)[N], exponent_t, value_t (&)[N]) {}
 };
 
 template <class Config>
@@ -35,10 +40,12 @@ class LoadedTables<Config, true> {
     static constexpr int address_bits = bit_length(words);
 
    public:
-    // The copy of the bias that stands alone in a row.
-    static constexpr int copies = Config::columns + 1;
+    static constexpr int units = (Config::columns + kColumnsOfAUnit - 1) / kColumnsOfAUnit;
+    static_assert(kColumnsOfAUnit == 2, "columns of a unit have a first and a last turn");
+    static constexpr int copies = units + 1;
 
     LoadedTables() {
+#pragma HLS ARRAY_PARTITION variable=held_ complete dim=0
 // One memory for each copy, which reads a word a cycle. Words are written between operations.
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
@@ -77,12 +84,44 @@ class LoadedTables<Config, true> {
         above_ = ((use >> Use::above) & 1) != 0;
         table_unit_ = ((use >> Use::table_unit) & 1) != 0;
         finer_unit_ = ((use >> Use::finer_unit) & 1) != 0;
+        first_ = used_;
+        second_ = false;
         simulation_check(!used_ || static_cast<int>(slot_) < Config::function_tables, "a descriptor",
                          "uses a loaded table of slot", static_cast<int>(slot_));
     }
 
     // Whether the operation's function is by a loaded table.
     bool used() const { return used_; }
+    // Whether a row begins, and whether its last columns have their turn. Flags of their own: the loop waits for both.
+    bool first_turn() const { return !second_; }
+    bool last_turn() const { return !first_; }
+
+    void end_turn() {
+#pragma HLS INLINE
+        second_ = first_;
+        first_ = used_ && !first_;
+    }
+
+    // The function of a row's values, in the second turn.
+    template <int N>
+    void map(const Saturated<ACC> (&value)[N], exponent_t exponent, value_t (&mapped)[N]) {
+#pragma HLS INLINE
+    Units_Map:
+        for (int unit = 0; unit < units && unit < N; ++unit) {
+#pragma HLS UNROLL
+            const int other = units + unit < N ? units + unit : unit;
+            const value_t result = apply(unit, second_ ? value[other].value : value[unit].value, exponent);
+            mapped[other] = result;
+            mapped[unit] = second_ && other != unit ? held_[unit] : result;
+            held_[unit] = result;
+        }
+    }
+
+    // The function of a bias that stands alone in its row.
+    value_t alone(value_t value, exponent_t exponent) const {
+#pragma HLS INLINE
+        return apply(units, value, exponent);
+    }
 
     // As the functions of the same names (activation_unit.hpp).
     exponent_t collected_exponent(exponent_t exponent) const {
@@ -96,22 +135,87 @@ class LoadedTables<Config, true> {
         return coarse ? static_cast<exponent_t>(kActivationExponent) : collected_exponent(exponent);
     }
 
-    // The function of value * 2**exponent, by one of the copies.
+   private:
+    // The function of value * 2**exponent, by one of the copies. Its parts are those of `apply_function`: here a value
+    // moves once for both of what needs it in the unit of tables, and one adder joins a table's number.
     value_t apply(int copy, value_t value, exponent_t exponent) const {
 #pragma HLS INLINE
+        const Moved moved = in_table_unit(value, exponent);
+        const int_t<16> number = interpolated(step(copy, on_grid(moved)));
         const bool negative = value < 0;
-        const value_t positive = negative ? static_cast<value_t>(0) : value;
-        const int_t<16> number = interpolate(step(copy, grid_argument<ACC>(value, exponent)));
-        if (below_) {
-            return less_table<ACC>(positive, number, exponent);
-        }
-        if (above_) {
-            return more_table<ACC>(positive, number, exponent);
-        }
-        return odd_ && negative ? static_cast<value_t>(-number) : static_cast<value_t>(number);
+        const bool of_tables = above_ || exponent > kActivationExponent;  // the unit in which both are joined
+        const value_t positive = of_tables ? static_cast<value_t>(moved.value) : value;
+        const value_t joined = of_tables ? static_cast<value_t>(number) : finer(number, exponent);
+        const bool joins = below_ || above_;
+        const value_t addend = joins ? joined : static_cast<value_t>(number);
+        const bool less = joins ? below_ : odd_ && negative;
+        const bool up =
+            above_ && !negative && rounds_up<Rounding::Rne>(false, (moved.value & 1) != 0, moved.guard, moved.sticky);
+        using sum_t = int_t<ACC + 1>;
+        const sum_t begin = joins && !negative ? positive : static_cast<value_t>(0);
+        const sum_t sum = less ? static_cast<sum_t>(begin - addend) : static_cast<sum_t>(begin + addend + (up ? 1 : 0));
+        constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
+        return sum > largest ? static_cast<value_t>(largest) : static_cast<value_t>(sum);
     }
 
-   private:
+    static constexpr int W = ACC > 24 ? ACC : 24;
+
+    // A number in the unit of tables, before it is rounded; saturates.
+    struct Moved {
+        int_t<W> value;
+        bool guard, sticky;
+    };
+
+    static Moved in_table_unit(value_t value, exponent_t exponent) {
+#pragma HLS INLINE
+        constexpr int64_t largest = (static_cast<int64_t>(1) << (W - 1)) - 1;
+        const Shift shift = limited_shift<ACC + 1, W>(static_cast<exponent_t>(kActivationExponent - exponent));
+        const amount_t right = shift.left ? static_cast<amount_t>(0) : shift.amount;
+        const amount_t left = shift.left ? shift.amount : static_cast<amount_t>(0);
+        const Shifted<ACC> whole = Shifter::right<ACC, ACC + 1>(value, right);
+        const int_t<W + 1> top = static_cast<int_t<W + 1>>(static_cast<int_t<W + 1>>(largest) >> left);
+        const bool above = whole.floor > top, below = whole.floor < -top - 1;
+        const int_t<W> raised = shifted_left<W>(whole.floor, left);
+        const int_t<W> value_there = above   ? static_cast<int_t<W>>(largest)
+                                     : below ? static_cast<int_t<W>>(-largest - 1)
+                                             : raised;
+        return {value_there, whole.guard, whole.sticky};
+    }
+
+    // As `grid_argument` has it.
+    static argument_t on_grid(const Moved& moved) {
+#pragma HLS INLINE
+        constexpr int lost = -kActivationExponent - kGridBits;
+        constexpr int largest = (1 << (kArgumentBits - 1)) - 1;
+        const int_t<W> floor = static_cast<int_t<W>>(moved.value >> lost);
+        const bool guard = ((moved.value >> (lost - 1)) & 1) != 0;
+        const bool sticky = (moved.value & ((1 << (lost - 1)) - 1)) != 0 || moved.guard || moved.sticky;
+        const bool up = rounds_up<Rounding::Rne>(false, (floor & 1) != 0, guard, sticky);
+        const int_t<W> rounded = static_cast<int_t<W>>(floor + (up ? 1 : 0));
+        return rounded > largest        ? static_cast<argument_t>(largest)
+               : rounded < -largest - 1 ? static_cast<argument_t>(-largest - 1)
+                                        : static_cast<argument_t>(rounded);
+    }
+
+    // A table's number in a unit that is finer than its own; saturates.
+    static value_t finer(int_t<16> number, exponent_t exponent) {
+#pragma HLS INLINE
+        constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
+        const Shift shift = limited_shift<0, ACC>(static_cast<exponent_t>(exponent - kActivationExponent));
+        const int_t<ACC + 1> most = static_cast<int_t<ACC + 1>>(static_cast<int_t<ACC + 1>>(largest) >> shift.amount);
+        return number > most ? static_cast<value_t>(largest)
+                             : shifted_left<ACC>(static_cast<value_t>(number), shift.amount);
+    }
+
+    // As `interpolate`, with fewer bits of a slope.
+    static int_t<16> interpolated(const TableStep& step) {
+#pragma HLS INLINE
+        constexpr int bits = kSlopeBits + 7;
+        const int_t<bits> product = static_cast<factor_t<bits, kSlopeBits>>(step.slope) * step.part;
+#pragma HLS BIND_OP variable=product op=mul impl=dsp
+        return static_cast<int_t<16>>(step.start + round_right<Rounding::Rne, bits>(product, static_cast<amount_t>(6)));
+    }
+
     // The step in which an argument is: of a table of half the range that of its magnitude.
     TableStep step(int copy, argument_t argument) const {
 #pragma HLS INLINE
@@ -127,12 +231,14 @@ class LoadedTables<Config, true> {
         const int32_t word = cell_[copy][static_cast<int>(slot_) * steps + number];
         TableStep result;
         result.start = low_bits<16>(word);
-        result.slope = static_cast<int_t<16>>(word >> 16);
+        result.slope = low_bits<kSlopeBits>(word >> 16);
         result.part = static_cast<uint_t<7>>(before ? 0 : beyond ? 64 : inside & 63);
         return result;
     }
 
     int32_t cell_[copies][words];
+    value_t held_[units];  // of the first turn
+    bool first_, second_;  // turns of two
     // Of a TABLE
     bool loads_;
     uint_t<address_bits> address_;

@@ -89,7 +89,9 @@ class OutputStage {
     // The parameters of the row that leaves in this cycle; one transfer serves all columns (BFP R70).
     void row(int_t<Config::bias_bits> bias, int32_t exponent) {
 #pragma HLS INLINE
-        close_row();
+        if (tables_.first_turn()) {
+            close_row();
+        }
         open_row();
         exponent_ = static_cast<exponent_t>(accumulator_exponent_ + (row_exponents_ ? exponent : 0));
         result_exponent_ = result(exponent_);
@@ -101,7 +103,8 @@ class OutputStage {
     // Steps 1 to 3 of one accumulator of the row.
     StageValue<ACC> evaluate(accumulator_t accumulator) const {
 #pragma HLS INLINE
-        const Passed passed = pass(0, accumulator);
+        const Saturated<ACC> before = biased(accumulator);
+        const Passed passed = pass(accumulator, before, built_in(before.value));
         StageValue<ACC> result;
         result.bias_alone = bias_.changed && passed.nothing;
         result.value = result.bias_alone ? alone_value_ : passed.value;
@@ -111,9 +114,14 @@ class OutputStage {
         return result;
     }
 
-    // The mantissas of the row, after `row` and once for each row; columns that are not `shown` have none and count
-    // nothing. Column 0 feeds the statistics of the policy slot. The columns' statistics are merged at once, so that
-    // nothing of a row waits for the row before.
+    // Whether the function of the row's last columns is found in this cycle: with a loaded table each cycle has that of
+    // some.
+    bool last_turn() const { return tables_.last_turn(); }
+    void end_turn() { tables_.end_turn(); }
+
+    // The mantissas of the row, after `row` and in each of its turns, of which the last one gives them; columns that
+    // are not `shown` have none and count nothing. Column 0 feeds the statistics of the policy slot. The columns'
+    // statistics are merged at once, so that nothing of a row waits for the row before.
     template <int N>
     void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
                 mantissa_t (&mantissa)[N]) {
@@ -130,6 +138,20 @@ class OutputStage {
         const Requantized<MW> requantized_alone =
             requantize<MW, Config::rounding, Config::saturation, ACC>(alone_value_, alone_distance);
         collector_.open_columns();
+        const bool last = tables_.last_turn();
+        Saturated<ACC> before[N];
+#pragma HLS ARRAY_PARTITION variable=before complete dim=0
+        accumulator_t mapped[N];
+#pragma HLS ARRAY_PARTITION variable=mapped complete dim=0
+    Columns_Map:
+        for (int i = 0; i < N; ++i) {
+#pragma HLS UNROLL
+            before[i] = biased(accumulator[i]);
+            mapped[i] = built_in(before[i].value);
+        }
+        if (tables_.used()) {
+            tables_.map(before, exponent_, mapped);
+        }
     Columns_Values:
         for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
@@ -137,7 +159,7 @@ class OutputStage {
             if (native_integers && !shown[i]) {
                 continue;  // a simulation saves the time
             }
-            const Passed passed = pass(i, accumulator[i]);
+            const Passed passed = pass(accumulator[i], before[i], mapped[i]);
             const bool bias_alone = bias_.changed && passed.nothing;
             const bool alone = shown[i] && bias_alone;
             const bool seen = shown[i] && !bias_alone;
@@ -146,7 +168,7 @@ class OutputStage {
             accumulator_saturated = accumulator_saturated || (seen && passed.saturated);
             largest.include(seen ? magnitude<ACC>(passed.value) : static_cast<uint_t<ACC>>(0));
             collector_.see(i, passed.value, seen, alone);
-            if (i == 0 && counts_ && shown[0]) {
+            if (i == 0 && counts_ && shown[0] && last) {
                 // Both shifts are ready before the selection between them.
                 const StatisticsRange<Config> of_row = StatisticsRange<Config>::by(distance);
                 const StatisticsRange<Config> of_bias = StatisticsRange<Config>::by(alone_distance);
@@ -219,19 +241,20 @@ class OutputStage {
         return tables_.used() ? tables_.result_exponent(exponent) : result_exponent<Config>(function_, exponent);
     }
 
-    // The function of value * 2**exponent. `copy`: the column, or the number behind them for a bias alone.
-    accumulator_t map(int copy, accumulator_t value, exponent_t exponent, accumulator_t bound) const {
+    // The function unit is between two adders; the bias goes to one of them.
+    Saturated<ACC> biased(accumulator_t accumulator) const {
 #pragma HLS INLINE
-        const accumulator_t built_in = apply_function<Config>(function_, argument_, bound, value, exponent);
-        return tables_.used() ? tables_.apply(copy, value, exponent) : built_in;
+        return add(accumulator, function_first_ ? static_cast<accumulator_t>(0) : bias_.value);
     }
 
-    Passed pass(int column, accumulator_t accumulator) const {
+    accumulator_t built_in(accumulator_t value) const {
 #pragma HLS INLINE
-        // The function unit is between two adders; the bias goes to one of them.
+        return apply_function<Config>(function_, argument_, bound_, value, exponent_);
+    }
+
+    Passed pass(accumulator_t accumulator, const Saturated<ACC>& before, accumulator_t mapped) const {
+#pragma HLS INLINE
         const accumulator_t none = 0;
-        const Saturated<ACC> before = add(accumulator, function_first_ ? none : bias_.value);
-        const accumulator_t mapped = map(column, before.value, exponent_, bound_);
         const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
         Passed result;
         result.value = after.value;
@@ -281,7 +304,9 @@ class OutputStage {
         alone_value_ = bias;
         alone_exponent_ = bias_exponent_;
         if (!function_first_) {
-            alone_value_ = map(Config::columns, alone_value_, bias_exponent_, alone_bound_);
+            const accumulator_t built_in =
+                apply_function<Config>(function_, argument_, alone_bound_, alone_value_, bias_exponent_);
+            alone_value_ = tables_.used() ? tables_.alone(alone_value_, bias_exponent_) : built_in;
             alone_exponent_ = result(bias_exponent_);
         }
     }

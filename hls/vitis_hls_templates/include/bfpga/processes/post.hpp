@@ -151,17 +151,20 @@ class PostProcess {
             const bool sum_there = takes_rows() ? row_sum_.there() : sum_.there();
             const bool parameters_there = !rows_.exists() || parameter_.there();
             const bool source_there = takes_vectors() ? draining_ : sum_there;
-            const bool leaves = source_there && (combined_ || parameters_there);
-            const bool takes_parameters = source_there && rows_.exists();
+            const bool ready = source_there && (combined_ || parameters_there);
+            const bool last_turn = stage_.last_turn();
+            const bool leaves = ready && last_turn;
+            const bool takes_parameters = source_there && rows_.exists() && last_turn;
             // The last tap of a word waits until the word before leaves with its last row.
-            const bool last_row = takes_wide() ? parameters_there : rows_.ends_word();
+            const bool last_row = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
             const bool fills = takes_vectors() && !vector_.there();
             const bool ends = leaves && rows_.last();
             running = !ends;
-            if (leaves) {
-                row(policy, results);
+            if (ready) {
+                row(leaves, policy, results);
+                stage_.end_turn();
             }
             if (takes_vector && vector_.there()) {
                 draining_ = words_.take(vector_.beat()) || draining_;
@@ -169,7 +172,7 @@ class PostProcess {
             if (takes_vector || fills) {
                 vector_.next(vectors);
             }
-            if (reads_sums_ && (!sum_there || parameters_there)) {
+            if (reads_sums_ && (!sum_there || (parameters_there && last_turn))) {
                 next_sum(ends, sums, skip_sums);
             }
             if (!combined_ && (!parameter_.there() || takes_parameters)) {
@@ -265,8 +268,9 @@ class PostProcess {
         layers_.set_policy(d.policy_slot, policy);
     }
 
-    // One row of all columns through the stage; a complete word of results leaves.
-    void row(PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
+    // One row of all columns through the stage; a complete word of results leaves. Unless the row `leaves`, columns
+    // take a turn at tables that are loaded, and it comes again.
+    void row(bool leaves, PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         const bool exists = rows_.exists();
         if (exists) {
@@ -295,15 +299,20 @@ class PostProcess {
                 covered[i] = rows_.covers(i);
                 sum[i] = source(i);
                 accumulators[i] = AccumulatorWord<Config>::word(sum[i]);
-                if (keeps_ && covered[i]) {
+                if (keeps_ && covered[i] && leaves) {
                     wide_.write(i, sum[i]);
                 }
             }
             stage_.values(sum, covered, policy, mantissa);
-            values_.add(mantissa, covered);
-            wide_.next();
+            if (leaves) {
+                values_.add(mantissa, covered);
+                wide_.next();
+            }
         }
         assemble(mantissa);
+        if (!leaves) {
+            return;
+        }
         if (takes_wide() || rows_.ends_word()) {
             draining_ = false;
         }
