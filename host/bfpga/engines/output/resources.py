@@ -10,7 +10,7 @@ from bfpga.engines.interface.resource_units import Resources, half_blocks, memor
 #: Bits of a word of a loaded table.
 _WORD_BITS = 32
 #: Look-up tables and flip-flops of a unit, and for each bit of the accumulator: counted with 24 and with 32 bits.
-_UNIT_CELLS = ((-84.0, 28.3), (41.0, 15.4))
+_UNIT_CELLS = ((67.0, 25.3), (51.0, 17.4))
 
 
 def keep_buffer(config: KernelConfig) -> Resources:

@@ -19,6 +19,8 @@ class LoadedTables {
     bool used() const { return false; }
     exponent_t collected_exponent(exponent_t exponent) const { return exponent; }
     exponent_t result_exponent(exponent_t exponent) const { return exponent; }
+    bool gives_unit(exponent_t) const { return false; }
+    bool gives_unit_first(exponent_t) const { return false; }
     bool first_turn() const { return true; }
     bool last_turn() const { return true; }
     void end_turn() {}
@@ -35,7 +37,7 @@ class LoadedTables<Config, true> {
     static_assert(ACC >= 16, "an accumulator holds the results of a table");
     static constexpr int steps = 256;
     static constexpr int words = Config::function_tables * steps;
-    // Places of the grid in a table, and bits of those in a step of it, once an argument has moved to them.
+    // Places of arguments in a table: 64 in a step.
     static constexpr int places = steps << 6;
     static constexpr int address_bits = bit_length(words);
 
@@ -82,8 +84,11 @@ class LoadedTables<Config, true> {
         odd_ = ((use >> Use::odd) & 1) != 0;
         below_ = ((use >> Use::below) & 1) != 0;
         above_ = ((use >> Use::above) & 1) != 0;
-        table_unit_ = ((use >> Use::table_unit) & 1) != 0;
-        finer_unit_ = ((use >> Use::finer_unit) & 1) != 0;
+        table_unit_ = used_ && ((use >> Use::table_unit) & 1) != 0;
+        const bool finer_unit = used_ && ((use >> Use::finer_unit) & 1) != 0;
+        constexpr int far = 1 << (kExponentBits - 1);
+        least_ = static_cast<exponent_t>(table_unit_ ? -far : finer_unit ? kActivationExponent : far - 1);
+        least_first_ = d.has(Flag::FunctionFirst) ? least_ : static_cast<exponent_t>(far - 1);
         first_ = used_;
         second_ = false;
         simulation_check(!used_ || static_cast<int>(slot_) < Config::function_tables, "a descriptor",
@@ -123,7 +128,7 @@ class LoadedTables<Config, true> {
         return apply(units, value, exponent);
     }
 
-    // As the functions of the same names (activation_unit.hpp).
+    // As the functions of the same names (activation_unit.hpp), given what these say of functions that are built in.
     exponent_t collected_exponent(exponent_t exponent) const {
 #pragma HLS INLINE
         return table_unit_ ? static_cast<exponent_t>(kActivationExponent) : exponent;
@@ -131,16 +136,20 @@ class LoadedTables<Config, true> {
 
     exponent_t result_exponent(exponent_t exponent) const {
 #pragma HLS INLINE
-        const bool coarse = finer_unit_ && exponent > kActivationExponent;
-        return coarse ? static_cast<exponent_t>(kActivationExponent) : collected_exponent(exponent);
+        return gives_unit(exponent) ? static_cast<exponent_t>(kActivationExponent) : exponent;
     }
+
+    // Whether results of values with an exponent have the unit of tables; whether they have it when a bias joins them.
+    // A comparison each: there is no time for more.
+    bool gives_unit(exponent_t exponent) const { return exponent > least_; }
+    bool gives_unit_first(exponent_t exponent) const { return exponent > least_first_; }
 
    private:
     // The function of value * 2**exponent, by one of the copies. Its parts are those of `apply_function`: here a value
     // moves once for both of what needs it in the unit of tables, and one adder joins a table's number.
     value_t apply(int copy, value_t value, exponent_t exponent) const {
 #pragma HLS INLINE
-        const Moved moved = in_table_unit(value, exponent);
+        const Moved moved = to_table_unit(value, exponent);
         const int_t<16> number = interpolated(step(copy, on_grid(moved)));
         const bool negative = value < 0;
         const bool of_tables = above_ || exponent > kActivationExponent;  // the unit in which both are joined
@@ -166,7 +175,7 @@ class LoadedTables<Config, true> {
         bool guard, sticky;
     };
 
-    static Moved in_table_unit(value_t value, exponent_t exponent) {
+    static Moved to_table_unit(value_t value, exponent_t exponent) {
 #pragma HLS INLINE
         constexpr int64_t largest = (static_cast<int64_t>(1) << (W - 1)) - 1;
         const Shift shift = limited_shift<ACC + 1, W>(static_cast<exponent_t>(kActivationExponent - exponent));
@@ -243,7 +252,8 @@ class LoadedTables<Config, true> {
     bool loads_;
     uint_t<address_bits> address_;
     // Of the operation
-    bool used_, half_, odd_, below_, above_, table_unit_, finer_unit_;
+    bool used_, half_, odd_, below_, above_, table_unit_;
+    exponent_t least_, least_first_;  // values with an exponent above have results in the unit of tables
     uint_t<Use::slot_bits> slot_;
     uint_t<Use::raised_bits> raised_;
 };

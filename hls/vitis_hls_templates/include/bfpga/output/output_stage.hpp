@@ -132,7 +132,10 @@ class OutputStage {
         bool alone_seen = false, bias_saturated = false, accumulator_saturated = false;
         row_count_t overflows = 0, underflows = 0;
         // All values of the row have the same shift, except those that are only its bias; and these are equal.
-        const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result_exponent_);
+        // Both differences are ready before the choice between them.
+        const exponent_t distance = tables_.gives_unit(exponent_)
+                                        ? static_cast<exponent_t>(output_exponent_ - kActivationExponent)
+                                        : static_cast<exponent_t>(output_exponent_ - own_exponent());
         const Range range = Range::by(distance);
         const exponent_t alone_distance = static_cast<exponent_t>(output_exponent_ - alone_exponent_);
         const Requantized<MW> requantized_alone =
@@ -233,13 +236,16 @@ class OutputStage {
     // Exponents that follow from the function, as `collected_exponent` and `result_exponent` have them.
     exponent_t collected(exponent_t exponent) const {
 #pragma HLS INLINE
-        return tables_.used() ? tables_.collected_exponent(exponent) : collected_exponent<Config>(function_, exponent);
+        return tables_.collected_exponent(collected_exponent<Config>(function_, exponent));
     }
 
     exponent_t result(exponent_t exponent) const {
 #pragma HLS INLINE
-        return tables_.used() ? tables_.result_exponent(exponent) : result_exponent<Config>(function_, exponent);
+        return tables_.result_exponent(result_exponent<Config>(function_, exponent));
     }
+
+    // Of a row's results, unless a loaded table gives them its unit.
+    exponent_t own_exponent() const { return Config::function_tables > 0 ? exponent_ : result_exponent_; }
 
     // The function unit is between two adders; the bias goes to one of them.
     Saturated<ACC> biased(accumulator_t accumulator) const {
@@ -295,7 +301,9 @@ class OutputStage {
         if (!has_bias_) {
             return;
         }
-        const exponent_t unit = function_first_ ? result_exponent_ : exponent_;
+        const exponent_t own = function_first_ ? own_exponent() : exponent_;
+        const exponent_t unit =
+            tables_.gives_unit_first(exponent_) ? static_cast<exponent_t>(kActivationExponent) : own;
         bias_ = shift_saturate<Config::rounding, Saturation::Full, ACC, Config::bias_bits>(
             bias, static_cast<exponent_t>(unit - bias_exponent_));
         if (!bias_.changed) {
