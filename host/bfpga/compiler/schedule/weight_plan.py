@@ -111,9 +111,10 @@ def plan_weights(
         if plans[node.name].mode != "resident":
             _cut(node, plans[node.name], config, shared)
         if _brought(node) and plans[node.name].mode != "load":
-            what = "factors" if node.factors else "second tensor"
-            text = f"{node.name}: no weight memory is left for its {what}"
-            raise ModelError(text) if node.factors else UnfitPartError("operand_weights", text)
+            if node.operand is not None:
+                text = f"{node.name}: no weight memory is left for its second tensor"
+                raise UnfitPartError("operand_weights", text)
+            raise ModelError(f"{node.name}: no weight memory is left for its factors")
     return plans
 
 
