@@ -148,24 +148,28 @@ class PostProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             // A row needs its sums, and parameters if it exists; each is read when available.
-            const bool sum_there = takes_rows() ? row_sum_.there() : sum_.there();
-            const bool parameters_there = !rows_.exists() || parameter_.there();
-            const bool source_there = takes_vectors() ? draining_ : sum_there;
-            const bool ready = source_there && (combined_ || parameters_there);
+            const bool sum_there = (from_sums_ & sum_.there()) | (from_rows_ & row_sum_.there());
+            const bool parameters_there = !rows_.exists() | (combined_ | parameter_.there());
+            const bool source_there = (from_vectors_ & draining_) | sum_there;
             const bool last_turn = stage_.last_turn();
-            const bool leaves = ready && last_turn;
+            const bool ready = source_there & parameters_there;
+            const bool leaves = ready & last_turn;
+            // What drains is the source itself, and leaves as soon as it may.
+            const bool drained = parameters_there & last_turn & (takes_wide() | rows_.ends_word());
             const bool takes_parameters = source_there && rows_.exists() && last_turn;
             // The last tap of a word waits until the word before leaves with its last row.
             const bool last_row = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
             const bool fills = takes_vectors() && !vector_.there();
-            const bool ends = leaves && rows_.last();
+            const bool ends =
+                source_there & (parameters_there & (last_turn & rows_.last()));  // leaves, and is the last
             running = !ends;
             if (ready) {
                 row(leaves, policy, results);
                 stage_.end_turn();
             }
+            draining_ = draining_ & !drained;
             if (takes_vector && vector_.there()) {
                 draining_ = words_.take(vector_.beat()) || draining_;
             }
@@ -238,6 +242,9 @@ class PostProcess {
         words_.start(d, exponents, takes_wide() ? sum_blocks<Config>(d) * sum_rows<Config>(d) : words);
         draining_ = false;
         reads_sums_ = !takes_vectors() && !kept_;
+        from_vectors_ = takes_vectors();
+        from_rows_ = takes_rows();
+        from_sums_ = !from_vectors_ && !from_rows_;
         // A beat of a later operation may be there already.
         stands_in_ = kept_ && !sum_.there();
         if (stands_in_) {
@@ -313,9 +320,6 @@ class PostProcess {
         if (!leaves) {
             return;
         }
-        if (takes_wide() || rows_.ends_word()) {
-            draining_ = false;
-        }
         if (sends_wide() ? exists : sends_ && rows_.ends_word() && rows_.word_exists()) {
             send(accumulators, results);
         }
@@ -368,6 +372,8 @@ class PostProcess {
     CountRegisters<Config> values_;
     // Of the operation
     bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
+    bool from_vectors_, from_sums_,
+        from_rows_;            // where its rows come from: flags of their own, the loop waits for them
     bool skips_;               // its sums come from a skip array, or from the process of rows
     bool wide_out_, wide_in_;  // accumulators go to the activation memory, or come from there
     int32_t output_exponent_;
