@@ -40,6 +40,7 @@ from bfpga.engines.configurations import check_config
 from bfpga.engines.kernel.order import FILLS, READS, RESULTS, start_counts
 from bfpga.errors import ConfigurationError, DeviceError, ModelError, ProgramError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.formats.shift_format import ShiftFormat
 from bfpga.program.checks import check_parts
 from bfpga.program.file import load_program, save_program
 from bfpga.program.listing import listing
@@ -59,6 +60,9 @@ OTHERS = {
     "wide mantissas": replace(OPERANDS, format=BlockFormat(12), multiplier="dsp", accumulator_bits=40),
     "kept in memory": replace(OPERANDS, lanes=4, wide_memory=True, wide_words=64),
     "compressed": replace(WITH_ROWS, compressed_maps=True, lanes=1),
+    "a group larger than the array's": replace(
+        OPERANDS, columns=8, shift_columns=6, shift=ShiftFormat(x_width=8, exp_width=3, d=1), activation_words=64
+    ),
     "shift columns": replace(load_accelerator("pynq_z2_mixed").config, operand_weights=True, activation_words=512),
 }
 

@@ -196,6 +196,8 @@ class ResultWriter {
     void fill() {
 #pragma HLS INLINE
         const bool fills = walk_.fills();
+        // Of what weighs no result takes the group, and the next operation may fill fewer columns.
+        const bool active = walk_.active() && (!Config::operand_weights || returns_);
         const bool first = walk_.column() == 0;
         const bool begins = first || (gaps_ && walk_.begins_row() && walk_.active());
         const typename T::port_t run = first    ? static_cast<typename T::port_t>(0)
@@ -207,7 +209,7 @@ class ResultWriter {
 #pragma HLS UNROLL
             if (fills && walk_.column() == c) {
                 spare_.run_of[c] = run;
-                spare_.active[c] = walk_.active();
+                spare_.active[c] = active;
             }
             if (fills && begins && run == c) {
                 spare_.run[c] = here;
