@@ -362,7 +362,7 @@ def test_products_are_refused_on_a_kernel_without_them() -> None:
 
 
 def test_products_whose_tensors_do_not_fit_together_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"layer scores0 does not fit 4 words .* and with k, which weighs"):
+    with pytest.raises(ModelError, match="scores0: its second tensor does not fit 4 words of activation memory"):
         attention(replace(OPERANDS, activation_words=4), softmax=False)
 
 

@@ -166,7 +166,6 @@ class Scheduler:
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
                 + (" and with the accumulators that its flow keeps" if self.reserved else "")
-                + (f" and with {node.inputs[1]}, which weighs" if node.operand is not None else "")
             )
         spec = self.tensors[node.inputs[0]]
         builder = NodeOperations(self.config, node, spec, self.plans[node.name], strips, self.memory)
