@@ -52,7 +52,10 @@ engines:
     position_bins: 8
     wide_words: 64
     wide_memory: false
+    function_tables: 0
     hop_columns: 0
+    row_columns: 0
+    operand_weights: false
     count_registers: 0
     compressed_maps: false
     ultra_ram: []

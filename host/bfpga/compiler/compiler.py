@@ -31,8 +31,9 @@ from bfpga.compiler.partition import lower_steps
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
-from bfpga.compiler.schedule.fitting import Part, UnfitPartError, oversized_layers
+from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
+from bfpga.compiler.schedule.unfit_parts import Part, UnfitPartError
 from bfpga.compiler.starts import schedule_starts
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program

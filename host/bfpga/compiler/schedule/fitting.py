@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.kernel.regions import region_words
 from bfpga.engines.sparse_cluster.kernel_parts import words_of_block
 from bfpga.engines.sparse_cluster.unit_maps import refusal
-from bfpga.errors import ModelError
 
 #: Layers whose weights are made at run time.
 COMPUTED_WEIGHTS = ("matmul", "scale")
@@ -22,21 +19,6 @@ NO_STEPS = (
     "its second operand is computed, and a sparse cluster, or a tile, takes weights that the compiler stores; "
     f"{ELSEWHERE}"
 )
-
-
-#: Parts of a kernel by their keys that it may be used without.
-Part = Literal["operand_weights", "row_columns"]
-
-
-class UnfitPartError(ModelError):
-    """Layers of a part of the kernel that the memories do not hold as they are scheduled: without it they would do.
-
-    part: the key of the part. The text says what does not fit.
-    """
-
-    def __init__(self, part: Part, text: str) -> None:
-        super().__init__(text)
-        self.part = part
 
 
 def oversized_layers(lowered: Lowered, config: KernelConfig) -> dict[str, str]:

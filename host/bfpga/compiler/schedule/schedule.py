@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
-from bfpga.compiler.schedule.fitting import UnfitPartError
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.spilled_accumulators import least_words, reserved_region
 from bfpga.compiler.schedule.strips import LayerStrips
+from bfpga.compiler.schedule.unfit_parts import UnfitPartError
 from bfpga.compiler.schedule.weight_plan import NodeWeights, shared_memory
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation

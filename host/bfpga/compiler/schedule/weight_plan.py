@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from bfpga.compiler.schedule.fitting import UnfitPartError
 from bfpga.compiler.schedule.held_weights import SharedMemory
+from bfpga.compiler.schedule.unfit_parts import UnfitPartError
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
