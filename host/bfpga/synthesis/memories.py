@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from bfpga.engines.interface.resource_units import half_blocks, lut_memory_tables, ultra_blocks
 from bfpga.estimate.hardware import Area
@@ -23,7 +24,11 @@ def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
 
 
 def memories_area(bodies: Iterable[LoopBody], technology: Technology) -> Area:
-    """Cells of all memories of a kernel, each once however many loops use it."""
+    """Cells of all memories of a kernel, each once however many loops use it.
+
+    Tables of constants of one shape are one behind the other in a memory: functions, of which an operation has one
+    (rtl/tables.py).
+    """
     found: dict[object, tuple[Memory, int]] = {}
     for body in bodies:
         for memory in body.memories:
@@ -32,4 +37,10 @@ def memories_area(bodies: Iterable[LoopBody], technology: Technology) -> Area:
             key = memory.name, memory.initial
             known = found.get(key)
             found[key] = (memory, max(reads, known[1]) if known else reads)
-    return sum((memory_area(memory, technology, reads) for memory, reads in found.values()), Area())
+    own = [(memory, reads) for memory, reads in found.values() if not memory.initial]
+    tables: dict[tuple[int, int, int], list[Memory]] = {}
+    for memory, reads in found.values():
+        if memory.initial:
+            tables.setdefault((memory.words, memory.bits or memory.width, reads), []).append(memory)
+    joined = [(replace(same[0], words=len(same) * words), reads) for (words, _, reads), same in tables.items()]
+    return sum((memory_area(memory, technology, reads) for memory, reads in (*own, *joined)), Area())
