@@ -148,22 +148,24 @@ class PostProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             // A row needs its sums, and parameters if it exists; each is read when available.
-            const bool sum_there = (from_sums_ & sum_.there()) | (from_rows_ & row_sum_.there());
-            const bool parameters_there = !rows_.exists() | (combined_ | parameter_.there());
+            const bool sum_came = sum_.there(), row_sum_came = row_sum_.there(), parameter_came = parameter_.there();
+            const bool absent = !rows_.exists(), ends_word = rows_.ends_word(), is_last = rows_.last();
+            const bool wide = takes_wide();
+            const bool sum_there = (from_sums_ & sum_came) | (from_rows_ & row_sum_came);
+            const bool parameters_there = absent | (combined_ | parameter_came);
             const bool source_there = (from_vectors_ & draining_) | sum_there;
             const bool last_turn = stage_.last_turn();
             const bool ready = source_there & parameters_there;
             const bool leaves = ready & last_turn;
             // What drains is the source itself, and leaves as soon as it may.
-            const bool drained = parameters_there & last_turn & (takes_wide() | rows_.ends_word());
+            const bool drained = parameters_there & last_turn & (wide | ends_word);
             const bool takes_parameters = source_there && rows_.exists() && last_turn;
             // The last tap of a word waits until the word before leaves with its last row.
             const bool last_row = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
             const bool fills = takes_vectors() && !vector_.there();
-            const bool ends =
-                source_there & (parameters_there & (last_turn & rows_.last()));  // leaves, and is the last
+            const bool ends = source_there & (parameters_there & (last_turn & is_last));  // leaves, and is the last
             running = !ends;
             if (ready) {
                 row(leaves, policy, results);
