@@ -1,12 +1,11 @@
 """Networks with a process of rows, weights made of tensors and loaded tables, and without; host included.
 
-    python -m benchmarks.compiler.on_the_chip [--network NAME ...] [--board pynq_z2|zcu104] [--write]
+    python -m benchmarks.compiler.on_the_chip [--network NAME ...] [--write]
 
-Each network is compiled for a ready accelerator as it is and without these parts: on the PYNQ-Z2 for
-`pynq_z2_transformer` and for `pynq_z2_dense` with the functions that are built in, on the ZCU104 for `zcu104_dense`
-with and without them (there with ten functions built in). Samples a second are those of a stream of them, what stays on
-the host on one of the board's cores included, the driver not. SQNR is that of the emulator against ONNX Runtime in
-float. `minilm` needs BFPGA_MODELS. --write renews the tables of docs/transformers.md.
+Each network is compiled for `pynq_z2_dense`, which has none of these parts, and for `pynq_z2_transformer`. Samples a
+second are those of a stream of them, what stays on the host on one of the board's cores included, the driver not. SQNR
+is that of the emulator against ONNX Runtime in float. `minilm` needs BFPGA_MODELS. --write renews the table of
+docs/transformers.md.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +60,7 @@ class Pair:
 
 def pairs() -> dict[str, Pair]:
     """The accelerators by board."""
-    dense, large = load_accelerator("pynq_z2_dense"), load_accelerator("zcu104_dense")
-    plain = replace(dense, config=replace(dense.config, function_tables=0))
-    functions = ("none", "relu", "leaky_relu", "sigmoid", "tanh", "clip", "hard_sigmoid", "hard_swish", "silu", "gelu")
-    config = replace(large.config, function_tables=0, row_columns=0, operand_weights=False, functions=functions)
-    return {
-        "pynq_z2": Pair(plain, load_accelerator("pynq_z2_transformer")),
-        "zcu104": Pair(replace(large, config=config), large),
-    }
+    return {"pynq_z2": Pair(load_accelerator("pynq_z2_dense"), load_accelerator("pynq_z2_transformer"))}
 
 
 def networks(names: Sequence[str], folder: Path) -> Iterator[tuple[str, Network, dict[str, np.ndarray]]]:
@@ -132,15 +124,13 @@ def rows(pair: Pair, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command(__doc__)
     parser.add_argument("--network", nargs="*", default=[], help="these only")
-    parser.add_argument("--board", choices=sorted(pairs()), help="this one only")
-    parser.add_argument("--write", action="store_true", help="renew the tables of docs/transformers.md")
+    parser.add_argument("--write", action="store_true", help="renew the table of docs/transformers.md")
     given = parser.parse_args(arguments)
     for board, pair in pairs().items():
-        if given.board in (None, board):
-            found = list(rows(pair, given.network))
-            print(f"{board}\n{table(HEADINGS, found)}\n", flush=True)
-            if given.write:
-                write_file(PAGE, with_section(PAGE.read_text(encoding="utf-8"), board, table(HEADINGS, found)))
+        found = list(rows(pair, given.network))
+        print(f"{board}\n{table(HEADINGS, found)}\n", flush=True)
+        if given.write:
+            write_file(PAGE, with_section(PAGE.read_text(encoding="utf-8"), board, table(HEADINGS, found)))
     return 0
 
 

@@ -39,7 +39,9 @@ def test_a_table_read_at_many_places_is_there_several_times() -> None:
 
 
 def test_tables_without_a_name_of_their_own_are_told_apart_by_their_words() -> None:
-    """Sigmoid and tanh are one table each, however many loops read them."""
+    """Sigmoid and tanh are one behind the other, however many loops read them; two of other shapes are apart."""
     sigmoid, tanh = (Memory("[0]", 257, 16, implementation="bram", initial=(k,) * 257) for k in (1, 2))
     bodies = [LoopBody(name, PLACE, 1, memories=[sigmoid, tanh]) for name in ("rows", "words")]
-    assert memories_area(bodies, ZYNQ) == Area(bram18=2)
+    assert memories_area(bodies, ZYNQ) == Area(bram18=1)
+    other = Memory("[0]", 1024, 18, implementation="bram", initial=(3,) * 1024)
+    assert memories_area([*bodies, LoopBody("more", PLACE, 1, memories=[other])], ZYNQ) == Area(bram18=2)

@@ -24,6 +24,8 @@ PROCESS_LOOPS = {
     "post": "Rows",
     "store": "Store",
     # Of some kernels.
+    "rows": "RowLanes",
+    "row_factors": "RowFactors",
     "skip_array": "Sparse",
     "partition": "Terms",
     "distributor": "Cells",

@@ -35,6 +35,9 @@ class FactorProcess {
     FactorProcess() {
 #pragma HLS BIND_STORAGE variable=sum_before_ type=ram_s2p impl=lutram
 #pragma HLS BIND_STORAGE variable=total_before_ type=ram_s2p impl=lutram
+// A column's totals may be read again in the next cycle, where there is one column.
+#pragma HLS DEPENDENCE variable=sum_before_ type=inter direction=raw distance=1 true
+#pragma HLS DEPENDENCE variable=total_before_ type=inter direction=raw distance=1 true
     }
 
     // Until a command of operation 0 has come. `exponents`: of the operand of each operation.
@@ -44,6 +47,7 @@ class FactorProcess {
         bool running = true;
     Commands:
         while (running) {
+// Not pipelined: an operation begins when the one before has ended.
 #pragma HLS LOOP_TRIPCOUNT min=2 max=257
             int32_t word[kFactorCommandWords];
 #pragma HLS ARRAY_PARTITION variable=word complete dim=0

@@ -37,7 +37,7 @@ class RowsBesideArray {
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Commands& commands,
                         Loads& loads, Operands& operands, Streams&... streams) {
         RowOperands<Config> rows(operands_);
-        auto&& beside = operand_words_.beside(rows);
+        decltype(operand_words_.beside(rows)) beside = operand_words_.beside(rows);
         NoWindows windows;
         scratchpad.run(commands, loads, operands, beside, streams..., windows, reports, trace);
     }

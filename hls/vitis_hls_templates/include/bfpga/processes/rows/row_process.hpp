@@ -46,6 +46,7 @@ class RowProcess {
         bool running = true;
     Commands:
         while (running) {
+// Not pipelined: an operation begins when the one before has ended.
 #pragma HLS LOOP_TRIPCOUNT min=2 max=257
             int32_t word[kRowCommandWords];
 #pragma HLS ARRAY_PARTITION variable=word complete dim=0

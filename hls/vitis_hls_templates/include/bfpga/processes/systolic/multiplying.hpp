@@ -30,7 +30,7 @@ class SystolicMultiplying {
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Commands& commands,
                         Loads& loads, Operands& operands, Streams&... streams) {
         NoOperands none;
-        auto&& beside = operand_words_.beside(none);
+        decltype(operand_words_.beside(none)) beside = operand_words_.beside(none);
         NoWindows windows;
         scratchpad.run(commands, loads, operands, beside, streams..., windows, reports, trace);
     }
