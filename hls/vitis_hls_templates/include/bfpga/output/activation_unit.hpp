@@ -56,7 +56,10 @@ inline int_t<ACC> less_table(int_t<ACC> positive, int_t<16> number, exponent_t e
     const int_t<ACC> moving = coarse ? positive : static_cast<int_t<ACC>>(number);
     const int_t<ACC + 1> most = static_cast<int_t<ACC + 1>>(static_cast<int_t<ACC + 1>>(largest) >> amount);
     const int_t<ACC> moved = moving > most ? static_cast<int_t<ACC>>(largest) : shifted_left<ACC>(moving, amount);
-    return coarse ? static_cast<int_t<ACC>>(moved - number) : static_cast<int_t<ACC>>(positive - moved);
+    // One adder behind the choice of what it takes.
+    const int_t<ACC> whole = coarse ? moved : positive;
+    const int_t<ACC> less = coarse ? static_cast<int_t<ACC>>(number) : moved;
+    return static_cast<int_t<ACC>>(whole - less);
 }
 
 // A value that is not negative, rounded to the unit of the tables, and a table's number; saturates.

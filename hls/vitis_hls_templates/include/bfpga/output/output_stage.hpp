@@ -164,8 +164,10 @@ class OutputStage {
             }
             const Passed passed = pass(accumulator[i], before[i], mapped[i]);
             const bool bias_alone = bias_.changed && passed.nothing;
-            const bool alone = shown[i] && bias_alone;
-            const bool seen = shown[i] && !bias_alone;
+            // Whether a value is nothing is known last.
+            const bool may_be_alone = shown[i] & bias_.changed;
+            const bool alone = may_be_alone & passed.nothing;
+            const bool seen = shown[i] & !alone;
             alone_seen = alone_seen || alone;
             bias_saturated = bias_saturated || (seen && bias_.changed);
             accumulator_saturated = accumulator_saturated || (seen && passed.saturated);
