@@ -490,7 +490,8 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], message: str)
 
 
 DRAWN = [
-    replace(config, count_registers=0, function_tables=0)  # plain integers skip no operation, and load nothing
+    # plain integers skip no operation, load no tables, make no weights of tensors and know no rows
+    replace(config, count_registers=0, function_tables=0, operand_weights=False, row_columns=0)
     for config in random_configs(160, seed=2031)
     if config.position_bins and config.wide_words and not config.wide_memory
 ]
