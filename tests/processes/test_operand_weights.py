@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cut_starts import stopped_starts
 from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operand_kernels import OPERANDS, WITH_ROWS
-from stream_depths import DepthTrial
 from two_arrays import TWO_ARRAYS
 
 from bfpga.accelerator.constraints import config_findings
@@ -33,12 +33,11 @@ from bfpga.devices import toolchain
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.kernel_start import KernelResult, Octets
 from bfpga.devices.native.library import NUMPY
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configurations import check_config
 from bfpga.engines.kernel.order import FILLS, READS, RESULTS, start_counts
-from bfpga.errors import ConfigurationError, DeviceError, ModelError, ProgramError
+from bfpga.errors import ConfigurationError, ModelError, ProgramError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.program.checks import check_parts
@@ -260,38 +259,9 @@ def test_a_tensor_weighs_when_it_is_computed_and_overwrites_what_has_been_read()
     assert counts[gemm[2]][RESULTS] == 4, "both heads' scores, of four operations that the scratchpad counts"
 
 
-class _Cut(CSimulation):
-    """A kernel whose next start lacks the end of its input."""
-
-    cut_input = 0.0
-
-    def run_packet(
-        self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
-    ) -> KernelResult:
-        packet = packet[: len(packet) - int(self.cut_input * len(packet)) // 16 * 16]
-        self.cut_input = 0.0
-        return super().run_packet(descriptors, packet, weights, capacity, clear_policies)
-
-
 def test_a_start_after_one_that_stopped_gives_the_same_bits() -> None:
     """Wherever it stopped: no word of a tensor that was to weigh is left."""
-    stopped = 0
-    for seed in range(drawn(30)):
-        rng = np.random.default_rng(seed)
-        kernel = _Cut(WITH_ROWS)
-        trial = DepthTrial(rng, kernel)
-        if not products(trial.program):
-            continue
-        needed = {item.name: item.needed for item in process_streams(WITH_ROWS)}
-        device = StreamingDevice(trial.program, kernel, "csim")
-        kernel.cut_input = float(rng.uniform(0.05, 0.9))
-        try:
-            device.run(trial.inputs)
-        except DeviceError:
-            stopped += 1
-        device.reset()
-        assert trial.run(needed, int(rng.integers(1, 1 << 60))) is None
-    assert stopped > 2
+    assert stopped_starts(WITH_ROWS, range(drawn(30)), lambda program: bool(products(program))) > 2
 
 
 @pytest.mark.parametrize(("tokens", "inner"), [(60, 8), (24, 32)])

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cut_starts import stopped_starts
 from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_kernels import ROWS
-from stream_depths import DepthTrial
 from two_arrays import TWO_ARRAYS
 
 from bfpga.accelerator.constraints import config_findings
@@ -26,20 +26,17 @@ from bfpga.contract.commands import ROW_COMMANDS
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import ROW_WORDS, Descriptor, Operation, word_names
 from bfpga.contract.kernel_numbers import kernel_identity
-from bfpga.contract.processes import process_streams
 from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, Program, TensorSpec, Window
 from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
 from bfpga.devices import toolchain
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.kernel_start import KernelResult, Octets
 from bfpga.devices.native.library import NUMPY
-from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configurations import check_config
 from bfpga.engines.rows.cycles import EXCHANGE_STAGES, OPENING_CLOCKS
 from bfpga.engines.rows.settings import Gains, RowSettings
-from bfpga.errors import ConfigurationError, DeviceError, ModelError, ProgramError
+from bfpga.errors import ConfigurationError, ModelError, ProgramError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.checks import check_parts
 from bfpga.program.file import load_program, save_program
@@ -101,38 +98,9 @@ def test_random_networks_have_all_that_rows_may_have() -> None:
     assert min(counts[operation] for operation in RowOperation if operation) > 3
 
 
-class _Cut(CSimulation):
-    """A kernel whose next start lacks the end of its input."""
-
-    cut_input = 0.0
-
-    def run_packet(
-        self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
-    ) -> KernelResult:
-        packet = packet[: len(packet) - int(self.cut_input * len(packet)) // 16 * 16]
-        self.cut_input = 0.0
-        return super().run_packet(descriptors, packet, weights, capacity, clear_policies)
-
-
 def test_a_start_after_one_that_stopped_gives_the_same_bits() -> None:
     """Wherever it stopped: nothing of it is left in the process, whose sums are never cleared."""
-    stopped = 0
-    for seed in range(drawn(24)):
-        rng = np.random.default_rng(seed)
-        kernel = _Cut(ROWS)
-        trial = DepthTrial(rng, kernel)
-        if not of_rows(trial.program):
-            continue
-        needed = {item.name: item.needed for item in process_streams(ROWS)}
-        device = StreamingDevice(trial.program, kernel, "csim")
-        kernel.cut_input = float(rng.uniform(0.05, 0.9))
-        try:
-            device.run(trial.inputs)
-        except DeviceError:
-            stopped += 1
-        device.reset()
-        assert trial.run(needed, int(rng.integers(1, 1 << 60))) is None
-    assert stopped > 2
+    assert stopped_starts(ROWS, range(drawn(24)), lambda program: bool(of_rows(program))) > 2
 
 
 def test_top_functions_side_by_side_pass_the_test_bench(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bfpga.compiler.lower import placement as place
-from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, positions
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, places_of, positions
 from bfpga.compiler.lower.row_layers import RowLayers
 from bfpga.compiler.lower.selection import selected_positions
 from bfpga.compiler.lower.state import NotOnArrayError
@@ -95,8 +95,7 @@ class ChipProducts(RowLayers):
             shape = self._view(view.root).index.shape
             self._tensor(view.root, positions(shape).reshape(-1, 1, shape[-1]))
         tensor = self.tensors[view.root]
-        places = np.empty(tensor.layout.size, np.int64)
-        places[tensor.layout.reshape(-1)] = np.arange(tensor.layout.size)
+        places = places_of(tensor.layout)
         return [(tensor, places[matrix]) for matrix in view.index.reshape(heads, *view.index.shape[-2:])]
 
     def _rows_of(self, operand: tuple[ArrayTensor, IndexArray]) -> _Rows:

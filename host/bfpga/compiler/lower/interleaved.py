@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, positions, spatial
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, places_of, positions, spatial
 from bfpga.compiler.lower.selection import apply_operator, selected_positions
 from bfpga.compiler.lower.state import LoweringState, NotOnArrayError
 from bfpga.compiler.read.importer import Operator, constant_of
@@ -251,8 +251,7 @@ class Interleaving(LoweringState):
         """Slice, and every result of Split: rows and columns are left out by the window, channels by weights."""
         wanted = [(name, selected_positions(self.graph, operator, i)) for i, name in enumerate(operator.outputs)]
         source, order = self._own_layout(operator.inputs[0])
-        place = np.empty(order.size, np.int64)
-        place[order.reshape(-1)] = np.arange(order.size)
+        place = places_of(order)
         parts = [(name, *self._selected(source, place[kept.reshape(-1)])) for name, kept in wanted if name]
         for number, (name, window, channels, layout) in enumerate(parts):
             if name not in self.graph.consumers and name not in self.graph.outputs:

@@ -28,6 +28,13 @@ def positions(shape: tuple[int, ...]) -> IndexArray:
     return np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
 
 
+def places_of(order: IndexArray) -> IndexArray:
+    """For each position of a value, flat, its place among those that ``order`` gives in the order of memory."""
+    result = np.empty(order.size, np.int64)
+    result[order.reshape(-1)] = np.arange(order.size)
+    return result
+
+
 @dataclass
 class ArrayTensor:
     """An ONNX value in the array's memory.

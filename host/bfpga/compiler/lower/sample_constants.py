@@ -32,8 +32,8 @@ def with_sample_constants(graph: Graph) -> Graph:
     found = _evaluated(graph, operators, wanted)
     if not found:
         return graph
-    left = read - set(found)
-    rest = [item for item in graph.operators if item.name not in made or _needed(item, operators, left, graph.outputs)]
+    dropped = made - _needed(operators, (read - set(found)) | set(graph.outputs))
+    rest = [item for item in graph.operators if item.name not in dropped]
     shapes = {**graph.shapes, **{name: value.shape[1:] for name, value in found.items()}}
     for item in rest:
         shapes.update(_joined_shape(item, shapes))
@@ -62,20 +62,16 @@ def _shape(graph: Graph, operator: Operator, batch: int) -> npt.NDArray[np.int64
     return np.array(sizes[operator.attributes.get("start", 0) : operator.attributes.get("end", len(sizes))], np.int64)
 
 
-def _needed(operator: Operator, operators: list[Operator], left: set[str], outputs: tuple[str, ...]) -> bool:
-    """Whether something still reads what an operator gives."""
-    pending, seen = list(left | set(outputs)), set()
+def _needed(operators: list[Operator], values: set[str]) -> set[str]:
+    """The names of those operators that it takes to compute values."""
     makers = {name: item for item in operators for name in item.outputs}
+    pending, result = [makers[name] for name in values if name in makers], set()
     while pending:
-        name = pending.pop()
-        maker = makers.get(name)
-        if name in seen or maker is None:
-            continue
-        seen.add(name)
-        if maker is operator:
-            return True
-        pending += maker.uses
-    return False
+        operator = pending.pop()
+        if operator.name not in result:
+            result.add(operator.name)
+            pending += [makers[name] for name in operator.uses if name in makers]
+    return result
 
 
 def _evaluated(graph: Graph, operators: list[Operator], wanted: list[str]) -> Arrays:

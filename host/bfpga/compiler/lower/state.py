@@ -8,7 +8,7 @@ import numpy as np
 
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.functions import find_functions, with_functions, with_single
-from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, positions
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, places_of, positions
 from bfpga.compiler.lower.row_groups import find_row_groups
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import KernelConfig
@@ -146,19 +146,21 @@ class LoweringState:
             raise NotOnArrayError("its input is a part of a tensor")
         if view.root == value:
             return tensor, tensor.layout
-        inverse = np.empty(view.index.size, np.int64)
-        inverse[view.index.reshape(-1)] = np.arange(view.index.size)
-        return tensor, inverse[tensor.layout]
+        return tensor, places_of(view.index)[tensor.layout]
+
+    def _of_sample(self, numbers: Float64Array, shape: tuple[int, ...]) -> Float64Array:
+        """Constants, with or without an axis for the batch, in a value's shape."""
+        if numbers.ndim == len(shape) + 1:
+            if numbers.shape[0] != 1:
+                raise NotOnArrayError("its constant differs from sample to sample")
+            numbers = numbers[0]
+        return np.broadcast_to(numbers, shape)
 
     def _by_channel(
         self, numbers: Float64Array, shape: tuple[int, ...], order: IndexArray
     ) -> Float64Array:
         """Constants of a value's shape as one number for each channel of the layout."""
-        if numbers.ndim == len(shape) + 1:
-            if numbers.shape[0] != 1:
-                raise NotOnArrayError("its constant differs from sample to sample")
-            numbers = numbers[0]
-        spread = np.broadcast_to(numbers, shape).reshape(-1)[order]
+        spread = self._of_sample(numbers, shape).reshape(-1)[order]
         channel = spread[0, 0]
         if not (spread == channel).all():
             raise NotOnArrayError("its constant differs from pixel to pixel")
