@@ -266,8 +266,15 @@ class OutputStage {
         const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
         Passed result;
         result.value = after.value;
-        // Two comparisons with zero are smaller than a multiplexer and one.
-        result.nothing = (function_first_ || accumulator == 0) && (!function_first_ || mapped == 0);
+        if ((Config::functions & kFunctionsWithTable) != 0) {
+            // What a table gives comes so late that the next cycle has time for a multiplexer.
+            const accumulator_t deciding = function_first_ ? mapped : accumulator;
+            result.nothing = deciding == 0;
+        } else {
+            // Two comparisons with zero are smaller than a multiplexer and one.
+            const bool empty_before = accumulator == 0, empty_behind = mapped == 0;
+            result.nothing = (empty_before || function_first_) & (empty_behind || !function_first_);
+        }
         result.saturated = before.changed || after.changed;
         return result;
     }
