@@ -27,14 +27,15 @@ from benchmarks.compiler.network_table import with_section
 from benchmarks.compiler.network_zoo import ZOO
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.contract.program import Program
 from bfpga.data import load_inputs
-from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, sqnr_db
 from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.estimate.sample import estimate_sample
 from bfpga.program.host import host_nodes, host_share
+from bfpga.runtime import run
 
 PAGE = ROOT / "docs" / "transformers.md"
 EXPORTED = ROOT / "tests" / "data" / "exported"
@@ -45,6 +46,8 @@ BUILT = (
     "gru", "lstm", "lstm_bidirectional", "crnn_kws", "espcn",
 )  # fmt: skip
 FILES = ("vit_legacy", "decoder_legacy", "mobilevit_legacy", "gru_legacy", "bilstm_legacy", "keras_lstm", "yolo_legacy")
+#: Networks whose steps wait for each other, and samples that a step computes side by side in a second line.
+RECURRENT, TOGETHER = ("gru", "lstm", "lstm_bidirectional", "gru_legacy", "bilstm_legacy", "keras_lstm"), 8
 CALIBRATION, SAMPLES = 16, 4
 HEADINGS = ("network", "MAC", "samples/s before", "after", "times", "starts before", "after", "on the host before",
             "after", "SQNR before", "after")  # fmt: skip
@@ -98,12 +101,13 @@ class Outcome:
         return f"{share}: {sum(kinds.values())} operators" if kinds else "nothing"
 
 
-def outcome(network: Network, accelerator: Accelerator, samples: dict[str, np.ndarray]) -> Outcome:
-    """Compile and run a network."""
-    program = compile_network(network, accelerator, {name: value[:CALIBRATION] for name, value in samples.items()})
+def outcome(network: Network, accelerator: Accelerator, samples: dict[str, np.ndarray], together: int = 1) -> Outcome:
+    """Compile and run a network. together: samples side by side."""
+    calibration = {name: value[:CALIBRATION] for name, value in samples.items()}
+    program = compile_network(network, accelerator, calibration, CompileOptions(side_by_side=together))
     estimate = estimate_sample(accelerator, program, estimate_resources(accelerator.config).total)
     judged = {name: value[CALIBRATION:] for name, value in samples.items()}
-    wanted, found = FloatNetwork(network).run(judged), Emulator(program).run(judged).outputs
+    wanted, found = FloatNetwork(network).run(judged), run(program, judged).outputs
     sqnr = min(sqnr_db(wanted[name], found[name]) for name in found)
     return Outcome(program, 1 / estimate.seconds, sqnr)
 
@@ -113,12 +117,19 @@ def rows(pair: Pair, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         for name, network, samples in networks(names, Path(folder)):
             before, after = (outcome(network, item, samples) for item in (pair.before, pair.after))
-            macs = sum(getattr(node, "macs", 0) for node in after.program.nodes)
-            yield (
-                name, f"{macs:,}", f"{before.rate:,.0f}", f"{after.rate:,.0f}", f"{after.rate / before.rate:.1f}",
-                str(len(before.program.steps)), str(len(after.program.steps)), before.host, after.host,
-                f"{before.sqnr:.1f}", f"{after.sqnr:.1f}",
-            )  # fmt: skip
+            yield line(name, before, after)
+            if name in RECURRENT:
+                yield line(f"{name}, {TOGETHER} side by side", before, outcome(network, pair.after, samples, TOGETHER))
+
+
+def line(name: str, before: Outcome, after: Outcome) -> tuple[str, ...]:
+    """The cells of a line."""
+    macs = sum(getattr(node, "macs", 0) for node in after.program.nodes) // after.program.side_by_side
+    return (
+        name, f"{macs:,}", f"{before.rate:,.0f}", f"{after.rate:,.0f}", f"{after.rate / before.rate:.1f}",
+        str(len(before.program.steps)), str(len(after.program.steps)), before.host, after.host,
+        f"{before.sqnr:.1f}", f"{after.sqnr:.1f}",
+    )  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

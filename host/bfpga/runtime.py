@@ -161,8 +161,9 @@ def input_samples(program: Program, x: Given) -> InputSamples:
 
     Samples of another shape but as many elements are reshaped, (N, 1, 28, 28) to (N, 784) for example.
     """
-    apart_shapes = {name: shape[1:] if program.side_by_side > 1 else shape for name, shape in program.inputs.items()}
-    return given_samples(x, apart_shapes)
+    beside = program.side_by_side > 1
+    shapes = {name: (*shape[:-2], shape[-1]) if beside else shape for name, shape in program.inputs.items()}
+    return given_samples(x, shapes)
 
 
 def input_arrays(program: Program, x: Given) -> dict[str, npt.NDArray[Any]]:

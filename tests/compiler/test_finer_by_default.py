@@ -113,7 +113,7 @@ def test_the_compiler_lets_linear_weights_do_so(choice: bool, tmp_path: Path) ->
     path = tmp_path / "small.onnx"
     path.write_bytes(network.model().SerializeToString())
     samples = images(network, 2, 16)
-    graph = read_network(path).graph(1, separate_averages=True)
+    graph = read_network(path).graph(separate_averages=True)
     options = CompileOptions(compensation=choice)
     graph, lowered = lower_expanded(graph, NARROW, True, options)
     measured = measure(graph, lowered, NARROW, options, samples)

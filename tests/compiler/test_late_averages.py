@@ -41,7 +41,7 @@ def classifier(view: str = "Flatten", layer: str = "Gemm", outputs: int = 5, sid
 
 def kinds(network: Network, folder: Path, late: bool = True) -> list[str]:
     onnx.save(network.model(), folder / "n.onnx")
-    graph = read_network(folder / "n.onnx").graph(1, separate_averages=True, late_averages=late)
+    graph = read_network(folder / "n.onnx").graph(separate_averages=True, late_averages=late)
     return [node.op_type for node in graph.model.graph.node]
 
 
@@ -57,7 +57,7 @@ def test_the_layer_comes_before_its_average(view: str, layer: str, tmp_path: Pat
     assert kinds(network, tmp_path) == ["Conv", "Relu", "Conv", "AveragePool", "AveragePool", "Flatten"]
     samples = network.samples(3)
     given = FloatNetwork(tmp_path / "n.onnx").run(samples)[network.last]
-    graph = read_network(tmp_path / "n.onnx").graph(1, separate_averages=True, late_averages=True)
+    graph = read_network(tmp_path / "n.onnx").graph(separate_averages=True, late_averages=True)
     onnx.save(graph.model, tmp_path / "late.onnx")
     late = FloatNetwork(tmp_path / "late.onnx").run(samples)[network.last]
     np.testing.assert_allclose(late, given, rtol=1e-4, atol=1e-5)

@@ -24,7 +24,7 @@ def average_names(network: Network, folder: Path) -> list[str]:
     import onnx
 
     onnx.save(network.model(), folder / "n.onnx")
-    graph = read_network(folder / "n.onnx").graph(1, separate_averages=True)
+    graph = read_network(folder / "n.onnx").graph(separate_averages=True)
     return [node.name for node in graph.model.graph.node if "Average" in node.op_type]
 
 

@@ -1,22 +1,41 @@
-"""Samples side by side, one a column of the array (BFP R82: batch): the same bits in fewer clocks."""
+"""Samples side by side, one a column of the array (BFP R82: batch): the same bits in fewer clocks.
+
+Networks of fully connected layers, and recurrent ones, whose steps wait for each other and have one pixel each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from row_kernels import ROWS
+from small_networks import Network, recurrent_network
+from small_networks import compiled as compiled_small
 
 import bfpga
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.data import load_samples
+from bfpga.devices.comparison import first_mismatch
+from bfpga.devices.emulator import Emulator
 from bfpga.errors import ConfigurationError, ModelError
+from bfpga.estimate.program import estimate_program
 from bfpga.program.file import load_program, save_program
+from bfpga.program.host import host_nodes
 from bfpga.program.layout import apart, together
+from bfpga.runtime import open_device
 
+EXPORTED = Path(__file__).parents[1] / "data" / "exported"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
+#: A small kernel with rows and tables of gates.
+KERNEL = replace(ROWS, activation_words=2048, weight_words=2048, parameter_rows=512,
+                 functions=("none", "relu", "sigmoid", "tanh"))  # fmt: skip
 MODEL = EXAMPLES / "mlp_digits.onnx"
 SAMPLES = load_samples(EXAMPLES / "digits_test.npz").x.reshape(-1, 64)
 CALIBRATION = load_samples(EXAMPLES / "digits_calibration.npz").x.reshape(-1, 64)
@@ -58,6 +77,30 @@ def test_a_full_group_costs_the_array_little_more_than_one_sample() -> None:
     assert clocks(compiled(2 * columns)) == 2 * clocks(compiled(1))
 
 
+@pytest.mark.parametrize("name", ["gru_legacy", "bilstm_legacy"])
+def test_steps_of_recurrent_layers_take_samples_side_by_side(name: str) -> None:
+    """Files that PyTorch exported; eight samples calibrate, so that all groups are full. Issue 37, item 4."""
+    accelerator, path = load_accelerator("pynq_z2_transformer"), EXPORTED / f"{name}.onnx"
+    x = np.random.default_rng(0).normal(size=(14, *read_network(path).inputs["x"])).astype(np.float32)
+    alone, beside = (
+        bfpga.compile(path, accelerator, x[:8], CompileOptions(side_by_side=count)) for count in (1, 4)
+    )
+    np.testing.assert_array_equal(bfpga.run(beside, x[8:]).outputs["y"], bfpga.run(alone, x[8:]).outputs["y"])
+    times = [estimate_program(accelerator, program).stream_seconds for program in (alone, beside)]
+    assert times[1] < 1.2 * times[0]  # of four samples
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_a_kernel_computes_steps_of_several_samples_as_the_emulator_does(kind: str, tmp_path: Path) -> None:
+    network = recurrent_network(kind, 3, steps=3)
+    program = compiled_small(network, tmp_path, KERNEL, CompileOptions(side_by_side=3))
+    assert not host_nodes(program)
+    samples = {name: together(values, 3) for name, values in network.samples(6).items()}
+    device = open_device("csim", program)
+    assert first_mismatch(program, Emulator(program).run(samples), device.run(samples)) is None
+    device.close()
+
+
 def test_evaluation_counts_every_sample_once() -> None:
     evaluation = bfpga.evaluate(compiled(4), MODEL, SAMPLES[:10], np.zeros(10, np.int64))
     assert evaluation.samples == 10
@@ -80,8 +123,53 @@ def test_exponents_that_depend_on_the_data_are_refused() -> None:
 
 def test_networks_with_images_are_refused() -> None:
     x = np.zeros((2, 1, 28, 28), np.float32)
-    with pytest.raises(ModelError, match=r"lenet.*vectors"):
+    with pytest.raises(ModelError, match=r"lenet.*fully connected and recurrent layers; operator .*Conv"):
         bfpga.compile(EXAMPLES / "lenet_mnist.onnx", "tiny", x, CompileOptions(side_by_side=2))
+
+
+def flattened(network: Network) -> None:
+    network.add("Flatten")
+    network.add("Gemm", network.last, network.weights(28 * 28, 4))
+
+
+def attention(network: Network) -> None:
+    network.add("MatMul", "x", network.add("Transpose", "x", perm=[0, 2, 1]))
+
+
+def mean_of_channels(network: Network) -> None:
+    network.add("ReduceMean", axes=[-1], keepdims=1)
+
+
+@pytest.mark.parametrize(
+    ("write", "problem"),
+    [
+        (flattened, r"\(Flatten\) makes pixels and channels of each other"),
+        (attention, r"\(Transpose\) moves samples or channels"),
+        (mean_of_channels, r"\(ReduceMean\) is none of their kind"),
+    ],
+)  # fmt: skip
+def test_what_mixes_pixels_is_refused(write: Callable[[Network], None], problem: str, tmp_path: Path) -> None:
+    network = Network(28, 28)
+    write(network)
+    with pytest.raises(ModelError, match=rf"small.*recurrent layers; operator .*{problem}"):
+        compiled_small(network, tmp_path, KERNEL, CompileOptions(side_by_side=2))
+
+
+def test_a_batch_that_is_built_in_is_refused() -> None:
+    """As PyTorch exports if nobody asks for an open batch."""
+    path = EXPORTED / "gru_dynamo_batch1.onnx"
+    x = np.zeros((4, *read_network(path).inputs["x"]), np.float32)
+    with pytest.raises(ModelError, match=r"gru_dynamo_batch1.*a batch of 1 is built into .* samples side by side"):
+        bfpga.compile(path, "tiny", x, CompileOptions(side_by_side=2))
+
+
+def test_sequences_lie_step_by_step() -> None:
+    """What a step computes of all samples is adjacent."""
+    x = np.arange(2 * 3 * 4).reshape(2, 3, 4)
+    (group,) = together(x, 2)
+    assert group.shape == (3, 2, 4)
+    np.testing.assert_array_equal(group[2, 1], x[1, 2])
+    np.testing.assert_array_equal(apart(group[None], 2), x)
 
 
 def test_the_last_group_is_filled_and_the_filling_dropped() -> None:

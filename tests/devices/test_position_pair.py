@@ -437,7 +437,7 @@ def test_networks_whose_items_are_not_rows_are_refused(tmp_path: Path) -> None:
     model.conv(3, 2, 3)
     path = tmp_path / "convolution.onnx"
     path.write_bytes(model.model().SerializeToString())
-    with pytest.raises(ModelError, match="vectors"):
+    with pytest.raises(ModelError, match="none of their kind"):
         open_pair(path, PairSide("tiny"), PairSide("tiny"), 8, rule="lead")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_networks import Network, attention_network
+from small_networks import Network, attention_network, recurrent_network
 
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.accelerator.variants import accelerator_around
@@ -126,6 +126,17 @@ def test_one_pixel_keeps_one_column_busy_and_samples_side_by_side_fill_them(tmp_
     together = made(network, tmp_path, DENSE, together=12)
     assert seconds(DENSE, together) < 0.5 * seconds(DENSE, program)
     assert not any("busy" in one.cost for one in advised(DENSE, together))
+
+
+def test_steps_of_a_recurrent_layer_wait_for_each_other_and_samples_side_by_side_share_the_time(tmp_path: Path) -> None:
+    accelerator = load_accelerator("pynq_z2_transformer")
+    network = recurrent_network("LSTM", 8, steps=6)
+    program, together = (made(network, tmp_path, accelerator, together=count) for count in (1, 9))
+    first = advised(accelerator, program)[0]
+    assert first.cost == "layers wait for the results of the one before"
+    assert first.change == "--side-by-side 9 computes 9 samples at once"
+    assert seconds(accelerator, together) < (1 - first.share * 8 / 9 + 0.1) * seconds(accelerator, program)
+    assert not any("wait" in one.cost for one in advised(accelerator, together))
 
 
 def one_layer(channels: int, inputs: int, size: int, kernel: int = 3, **attributes: object) -> Network:

@@ -91,14 +91,14 @@ class Network:
 
 
 def recurrent_network(
-    kind: str, hidden: int, bias: bool = True, directions: int = 1, **attributes: Any
+    kind: str, hidden: int, bias: bool = True, directions: int = 1, steps: int = 28, **attributes: Any
 ) -> Network:
-    """28 rows of 28 pixels, one after the other, and a layer of ten classes behind the last.
+    """Rows of 28 pixels, one after the other, and a layer of ten classes behind the last.
 
     attributes: more of them; with ``clip`` the host computes the operator.
     """
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
-    network = Network(28, 28)
+    network = Network(steps, 28)
     x = network.add("Transpose", perm=[1, 0, 2])
     tensors = [network.weights(directions, gates * hidden, 28), network.weights(directions, gates * hidden, hidden)]
     tensors += [network.weights(directions, 2 * gates * hidden)] * bias

@@ -174,7 +174,8 @@ class ExponentOptions:
     side_by_side: Annotated[
         int | None,
         typer.Option(
-            "--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."
+            "--side-by-side", min=1,
+            help="Samples computed together, one a column (fully connected and recurrent networks).",
         ),
     ] = None
 

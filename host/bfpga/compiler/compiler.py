@@ -74,8 +74,8 @@ def compile_network(
     say("read the network")
     network = read_network(network)
     # Shift units hold few weights: what an average loses there goes to an adjacent layer that multiplies.
-    read = network.graph(max(count, items), "linear" in config.weight_formats, config.array.stores_entries)
-    task = _Task(network, read, accelerator, calibration, options, say)
+    read = network.graph("linear" in config.weight_formats, config.array.stores_entries)
+    task = _Task(network, read, accelerator, calibration, options, max(count, items), say)
     usable, notes = accelerator, list(network.notes)
     while True:
         try:
@@ -95,13 +95,14 @@ def _without(accelerator: Accelerator, part: Part) -> Accelerator:
 
 @dataclass(frozen=True)
 class _Task:
-    """A network that was read, and what it is compiled with."""
+    """A network that was read, and what it is compiled with. together: samples that are computed side by side."""
 
     network: Network
     read: Graph
     accelerator: Accelerator
     calibration: Calibration | None
     options: CompileOptions
+    together: int
     say: Callable[[str], None]
 
     def compiled(self, usable: Accelerator, notes: list[str]) -> Program:
@@ -140,7 +141,8 @@ class _Task:
     def _lowered(self, usable: Accelerator, refused: Mapping[str, str]) -> tuple[Graph, Lowered, list[str]]:
         """Layers, with remainders of input images where there is room for them; notes. refused: for the host."""
         calibrated, config = self.calibration is not None, self.accelerator.config
-        graph, lowered, notes = lower_steps(self.read, usable, calibrated, self.options, refused)
+        with _named(self.network.path):
+            graph, lowered, notes = lower_steps(self.read, usable, calibrated, self.options, self.together, refused)
         if not lowered.layers:
             lowered.notes.append("no operator of this network runs on the array")
         widened = with_remainders(lowered, graph.inputs, config, self.options)

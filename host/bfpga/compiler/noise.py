@@ -16,7 +16,7 @@ def noise_inputs(network: Network, config: KernelConfig) -> dict[str, npt.NDArra
     """Two samples of normal noise for every input, by name; the same ones every time."""
     random = np.random.default_rng(0)
     separate = "linear" in config.weight_formats  # the graph that is compiled then, made once
-    shapes = network.graph(1, separate, config.array.stores_entries).shapes  # checked: noise of any shape would not do
+    shapes = network.graph(separate, config.array.stores_entries).shapes  # checked: noise of any shape would not do
     return {name: random.normal(size=(2, *shapes[name])).astype(np.float32) for name in network.inputs}
 
 

@@ -130,7 +130,8 @@ class CompileOptions(LayerOptions):
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
     that takes no cycle more. cheap_parts: results of one pixel are held in several parts where that takes few
     cycles.
-    side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
+    side_by_side: samples that one kernel start computes together, one a column (networks of fully connected and
+    recurrent layers).
     recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them;
     auto: the latter where steps would leave it more work.
     count_zeros: zeros of activations are counted on the calibration samples, for arrays that skip them.

@@ -14,6 +14,7 @@ from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.recurrent import unroll, with_batch_first
 from bfpga.compiler.lower.recurrent_time import time_of_steps, time_of_whole
 from bfpga.compiler.lower.sample_constants import with_sample_constants
+from bfpga.compiler.lower.side_by_side import side_by_side
 from bfpga.compiler.numbers.averages import unfit_averages
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.grids import Grids
@@ -27,16 +28,19 @@ UNCALIBRATED = "its parts need one exponent, which only calibration samples can 
 
 
 def lower_steps(
-    graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions,
+    graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions, together: int = 1,
     refused: Mapping[str, str] = NOTHING,
 ) -> tuple[Graph, Lowered, list[str]]:  # fmt: skip
     """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes.
 
-    refused: operators that the host keeps, each with the reason.
+    together: samples that are computed side by side, which only operators step by step can. refused: operators that
+    the host keeps, each with the reason. ModelError for a network that cannot take samples side by side.
     """
     config, cores = accelerator.config, accelerator.board.arm_cores
     graph = with_batch_first(graph)
     steps, notes = (graph, []) if options.recurrent == "host" else unroll(graph)
+    if together > 1:
+        return *lower_expanded(side_by_side(steps, together), config, calibrated, options, refused), notes
     result = lower_expanded(steps, config, calibrated, options, refused)
     if steps is graph or cores is None or options.recurrent == "array":
         return *result, notes

@@ -74,7 +74,9 @@ class RecipeFile(LayerSection):
     cheap_parts: bool = Field(
         False, description="results of one pixel are held in several parts where that takes little time"
     )
-    side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
+    side_by_side: int = Field(
+        1, ge=1, le=4096, description="samples computed together (fully connected and recurrent networks)"
+    )
     recurrent: Literal["auto", "array", "host"] = Field(
         "auto", description="where RNN, GRU and LSTM are computed; auto: whole on the host if steps leave it more"
     )

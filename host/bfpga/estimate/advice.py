@@ -66,6 +66,7 @@ def advice(accelerator: Accelerator, program: Program, estimate: ProgramEstimate
         *_of_host(program, {name: seconds / whole for name, seconds in host.items()}),
         *_of_weights(program, estimate, whole),
         *_of_maps(program, estimate, whole),
+        *_of_waiting(program, estimate, whole),
         *_of_idle_lanes(program, estimate.layers, cycle),
         *_of_limits(estimate.layers, cycle),
     ]
@@ -185,6 +186,14 @@ def _layers(costs: Mapping[str, int]) -> str:
     return ", ".join(most[:NAMED]) + (f" and {more} other layer{'s' * (more > 1)}" if more > 0 else "")
 
 
+def _of_waiting(program: Program, estimate: ProgramEstimate, whole: float) -> Iterator[Advice]:
+    """Layers of few pixels that wait for each other, as steps of a recurrent network do. whole: seconds of a sample."""
+    columns, cycles = program.config.columns, estimate.cycles
+    if program.side_by_side < columns and _may_go_side_by_side(program):
+        share = (estimate.stream_seconds - cycles.latency_s(cycles.dma_inclusive)) / whole
+        yield Advice(share, "layers wait for the results of the one before", _together(columns))
+
+
 def _of_idle_lanes(program: Program, layers: Sequence[LayerEstimate], cycle: float) -> Iterator[Advice]:
     """Columns, rows and lanes without work, by their cause. cycle: share of the time of one cycle."""
     idle = {layer.name: layer.limits.get("idle tiles", 0) for layer in layers}
@@ -240,17 +249,22 @@ def _lanes_used(program: Program, node: ArrayNode | MatMulNode, whole: int, othe
 
 
 def _side_by_side(program: Program, columns: int) -> str:
-    """What fills columns for one pixel: samples side by side where all layers have one, else another array."""
-    nodes = [node for node in program.nodes if not isinstance(node, HostNode)]
-    single = all(isinstance(node, ArrayNode) and _one_pixel(program, node) for node in nodes)
-    if single and not host_nodes(program):
-        return f"--side-by-side {columns} computes {columns} samples at once"
-    return "fewer columns and more rows"
+    """What fills columns for one pixel: samples side by side where layers go pixel by pixel, else another array."""
+    return _together(columns) if _may_go_side_by_side(program) else "fewer columns and more rows"
 
 
-def _one_pixel(program: Program, node: ArrayNode) -> bool:
-    tensors = [program.tensors[name] for name in (*node.inputs, node.output)]
-    return all(tensor.height * tensor.width == 1 for tensor in tensors)
+def _together(columns: int) -> str:
+    return f"--side-by-side {columns} computes {columns} samples at once"
+
+
+def _may_go_side_by_side(program: Program) -> bool:
+    """Whether all layers go pixel by pixel, as far as a program tells."""
+    return all(isinstance(node, ArrayNode) and _pixel_by_pixel(node) for node in program.nodes)
+
+
+def _pixel_by_pixel(node: ArrayNode) -> bool:
+    kernel = 1 if node.kind == "sum" else node.window.kernel_height * node.window.kernel_width
+    return node.operand is None and kernel == 1
 
 
 def _of_limits(layers: Sequence[LayerEstimate], cycle: float) -> Iterator[Advice]:

@@ -14,6 +14,8 @@ from onnx import numpy_helper
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.compiler.compiler import Calibration
+from bfpga.compiler.lower.recurrent import unroll, with_batch_first
+from bfpga.compiler.lower.side_by_side import side_by_side
 from bfpga.compiler.read.network import Network
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, Program
@@ -79,9 +81,9 @@ class Task:
         return tuple(name for name in FUNCTION_NAMES if name in used or name == "none")
 
     def _together(self) -> bool:
-        """Whether samples may be computed side by side: fully connected networks with static exponents."""
+        """Whether samples may be computed side by side: networks of vectors with static exponents."""
         try:
-            self.network.graph(2)
+            side_by_side(unroll(with_batch_first(self.network.graph()))[0], 2)
         except ModelError:
             return False
         return self.calibration is not None

@@ -154,14 +154,15 @@ def _decode_parts(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float
 
 
 def together(x: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-    """(samples, K) -> (groups, count, K); the last group is filled with its last sample."""
+    """(samples, ..., K) -> (groups, ..., count, K); the last group is filled with its last sample."""
     missing = -len(x) % count
     filled = np.concatenate([x, np.repeat(x[-1:], missing, axis=0)]) if missing else x
-    result: npt.NDArray[Any] = filled.reshape(-1, count, *x.shape[1:])
+    result: npt.NDArray[Any] = np.moveaxis(filled.reshape(-1, count, *x.shape[1:]), 1, -2)
     return result
 
 
 def apart(x: npt.NDArray[Any], samples: int) -> npt.NDArray[Any]:
-    """(groups, count, ...) -> (samples, ...): what fills the last group is dropped."""
-    result: npt.NDArray[Any] = x.reshape(-1, *x.shape[2:])[:samples]
+    """(groups, ..., count, K) -> (samples, ..., K): what fills the last group is dropped."""
+    grouped = np.moveaxis(x, -2, 1)
+    result: npt.NDArray[Any] = grouped.reshape(-1, *grouped.shape[2:])[:samples]
     return result

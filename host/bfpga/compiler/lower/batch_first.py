@@ -17,6 +17,8 @@ import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from bfpga.compiler.read.graphs import attributes_of
+from bfpga.compiler.read.importer import batches_of
+from bfpga.compiler.read.shapes import inferred_shapes
 
 #: Operators of one value, element by element.
 UNARY = frozenset(
@@ -52,6 +54,8 @@ class Rewriter:
         self.constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
         self.moved: dict[str, Moved] = {}
         self.nodes: list[NodeProto] = []
+        #: Of results of Reshape: what was reshaped, and its shape.
+        self._origins: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._made: set[str] = set()
         self._taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | set(self.constants)
         self._number = 0
@@ -75,6 +79,15 @@ class Rewriter:
         """A new operator; the name of its result."""
         result = output or self.name(stem or kind.lower())
         self.nodes.append(helper.make_node(kind, list(inputs), [result], name=result, **attributes))
+        return result
+
+    def reshape(self, value: str, before: tuple[int, ...], after: tuple[int, ...]) -> str:
+        """A value in another shape, 0 for the batch; what was reshaped already is taken as it was before."""
+        value, before = self._origins.get(value, (value, before))
+        if before == after:
+            return value
+        result = self.add("Reshape", value, self.constant(np.array(after, np.int64)))
+        self._origins[result] = value, before
         return result
 
     def value(self, name: str) -> str:
@@ -110,6 +123,19 @@ def _outside(graph: object) -> set[str]:
     nodes = getattr(graph, "node", [])
     return {name for node in nodes for name in node.input} | {
         name for node in nodes for item in node.attribute for name in _outside(item.g)
+    }
+
+
+def shapes_of(model: ModelProto) -> dict[str, tuple[int, ...]]:
+    """Shapes of all values that have numbers for their axes; 0 where the size follows the batch alone."""
+    batches = batches_of(model)
+    first, second = (inferred_shapes(model, batch) for batch in batches)
+    if batches[0] == batches[1]:
+        return {name: (0, *shape[1:]) if shape[:1] == batches[:1] else shape for name, shape in first.items()}
+    return {
+        name: tuple(0 if (a, b) == batches else a for a, b in zip(shape, second[name], strict=True))
+        for name, shape in first.items()
+        if len(second.get(name, ())) == len(shape)
     }
 
 
@@ -181,8 +207,7 @@ def _squeeze(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:
 
 def _reshaped(rewriter: Rewriter, moved: Moved, target: Moved) -> Moved:
     """The moved value in another shape, whose batch is at ``target.axis``."""
-    shape = rewriter.constant(np.array(target.first_shape, np.int64))
-    return Moved(rewriter.add("Reshape", moved.first, shape), target.axis, target.shape)
+    return Moved(rewriter.reshape(moved.first, moved.first_shape, target.first_shape), target.axis, target.shape)
 
 
 def _reshape(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:

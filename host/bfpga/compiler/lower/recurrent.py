@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
-from bfpga.compiler.lower.batch_first import Moved, Rewriter, move, moves_batch
+from bfpga.compiler.lower.batch_first import Moved, Rewriter, move, moves_batch, shapes_of
 from bfpga.compiler.read.graphs import attributes_of
-from bfpga.compiler.read.importer import Graph, batches_of, rebuilt
-from bfpga.compiler.read.shapes import inferred_shapes
+from bfpga.compiler.read.importer import Graph, rebuilt
 from bfpga.compiler.read.simplify import without_unused
 
 Floats = npt.NDArray[np.float32]
@@ -31,7 +30,7 @@ MOST_STEPS = 128
 def with_batch_first(graph: Graph) -> Graph:
     """The graph without values whose samples are along another axis than the first, as far as there are rules."""
     moving = [node for node in graph.model.graph.node if node.op_type == "Transpose"]
-    rewriter = Rewriter(graph.model, _shapes(graph.model))
+    rewriter = Rewriter(graph.model, shapes_of(graph.model))
     if not any(moves_batch(rewriter, node) for node in moving):
         return graph
     for node in graph.model.graph.node:
@@ -52,7 +51,7 @@ def unroll(graph: Graph) -> tuple[Graph, list[str]]:
     if not any(operator.type in GATES for operator in graph.operators):
         return graph, []
     names = {operator.outputs: operator.name for operator in graph.operators}
-    rewriter, notes = Rewriter(graph.model, _shapes(graph.model)), []
+    rewriter, notes = Rewriter(graph.model, shapes_of(graph.model)), []
     for node in graph.model.graph.node:
         if node.op_type in GATES:
             try:
@@ -63,7 +62,7 @@ def unroll(graph: Graph) -> tuple[Graph, list[str]]:
         elif move(rewriter, node):
             continue
         _keep(rewriter, node)
-    return rebuilt(graph, rewriter.finish()), notes
+    return rebuilt(graph, without_unused(rewriter.finish())), notes
 
 
 class _UnfitError(Exception):
@@ -73,19 +72,6 @@ class _UnfitError(Exception):
 def _captured(node: NodeProto) -> list[str]:
     graphs = [item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH]
     return [name for graph in graphs for inner in graph.node for name in (*inner.input, *_captured(inner))]
-
-
-def _shapes(model: ModelProto) -> dict[str, tuple[int, ...]]:
-    """Shapes of all values that have numbers for their axes; 0 where the size follows the batch alone."""
-    batches = batches_of(model)
-    first, second = (inferred_shapes(model, batch) for batch in batches)
-    if batches[0] == batches[1]:
-        return {name: (0, *shape[1:]) if shape[:1] == batches[:1] else shape for name, shape in first.items()}
-    return {
-        name: tuple(0 if (a, b) == batches else a for a, b in zip(shape, second[name], strict=True))
-        for name, shape in first.items()
-        if len(second.get(name, ())) == len(shape)
-    }
 
 
 @dataclass
@@ -174,8 +160,8 @@ class _Cell:
         if outputs[0]:
             sides = [rewriter.add("Concat", *side, axis=1) if len(side) > 1 else side[0] for side in states]
             joined = rewriter.add("Concat", *sides, axis=2) if count > 1 else sides[0]
-            shape = rewriter.constant(np.array([0, self.steps, count, hidden], np.int64))
-            self._give(outputs[0], rewriter.add("Reshape", joined, shape), 2, (self.steps, count, 0, hidden), first)
+            apart = rewriter.reshape(joined, (0, self.steps, count * hidden), (0, self.steps, count, hidden))
+            self._give(outputs[0], apart, 2, (self.steps, count, 0, hidden), first)
         for name, parts in ((outputs[1], last), (outputs[2], cells)):
             if name:
                 joined = rewriter.add("Concat", *parts, axis=1) if count > 1 else parts[0]

@@ -84,15 +84,24 @@ class Grouping:
     size: int = 1
     items: int | None = None
 
-    def apart(self, values: Float32Array, seen: int) -> Float32Array:
-        """The magnitudes of a batch (groups, *shape) as (items, elements of one). seen: items of earlier batches."""
+    def apart(self, values: Float32Array, tensor: ArrayTensor, seen: int) -> Float32Array:
+        """The magnitudes of a batch (groups, elements) of a tensor (..., size, K) as (items, elements of one).
+
+        seen: items of earlier batches.
+        """
+        if self.size > 1:
+            values = values.reshape(len(values), -1, self.size, tensor.onnx_shape[-1]).swapaxes(1, 2)
         magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(len(values) * self.size, -1)
         return magnitude if self.items is None else magnitude[: max(0, self.items - seen)]
 
-    def layout(self, layout: IndexArray) -> IndexArray:
-        """A tensor's layout (height, width, channels) as that of one item (positions, channels); items come first."""
-        flat = layout.reshape(-1, layout.shape[2])
-        first: IndexArray = flat[(flat < layout.size // self.size).all(axis=1)]
+    def layout(self, tensor: ArrayTensor) -> IndexArray:
+        """A tensor's layout (height, width, channels) as that of its first item (positions, channels)."""
+        flat = tensor.layout.reshape(-1, tensor.channels)
+        if self.size == 1:
+            return flat
+        row, column = np.divmod(flat, tensor.onnx_shape[-1])
+        before, item = np.divmod(row, self.size)
+        first: IndexArray = (before * tensor.onnx_shape[-1] + column)[(item == 0).all(axis=1)]
         return first
 
 
@@ -168,8 +177,8 @@ class _ChannelCounts:
     """Counts of one tensor, a row for each of its channels or one for all."""
 
     def __init__(self, tensor: ArrayTensor, by_channel: bool, grouping: Grouping) -> None:
-        self.name, self.grouping, self.seen = tensor.name, grouping, 0
-        layout = grouping.layout(tensor.layout if by_channel else positions((1, tensor.layout.size, 1)))
+        self.name, self.tensor, self.grouping, self.seen = tensor.name, tensor, grouping, 0
+        layout = grouping.layout(tensor) if by_channel else positions((tensor.layout.size // grouping.size, 1))
         self.channels, self.order = layout.shape[1], ChannelOrder(layout)
         #: (elements,): where the row of an element begins.
         self.rows = self.order.spread(np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1))
@@ -183,7 +192,7 @@ class _ChannelCounts:
 
     def add(self, values: Float32Array) -> None:
         self._groups = None
-        magnitude = self.grouping.apart(values, self.seen)
+        magnitude = self.grouping.apart(values, self.tensor, self.seen)
         if not len(magnitude):
             return
         self.seen += len(magnitude)

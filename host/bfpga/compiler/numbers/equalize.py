@@ -66,7 +66,7 @@ class ChannelRanges:
             name: ChannelRange(np.zeros(item.channels), np.zeros(item.channels)) for name, item in self._tensors.items()
         }
 
-        self._orders = {name: ChannelOrder(self.grouping.layout(item.layout)) for name, item in self._tensors.items()}
+        self._orders = {name: ChannelOrder(self.grouping.layout(item)) for name, item in self._tensors.items()}
         self._peaks: dict[str, list[Float32Array]] = {name: [] for name in self._tensors}
 
     def range(self, name: str) -> ChannelRange:
@@ -77,7 +77,7 @@ class ChannelRanges:
 
     def add(self, values: Mapping[str, Float32Array]) -> None:
         for name in self.names:
-            magnitude = self.grouping.apart(values[name], self._seen[name])
+            magnitude = self.grouping.apart(values[name], self._tensors[name], self._seen[name])
             if not len(magnitude):
                 continue
             self._seen[name] += len(magnitude)

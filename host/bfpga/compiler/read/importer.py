@@ -41,7 +41,6 @@ from bfpga.compiler.read.ranks import check_ranks, constants_of, ranks_of
 from bfpga.compiler.read.scalers import plain_scalers
 from bfpga.compiler.read.separable_averages import separated_averages
 from bfpga.compiler.read.shapes import inferred_shapes, inferred_values
-from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import fold_constants, rewrite_reshapes, run_shapes, simplify
 from bfpga.compiler.read.sizes import InputShapes, with_open_sizes, with_sizes
 from bfpga.compiler.read.start_states import without_zero_states
@@ -151,18 +150,17 @@ def checked_model(
 
 
 def simplified_graph(
-    model: ModelProto, path: str | Path, side_by_side: int = 1, separate_averages: bool = False,
-    late_averages: bool = False, grids: Grids | None = None,
+    model: ModelProto, path: str | Path, separate_averages: bool = False, late_averages: bool = False,
+    grids: Grids | None = None,
 ) -> Graph:  # fmt: skip
     """The simplified graph of a checked model, which stays as it is.
 
-    path: for messages. side_by_side: samples that are processed together (vectors only). separate_averages: large ones
-    go in two steps. late_averages: after the layer that reads one. grids: of the model's values. Raises ModelError for
-    shapes that do not fit together, and for what cannot be side by side.
+    path: for messages. separate_averages: large ones go in two steps. late_averages: after the layer that reads one.
+    grids: of the model's values. Raises ModelError for shapes that do not fit together.
     """
     grids = grids or {}
     with _one_error(path):
-        graph = _simplified(model, path, side_by_side, separate_averages, late_averages, rounded(grids))
+        graph = _simplified(model, path, separate_averages, late_averages, rounded(grids))
     turned = {f"{name}{SUFFIX}": grid for name, grid in grids.items()}
     return replace(graph, grids={**grids, **turned}, consumers={})
 
@@ -181,11 +179,8 @@ def _one_error(path: str | Path) -> Iterator[None]:
 
 
 def _simplified(
-    model: ModelProto, path: str | Path, side_by_side: int, separate_averages: bool, late_averages: bool,
-    kept: Collection[str],
-) -> Graph:  # fmt: skip
-    if side_by_side > 1:
-        model = widen(model, side_by_side, path)
+    model: ModelProto, path: str | Path, separate_averages: bool, late_averages: bool, kept: Collection[str]
+) -> Graph:
     fixed = max(value.type.tensor_type.shape.dim[0].dim_value for value in model.graph.input)
     settings = (path, separate_averages, late_averages, kept)
     try:
@@ -198,12 +193,11 @@ def _simplified(
         graph = _batched(with_batch(model, fixed), fixed, *settings)
     except ModelError:
         raise reason from None
-    if fixed > 1 or side_by_side > 1:
+    if fixed > 1:
         cause = str(reason).removeprefix(f"{path}: ")
-        use = "for samples side by side" if fixed == 1 else "or for a batch of 1, which takes one sample a run"
         raise ModelError(
             f"{path}: a batch of {fixed} is built into the operators of this network: {cause}; "
-            f"export it with an open batch, {use}"
+            f"export it with an open batch, or for a batch of 1, which takes one sample a run"
         )
     return graph
 

@@ -27,7 +27,7 @@ class Network:
     reference: ModelProto
     grids: Grids = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    _graphs: dict[tuple[int, bool, bool], Graph] = field(default_factory=dict)
+    _graphs: dict[tuple[bool, bool], Graph] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         kind = "quantized" if self.quantized else "float"
@@ -50,19 +50,16 @@ class Network:
             for value in graph_inputs(self.model)
         }
 
-    def graph(self, side_by_side: int = 1, separate_averages: bool = False, late_averages: bool = False) -> Graph:
-        """The simplified graph; ``side_by_side``: samples that are processed together (vectors only).
+    def graph(self, separate_averages: bool = False, late_averages: bool = False) -> Graph:
+        """The simplified graph.
 
         separate_averages: large ones go in two steps. late_averages: after the layer that reads one, unless the
-        network says how its values are rounded. Raises ModelError for shapes that do not fit together, and for what
-        cannot be side by side.
+        network says how its values are rounded. Raises ModelError for shapes that do not fit together.
         """
-        key = (side_by_side, separate_averages, late_averages)
+        key = (separate_averages, late_averages)
         if key not in self._graphs:
             late = late_averages and not self.grids
-            self._graphs[key] = simplified_graph(
-                self.model, self.path, side_by_side, separate_averages, late, self.grids
-            )
+            self._graphs[key] = simplified_graph(self.model, self.path, separate_averages, late, self.grids)
         return self._graphs[key]
 
 
