@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from changed_kernels import changed
 from cluster_configs import CLUSTER, TILE
-from kernel_pairs import COUNTED
+from kernel_pairs import COUNTED, SMALL
 from onnx import numpy_helper
 from small_networks import Network, compiled
 
@@ -126,7 +126,9 @@ def test_a_schedule_takes_the_clocks_of_the_processes(
         assert abs(found - clocks - STAGES * computing - END) <= share * clocks
 
 
-@pytest.mark.parametrize(("density", "expected"), [(1.0, 90599), (0.15, 33222)])
+@pytest.mark.parametrize(
+    ("density", "expected"), [pytest.param(1.0, 90599, marks=pytest.mark.slow), (0.15, 33222)]
+)
 def test_a_tile_takes_a_clock_for_each_weight_and_group_of_rows(density: float, expected: int, tmp_path: Path) -> None:
     """ZS R45, ZS R53: a schedule takes no fewer; more where sums of a map leave beside the next map of a layer."""
     config = replace(TILE, activation_words=4096, weight_words=4096)
@@ -174,4 +176,4 @@ def test_a_pass_takes_no_less_than_the_walk_over_its_pixels(tmp_path: Path) -> N
 
 def test_a_build_without_checks_of_waivers_counts_no_clocks() -> None:
     with pytest.raises(DeviceError, match="only a kernel whose loops are counted"):
-        CSimulation(ARRAYS["dense"]).count_clocks()
+        CSimulation(SMALL).count_clocks()

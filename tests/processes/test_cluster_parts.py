@@ -64,7 +64,9 @@ def large_layer(seed: int, config: KernelConfig) -> Program:
     ("target", "config", "seeds"),
     [
         ("csim", CLUSTER, range(12)),
-        ("csim", changed(CLUSTER, columns=3, array_kernel=4, array_words=64), range(5)),
+        pytest.param(
+            "csim", changed(CLUSTER, columns=3, array_kernel=4, array_words=64), range(5), marks=pytest.mark.slow
+        ),
         ("csim", VARIANTS["B"], range(6)),
         pytest.param("csim:exact", changed(VARIANTS["D"], array_lanes=8), range(4), marks=pytest.mark.slow),
         ("csim", TILE, range(8)),

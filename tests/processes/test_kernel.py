@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,9 @@ import numpy as np
 import pytest
 from array_programs import Program, empty, mixed_program, random_tensor
 from cpp_units import exact_compiler
+from effort import drawn, some_of
 from kernel_pairs import SMALL, WIDE_MEMORY, small
+from project_bench import compiled_bench, said_by_bench
 from stream_depths import DepthTrial, sufficient_depths
 
 from bfpga.board.virtual.compiled_kernel import CompiledKernel
@@ -22,7 +23,6 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation
 from bfpga.contract.program import BlockTensor
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
-from bfpga.devices import toolchain
 from bfpga.devices.base import Device
 from bfpga.devices.csim import CSimulation, Integers
 from bfpga.devices.kernel_start import KernelResult
@@ -31,7 +31,7 @@ from bfpga.engines.kernel import streams
 from bfpga.errors import DeviceError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
-from bfpga.vendor.render import top_files, write_project
+from bfpga.vendor.render import write_project
 from bfpga.verify.check import verify
 
 #: Arrays of all kinds of multipliers, with weights that pass one or several blocks of columns.
@@ -43,7 +43,7 @@ KINDS = {
     "wide": WIDE_MEMORY,
 }
 #: Random networks of an array, half of them with an order drawn by chance.
-CASES = 10
+CASES = drawn(10)
 #: Orders drawn by chance of one start.
 SEEDS = 60
 
@@ -75,7 +75,7 @@ def run_raw(
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_of(KINDS, "plain", "packed", "mixed", "wide"))
 def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str) -> None:
     """Whatever the order of the processes and however full their streams are."""
     opened = 0
@@ -104,8 +104,9 @@ FEW = KernelConfig(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_skip_array_of_few_sums_compiles_without_a_warning() -> None:
-    """Whatever a compiler may find unset: warnings are errors."""
+    """Whatever a compiler that optimizes may find unset: warnings are errors."""
     report = verify([FEW], ["csim"], CASES)
     assert (report.mismatch, report.cases) == (None, CASES)
 
@@ -147,9 +148,9 @@ def test_streams_as_deep_as_stated_or_deeper_never_keep_processes_waiting(kernel
     """Issue 14: random depths at or above the stated ones; `benchmarks.verify.stream_depths` draws 10,000."""
     rng = np.random.default_rng(14)
     try:
-        for _ in range(4):
+        for _ in range(drawn(8)):
             trial = DepthTrial(rng, kernel)
-            assert [trial.run(sufficient_depths(rng, SMALL), int(rng.integers(9))) for _ in range(10)] == [None] * 10
+            assert [trial.run(sufficient_depths(rng, SMALL), int(rng.integers(9))) for _ in range(5)] == [None] * 5
     finally:
         kernel.disturb(0)
         kernel.hold({})
@@ -261,13 +262,9 @@ def test_top_functions_side_by_side_pass_the_test_bench(kernel: CSimulation, tmp
         }
 
     project = write_project("tiny", "00000000", SMALL, tmp_path / "project", vectors)
-    sources = [str(project / path) for path in ("tb/testbench.cpp", *top_files(SMALL))]
-    places = [f"-I{project / folder}" for folder in ("shim", "include", "src")]
-    bench = tmp_path / "bench"
-    toolchain.run_compiler([*toolchain.WARNINGS, "-O0", "-DBFPGA_NATIVE_INTEGERS", *places, *sources, "-o", str(bench)])
+    bench = compiled_bench(project, SMALL)
     for changed, said in ((False, "PASS: 1 starts, 0 differences"), (True, "FAIL: 1 starts, 1 differences")):
         if changed:
             expected = project / "tb" / "vectors" / "mixed.output.bin"
             expected.write_bytes(expected.read_bytes()[:-1] + b"\x7f")
-        run = subprocess.run([bench, project / "tb" / "vectors"], capture_output=True, text=True, check=False)
-        assert said in run.stdout
+        assert said in said_by_bench(bench, project)

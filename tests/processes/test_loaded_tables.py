@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from effort import drawn
+from effort import drawn, some_of
 from small_networks import Network, compiled
 
 import bfpga
@@ -133,7 +133,7 @@ def test_random_networks(target: str) -> None:
     assert report.mismatch is None, report.mismatch
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", some_of(OTHERS, "rows"))
 def test_random_networks_of_other_kernels(name: str) -> None:
     report = verify([OTHERS[name]], ["csim:stalled"], drawn(20))
     assert report.mismatch is None, report.mismatch

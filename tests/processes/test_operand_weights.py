@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from cut_starts import stopped_starts
-from effort import drawn
+from effort import drawn, some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operand_kernels import OPERANDS, WITH_ROWS
+from project_bench import compiled_bench, said_by_bench
 from two_arrays import TWO_ARRAYS
 
 from bfpga.accelerator.constraints import config_findings
@@ -29,7 +29,6 @@ from bfpga.contract.process_stream import LONGEST_PIPELINE
 from bfpga.contract.processes import process_streams
 from bfpga.contract.program import ArrayNode, BlockTensor, OperandWeights, PolicySpec, Program, TensorSpec, Window
 from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
-from bfpga.devices import toolchain
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.emulator import Emulator
@@ -44,7 +43,7 @@ from bfpga.program.checks import check_parts
 from bfpga.program.file import load_program, save_program
 from bfpga.program.listing import listing
 from bfpga.program.schedule import schedule
-from bfpga.vendor.render import render_kernel, top_files, write_project
+from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.check import random_inputs, verify
 from bfpga.verify.random_accelerator import random_config, random_row_config
 from bfpga.verify.random_network import random_program
@@ -83,14 +82,15 @@ def test_random_networks(config: KernelConfig, target: str) -> None:
     assert report.cases == drawn(25)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", some_of(OTHERS, "wide mantissas", "compressed", "shift columns"))
 def test_random_networks_of_other_kernels(name: str) -> None:
     assert list(config_findings(OTHERS[name])) == []
     report = verify([OTHERS[name]], ["csim:stalled"], drawn(15))
     assert report.mismatch is None, report.mismatch
 
 
-@settings(deadline=None, max_examples=drawn(5))
+@pytest.mark.slow
+@settings(deadline=None, max_examples=5)
 @given(st.integers(0, 1 << 32))
 def test_random_networks_of_any_kernel(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -122,16 +122,12 @@ def test_random_kernels_and_networks_have_all_that_products_may_have() -> None:
     assert min(found.values()) > 3, found
 
 
-@pytest.mark.parametrize("config", [OPERANDS, WITH_ROWS], ids=["alone", "beside rows"])
+@pytest.mark.parametrize("config", some_of((OPERANDS, WITH_ROWS), WITH_ROWS), ids=["alone", "beside rows"])
 def test_top_functions_side_by_side_pass_the_test_bench(config: KernelConfig, tmp_path: Path) -> None:
     """The IPs as they are synthesized, with the streams between them."""
     project = write_project("operands", "00000000", config, tmp_path / "project", kernel_vectors)
-    sources = [str(project / path) for path in ("tb/testbench.cpp", *top_files(config))]
-    places = [f"-I{project / folder}" for folder in ("shim", "include", "src")]
-    bench = tmp_path / "bench"
-    toolchain.run_compiler([*toolchain.WARNINGS, "-O0", "-DBFPGA_NATIVE_INTEGERS", *places, *sources, "-o", str(bench)])
-    run = subprocess.run([bench, project / "tb" / "vectors"], capture_output=True, text=True, check=False)
-    assert "PASS" in run.stdout, run.stdout
+    said = said_by_bench(compiled_bench(project, config), project)
+    assert "PASS" in said, said
 
 
 # Attention by hand

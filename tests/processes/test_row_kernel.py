@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from cut_starts import stopped_starts
-from effort import drawn
+from effort import drawn, some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from project_bench import compiled_bench, said_by_bench
 from row_kernels import ROWS
 from two_arrays import TWO_ARRAYS
 
@@ -28,7 +28,6 @@ from bfpga.contract.descriptor import ROW_WORDS, Descriptor, Operation, word_nam
 from bfpga.contract.kernel_numbers import kernel_identity
 from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, Program, TensorSpec, Window
 from bfpga.contract.rows import SOFTMAX_EXPONENT, RowOperation, RowWork
-from bfpga.devices import toolchain
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import COUNTING_FLAGS, CSimulation
 from bfpga.devices.emulator import Emulator
@@ -42,7 +41,7 @@ from bfpga.program.checks import check_parts
 from bfpga.program.file import load_program, save_program
 from bfpga.program.listing import listing
 from bfpga.program.schedule import schedule
-from bfpga.vendor.render import render_kernel, top_files, write_project
+from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.check import random_inputs, verify
 from bfpga.verify.random_accelerator import random_row_config
 from bfpga.verify.random_network import random_program
@@ -77,14 +76,15 @@ def test_random_networks(target: str) -> None:
     assert report.cases == drawn(30)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", some_of(OTHERS, "one", "compressed"))
 def test_random_networks_of_other_kernels(name: str) -> None:
     assert list(config_findings(OTHERS[name])) == []
     report = verify([OTHERS[name]], ["csim:stalled"], drawn(20))
     assert report.mismatch is None, report.mismatch
 
 
-@settings(deadline=None, max_examples=drawn(6))
+@pytest.mark.slow
+@settings(deadline=None, max_examples=6)
 @given(st.integers(0, 1 << 32))
 def test_random_networks_of_any_kernel(seed: int) -> None:
     report = verify([random_row_config(np.random.default_rng(seed))], ["csim"], 3, seed)
@@ -103,15 +103,12 @@ def test_a_start_after_one_that_stopped_gives_the_same_bits() -> None:
     assert stopped_starts(ROWS, range(drawn(24)), lambda program: bool(of_rows(program))) > 2
 
 
+@pytest.mark.slow
 def test_top_functions_side_by_side_pass_the_test_bench(tmp_path: Path) -> None:
-    """The IPs as they are synthesized, with the streams between them."""
+    """The IPs as they are synthesized, with the streams between them; `test_operand_weights.py` has them too."""
     project = write_project("rows", "00000000", ROWS, tmp_path / "project", kernel_vectors)
-    sources = [str(project / path) for path in ("tb/testbench.cpp", *top_files(ROWS))]
-    places = [f"-I{project / folder}" for folder in ("shim", "include", "src")]
-    bench = tmp_path / "bench"
-    toolchain.run_compiler([*toolchain.WARNINGS, "-O0", "-DBFPGA_NATIVE_INTEGERS", *places, *sources, "-o", str(bench)])
-    run = subprocess.run([bench, project / "tb" / "vectors"], capture_output=True, text=True, check=False)
-    assert "PASS" in run.stdout, run.stdout
+    said = said_by_bench(compiled_bench(project, ROWS), project)
+    assert "PASS" in said, said
 
 
 @pytest.mark.parametrize(

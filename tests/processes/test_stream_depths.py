@@ -36,7 +36,7 @@ def kernel(number: int) -> CSimulation:
     return CSimulation(KERNELS[number])
 
 
-@settings(deadline=None, max_examples=drawn(45))
+@settings(deadline=None, max_examples=drawn(27))
 @given(st.integers(0, len(KERNELS) - 1), st.integers(0, 1 << 32))
 def test_what_streams_need_suffices_whatever_the_depths_of_pipelines(number: int, seed: int) -> None:
     """Issue 36: all streams have it at once, loops up to a thousand stages, and streams pause: no latency counts."""

@@ -24,9 +24,10 @@ from bfpga.verify.check import verify
     ("target", "changes", "cases"),
     [
         ("csim", {}, 40),
-        ("csim", {"array_parallel": 6, "columns": 3, "lanes": 2, "rows": 4}, 20),
+        pytest.param("csim", {"array_parallel": 6, "columns": 3, "lanes": 2, "rows": 4}, 20, marks=pytest.mark.slow),
         ("csim:exact", {"rows": 8, "array_rows": 9, "array_columns": 9}, 10),
-        ("virtual", {"count_registers": 2}, 6),
+        ("virtual", {}, 6),
+        pytest.param("virtual", {"count_registers": 2}, 6, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:

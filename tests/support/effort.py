@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,13 @@ for _variable in ("BFPGA_THREADS", "OPENBLAS_NUM_THREADS"):
 def drawn(count: int) -> int:
     """How many random cases a test draws: ``count`` with --all, else a third."""
     return count if os.environ.get(ALL) else -(-count // 3)
+
+
+def some_of(values: Iterable[Any], *kept: Any) -> list[Any]:
+    """All values, for `pytest.mark.parametrize`; without --all those that are ``kept``."""
+    every = list(values)
+    assert all(value in every for value in kept), kept
+    return [pytest.param(value, marks=() if value in kept else pytest.mark.slow) for value in every]
 
 
 def each_once(*values: Sequence[Any]) -> list[Any]:

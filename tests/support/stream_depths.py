@@ -24,7 +24,7 @@ from bfpga.verify.random_network import random_program
 
 Generator = np.random.Generator
 #: Samples of a run: their operations overlap in one start.
-SAMPLES = 6
+SAMPLES = 3
 #: Begin of what a kernel says whose processes wait in a circle.
 CIRCLE = "the processes of the kernel wait for each other: "
 
