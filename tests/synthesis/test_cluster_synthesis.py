@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from cpp_units import SOURCES, rendered_headers
+from effort import some_of
 from kept_synthesis import kept
 from stated_distances import late_writes
 
@@ -197,7 +198,7 @@ def top_around(header: str, units: int) -> str:
     )
 
 
-@pytest.mark.parametrize("header", AROUND)
+@pytest.mark.parametrize("header", some_of(AROUND, "distributor", "broadcast"))
 def test_a_process_around_the_units_takes_a_word_a_clock(header: str) -> None:
     """SC R62: a cell, a step, a block of sums each clock; no path of the mapped netlist above the clock."""
     loops = scheduled(top_around(header, UNITS))
@@ -326,7 +327,8 @@ IN_SHIFT_KERNEL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*(pytest.param(name, marks=SLOW) for name in ("step_maker", "gather_0")), "unit_0"])
+@SLOW
+@pytest.mark.parametrize("name", IN_SHIFT_KERNEL)
 def test_the_processes_of_variant_a_in_a_kernel_take_a_tap_a_clock(name: str) -> None:
     """SC R83, SC R84, SC R86, SC R87, SC 7.1: whole micro-tiles, and taps of walks, one a clock each, with 16
     kernels in flight."""
@@ -376,7 +378,7 @@ def test_a_collector_of_pieces_that_share_no_cell_compares_no_limits() -> None:
     assert len(body.operations) < len(masked.operations)
 
 
-@pytest.mark.parametrize("name", IN_INDEXED_KERNEL)
+@pytest.mark.parametrize("name", some_of(IN_INDEXED_KERNEL, "gather_0"))
 def test_the_processes_of_variant_b_in_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R92, SC R93, SC R97, SC 7.1: steps of one weight, micro-tiles and rounds, one a clock each, with 16 kernels in
     flight; 144 steps of a channel lie in block memory. SC R49, SC R80: a set of memories is loaded while the other one
@@ -391,13 +393,10 @@ def test_the_processes_of_variant_b_in_a_kernel_take_a_word_a_clock(name: str) -
         assert made.logic.lut < row[4]
 
 
+@SLOW
 @pytest.mark.parametrize(
-    ("name", "variant"),
-    [
-        ("unit_0", "C"), ("merge_0", "D"),
-        *(pytest.param(*case, marks=SLOW) for case in (("step_maker", "C"), ("merge_0", "C"), ("unit_0", "D"))),
-    ],
-)  # fmt: skip
+    ("name", "variant"), [("unit_0", "C"), ("merge_0", "D"), ("step_maker", "C"), ("merge_0", "C"), ("unit_0", "D")]
+)
 def test_the_processes_of_variants_c_and_d_in_a_kernel_take_a_round_a_clock(name: str, variant: str) -> None:
     """SC R99, SC R102, SC R107, SC 7.1: two weights a step, rounds that enter or wait, one a clock each; sums keep the
     distance that they are promised though what waits leaves a clock later."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from effort import each_once
+from effort import each_once, some_of
 from kept_synthesis import kept
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
@@ -34,7 +34,9 @@ def test_loops_begin_every_cycle_of_eight_nanoseconds(size: tuple[int, int], pro
     assert [(name, made.interval) for name, made in schedules.items() if made.interval > 1 or made.slack < 0] == []
 
 
-@pytest.mark.parametrize("ip", ["sequencer", "scratchpad", "weights", "post", "rows", "row_factors"])
+@pytest.mark.parametrize(
+    "ip", some_of(("sequencer", "scratchpad", "weights", "post", "rows", "row_factors"), "sequencer", "weights", "rows")
+)
 def test_loops_around_it_begin_every_cycle_too(ip: str) -> None:
     """Of pynq_z2_dense with a process of rows of all of its columns."""
     config = load_accelerator("pynq_z2_dense").config
