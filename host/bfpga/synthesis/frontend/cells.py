@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from bfpga.errors import ToolError
@@ -77,13 +77,14 @@ class Cells:
         self._written: set[tuple[str, int]] = set()
         self._carried: set[str] = set()
         self._constants: dict[str, bytes] = {}
+        self._read: dict[str, tuple[_Use, ...]] = {}
 
     # -- the function
 
     def settle(self, function: Function) -> None:
         """Decides which arrays are registers because some code copies a variable that they are part of."""
         spans: dict[str, set[tuple[int, int]]] = {}
-        for use in _uses(function, set(function.blocks)):
+        for use in self._uses(function, function.blocks):
             for access, _ in self._known_accesses(use.operand):
                 for root, offset in _touched(access):
                     spans.setdefault(root, set()).add((offset, use.size))
@@ -103,7 +104,7 @@ class Cells:
         for name in function.blocks:
             if name not in (pieces_of or blocks):
                 continue
-            for use in _uses(function, {name}):
+            for use in self._uses(function, (name,)):
                 for access, _ in self._known_accesses(use.operand):
                     for root, offset in _touched(access):
                         inside = self._borders(root, offset, use.size)
@@ -118,10 +119,18 @@ class Cells:
 
     def _roots_outside(self, function: Function, blocks: set[str]) -> set[str]:
         roots: set[str] = set()
-        outside = {name for name in function.blocks if name not in blocks}
-        for use in _uses(function, outside):
+        outside = [name for name in function.blocks if name not in blocks]
+        for use in self._uses(function, outside):
             roots.update(place.root for place in self._places(use.operand))
         return roots
+
+    def _uses(self, function: Function, names: Iterable[str]) -> Iterator[_Use]:
+        """What the blocks of these names load and store. Each is read once, though every loop asks for all."""
+        for name in names:
+            if name not in self._read:
+                instructions = function.blocks[name].instructions
+                self._read[name] = tuple(use for each in instructions for use in _of_instruction(each))
+            yield from self._read[name]
 
     def _borders(self, root: str, offset: int, size: int) -> list[int]:
         """Where the fields of a copied structure begin."""
@@ -404,13 +413,6 @@ def _touched(access: Access) -> Iterator[tuple[str, int]]:
             offsets = [offset + n * index.stride for offset in offsets for n in range(index.extent)]
         for offset in offsets:
             yield access.root, offset
-
-
-def _uses(function: Function, blocks: set[str]) -> Iterator[_Use]:
-    for name, block in function.blocks.items():
-        if name in blocks:
-            for instruction in block.instructions:
-                yield from _of_instruction(instruction)
 
 
 def _of_instruction(instruction: Instruction) -> Iterator[_Use]:

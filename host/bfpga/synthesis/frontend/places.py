@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 
 from bfpga.synthesis.body import Place
 from bfpga.synthesis.meaning import source_name
@@ -10,7 +12,9 @@ from bfpga.synthesis.meaning import source_name
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|!\d+|[^,()]+|\([^)]*\))')
 
 
-def _fields(text: str) -> dict[str, str]:
+@functools.lru_cache(maxsize=1 << 14)
+def _fields(text: str) -> Mapping[str, str]:
+    """The fields of a node, whose text is read once: walks through a type come by its members again and again."""
     inner = text[text.index("(") + 1 : text.rindex(")")]
     return {name: value.strip('"') for name, value in _FIELD.findall(inner)}
 
@@ -58,7 +62,7 @@ def _reference(text: str) -> int:
     return int(text.lstrip("!"))
 
 
-def _qualified(metadata: dict[int, str], fields: dict[str, str]) -> str:
+def _qualified(metadata: dict[int, str], fields: Mapping[str, str]) -> str:
     """`Class::function`, template arguments left out."""
     name = re.sub(r"<.*", "", fields.get("name", "?"))
     scope = fields.get("scope", "")
@@ -76,6 +80,7 @@ class VariableNames:
     def __init__(self, metadata: dict[int, str]) -> None:
         self._metadata = metadata
         self._globals: dict[str, int | None] = {}
+        self._borders: dict[tuple[int, int, int], list[int]] = {}
 
     def of_global(self, symbol: str) -> int | None:
         """Type of a global variable by its symbol (without @) as a metadata number."""
@@ -133,6 +138,12 @@ class VariableNames:
 
     def borders(self, kind: int, offset: int, size: int) -> list[int]:
         """Offsets at which variables begin and end in the ``size`` bytes from ``offset`` on of a type."""
+        key = kind, offset, size
+        if key not in self._borders:
+            self._borders[key] = self._found_borders(*key)
+        return self._borders[key]
+
+    def _found_borders(self, kind: int, offset: int, size: int) -> list[int]:
         found: dict[int, None] = {}
         position = offset
         while position < offset + size:
