@@ -41,7 +41,7 @@ def test_a_memory_has_as_few_pieces_as_its_blocks_allow(words: int, width: int, 
     assert arrays(bank(words, width)) == pieces
 
 
-@pytest.mark.parametrize(("words", "width"), [(9216, 32), (2560, 18)])
+@pytest.mark.parametrize(("words", "width"), [pytest.param(9216, 32, marks=pytest.mark.slow), (2560, 18)])
 def test_pieces_take_as_many_blocks_as_the_data_sheet_says_and_few_tables(words: int, width: int) -> None:
     """Yosys, left alone, takes blocks of all bits of a word and selects among one for every 1,024 words."""
     found = count(map_whole(bank_module("x", bank(words, width)), "x", cache=kept()))
@@ -50,7 +50,7 @@ def test_pieces_take_as_many_blocks_as_the_data_sheet_says_and_few_tables(words:
     assert found.lut <= width + 12
 
 
-@pytest.mark.parametrize("latency", [1, 2])
+@pytest.mark.parametrize("latency", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_pieces_are_one_memory(latency: int, tmp_path: Path) -> None:
     """Random accesses, half of them around the border between two pieces, against a list of words."""
     words, width, generator = 2560, 18, random.Random(3)

@@ -42,7 +42,8 @@ def by_yosys(part: str, *steps: str) -> MappedModule:
         return from_json(json.loads((directory / "ip.json").read_text())["modules"][IPS[part].function])
 
 
-@pytest.mark.parametrize("part", ["store", pytest.param("array", marks=SLOW)])
+@SLOW
+@pytest.mark.parametrize("part", ["store", "array"])
 def test_yosys_own_flow_finds_as_many_cells(part: str) -> None:
     """`synth_xilinx` as it is; it shares no operators here, and takes wide multiplexers instead of some tables."""
     own = count(by_yosys(part, f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {IPS[part].function}"))
@@ -52,7 +53,7 @@ def test_yosys_own_flow_finds_as_many_cells(part: str) -> None:
     assert 0.95 * own.ff <= whole.ff <= 1.2 * own.ff
 
 
-@pytest.mark.parametrize("part", ["store", "sequencer"])
+@pytest.mark.parametrize("part", ["store", pytest.param("sequencer", marks=SLOW)])
 def test_flip_flops_are_the_bits_of_the_registers_that_are_used(part: str) -> None:
     top = IPS[part].function
     registers = by_yosys(part, f"hierarchy -top {top}", "proc", "flatten", "opt -full", "opt_clean -purge")
