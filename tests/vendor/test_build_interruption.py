@@ -21,7 +21,7 @@ from bfpga.vendor.bitstream.processes import processes_of
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
 #: Builds, and how often each is killed at a random moment.
-BUILDS, KILLS = drawn(5), 5
+BUILDS, KILLS = drawn(3), 5
 #: Seconds a build without interruption takes at least; the moments lie within.
 SPAN = 0.6
 

@@ -74,7 +74,7 @@ def test_all_ips_are_synthesised_and_lie_in_the_repository(workshop: Workshop, f
 
 def test_ips_are_synthesised_at_the_same_time_up_to_the_number_of_jobs(workshop: Workshop) -> None:
     workshop.run(until="tcl_check")
-    workshop.configure(seconds=0.3)
+    workshop.configure(seconds=0.15)
     assert most_at_the_same_time(workshop, jobs=1) == 1
     assert 2 <= most_at_the_same_time(workshop, jobs=3) <= 3
 
