@@ -38,6 +38,7 @@ from bfpga.formats.shift_format import ShiftFormat
 from bfpga.program.file import load_program, save_program
 from bfpga.program.listing import listing
 
+SLOW = pytest.mark.slow
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 FORMATS: tuple[WeightFormat, ...] = ("two_hot", "power_of_two")
 
@@ -361,8 +362,12 @@ def test_an_image_classifier_runs_end_to_end(kind: str, kernels: dict[str, CSimu
 
 @pytest.mark.parametrize(
     ("config", "formats"),
-    [(SHIFT, "two_hot"), (SHIFT, "auto"), (SHIFT, "power_of_two"), (MIXED, "two_hot"), (MIXED, "auto")],
-)
+    [
+        (SHIFT, "power_of_two"), (MIXED, "auto"),
+        pytest.param(SHIFT, "two_hot", marks=SLOW), pytest.param(SHIFT, "auto", marks=SLOW),
+        pytest.param(MIXED, "two_hot", marks=SLOW),
+    ],
+)  # fmt: skip
 def test_digits_are_read_as_well_as_in_float(config: KernelConfig, formats: Any) -> None:
     """Float reads 99.0 % of the shipped samples; one point is five of them."""
     program = lenet(config, CompileOptions(formats=formats))

@@ -505,7 +505,7 @@ def random_case(seed: int, config: KernelConfig) -> tuple[Program, dict[str, np.
     return program, random_inputs(rng, program)
 
 
-@settings(deadline=None, max_examples=drawn(45))
+@settings(deadline=None, max_examples=drawn(24))
 @given(st.integers(0, len(DRAWN) - 1), st.integers(0, 1 << 32))
 def test_random_networks_give_the_same_bits_and_clocks_in_plain_integers(number: int, seed: int) -> None:
     """FP R10-R17, R22-R29, R48: any array, any layers, rules, flows and samples."""

@@ -23,7 +23,7 @@ def drawn(count: int) -> int:
 
 
 def some_of(values: Iterable[Any], *kept: Any) -> list[Any]:
-    """All values, for `pytest.mark.parametrize`; without --all those that are ``kept``."""
+    """All values of one parameter, for `pytest.mark.parametrize`; without --all those that are ``kept``."""
     every = list(values)
     assert all(value in every for value in kept), kept
     return [pytest.param(value, marks=() if value in kept else pytest.mark.slow) for value in every]

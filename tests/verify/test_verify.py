@@ -16,7 +16,7 @@ from activation_arrays import ACTIVATIONS
 from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cpp_units import exact_compiler
-from effort import drawn
+from effort import drawn, each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skip_arrays import SKIPS
@@ -72,7 +72,7 @@ def built(number: int) -> KernelConfig:
     return CONFIGS[number]
 
 
-@settings(deadline=None, max_examples=drawn(60))
+@settings(deadline=None, max_examples=drawn(36))
 @given(st.integers(0, len(CONFIGS) - 1), st.integers(0, 1 << 32), st.booleans())
 def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(number: int, seed: int, traced: bool) -> None:
     """Architecture 3.2; R3, R24, R26, R29, R33, R37, R38, R56, R57, R68, R74, R82 for any legal configuration.
@@ -105,8 +105,9 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
     assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
 
 
-@pytest.mark.parametrize("target", ["csim", "csim:stalled", "virtual"])
-@pytest.mark.parametrize("config", [SKIPS, ACTIVATIONS, TWO_ARRAYS], ids=["weights", "activations", "two"])
+@pytest.mark.parametrize(
+    ("config", "target"), each_once([SKIPS, ACTIVATIONS, TWO_ARRAYS], ["csim", "csim:stalled", "virtual"])
+)
 def test_random_networks_agree_on_a_skip_array(config: KernelConfig, target: str) -> None:
     """Issue 16, item 1: values and work, in random orders of its processes and through PYNQ."""
     if target == "virtual":

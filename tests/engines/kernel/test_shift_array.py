@@ -78,11 +78,13 @@ def tall_array(exp_width: int) -> KernelConfig:
 @pytest.mark.parametrize(
     "config",
     [
-        tall_array(1),
+        pytest.param(tall_array(1), marks=SLOW),
         tall_array(4),
         shift_array(exp_width=2, zero_code="flag", changes={"lanes": 4, "rows": 8, "columns": 1}),
         pytest.param(shift_array(5, exp_width=4, changes={"stream_bits": 32, "lanes": 1}), marks=SLOW),
-        shift_array(12, exp_width=2, base_log2=2, zero_code="exp_max", changes={"accumulator_bits": 40}),
+        pytest.param(
+            shift_array(12, exp_width=2, base_log2=2, zero_code="exp_max", changes={"accumulator_bits": 40}), marks=SLOW
+        ),
         shift_array(11, d=8, sign_mode="absolute", changes={"accumulator_bits": 48, "weight_stream_bits": 128}),
         shift_array(4, exp_width=2, d=4, zero_scope="both", changes={"saturation": "full"}),
         shift_array(6, zero_code="none"),
