@@ -15,6 +15,7 @@ pytest.importorskip("pynq")
 
 from board_fixtures import SAMPLES, compiled_program, expected, overlay_directory
 from board_targets import TARGETS, check_clean, check_run, opened, require, same
+from effort import each_once, some_of
 
 import bfpga
 from bfpga.board.buffers import BoardBuffer
@@ -26,8 +27,10 @@ from bfpga.errors import DeviceError, ProgramError
 pytestmark = pytest.mark.board
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", ["lenet_tiny", "lenet_pynq_z2", "lenet_zcu104", "residual_pynq_z2", "residual_zcu104"])
+@pytest.mark.parametrize(
+    ("case", "target"),
+    each_once(["lenet_tiny", "lenet_pynq_z2", "lenet_zcu104", "residual_pynq_z2", "residual_zcu104"], TARGETS),
+)
 def test_a_network_gives_what_the_emulator_gives(case: str, target: str) -> None:
     with opened(case, target) as (overlay, device):
         reference = expected(case, 8)
@@ -36,8 +39,7 @@ def test_a_network_gives_what_the_emulator_gives(case: str, target: str) -> None
 
 
 @pytest.mark.skipif("BFPGA_MODELS" not in os.environ, reason="BFPGA_MODELS names no folder of networks")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("accelerator", ["pynq_z2_dense", "zcu104_dense"])
+@pytest.mark.parametrize(("accelerator", "target"), each_once(["pynq_z2_dense", "zcu104_dense"], TARGETS))
 def test_resnet_8_gives_what_the_emulator_gives(accelerator: str, target: str) -> None:
     pytest.importorskip("onnx")
     require(target)
@@ -147,7 +149,7 @@ def test_results_do_not_change_when_buffers_are_used_again() -> None:
         assert same(first, reference)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", some_of(TARGETS, "virtual"))
 def test_streams_beyond_the_limit_of_the_dma_go_in_pieces(target: str) -> None:
     """R78: transfers in blocks of the DMA."""
     with opened("lenet_tiny", target) as (overlay, device):

@@ -69,8 +69,8 @@ def spread(
 
 def test_faults_cost_no_sample(cluster: Cluster, program: Program, inputs: dict[str, np.ndarray]) -> None:
     """Virtual boards with a fault in every fifth run, be it of samples or of a self-test: out, tested, back."""
-    some = {name: value[:38] for name, value in inputs.items()}
-    # Faults come by the run: thirteen small parts, the last one short, meet as many as thirteen large ones.
+    some = {name: value[:23] for name, value in inputs.items()}
+    # Faults come by the run: eight small parts, the last one short, meet as many as eight large ones.
     result = spread(cluster, program, some, FaultyBoards("tiny", every=5), part_samples=3)
     assert sum(board.taken_out for board in result.boards) > 0
     assert sum(len(board.failures) for board in result.boards) >= sum(board.taken_out for board in result.boards)

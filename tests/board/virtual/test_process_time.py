@@ -31,7 +31,7 @@ from bfpga.verify.virtual_boards import VirtualBoards
 
 pytestmark = pytest.mark.board
 #: The kernel of other tests.
-SAMPLES = 64
+SAMPLES = 24
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def start_of(program: Program) -> LaunchStep:
 
 
 def run(boards: VirtualBoards, program: Program, *faults: Any) -> tuple[MeasuredClocks, list[str]]:
-    """What was measured of 64 samples, and the warnings of the run; the values are those of the emulator."""
+    """What was measured of the samples, and the warnings of the run; the values are those of the emulator."""
     device: Any = boards.open(program)
     inputs = residual_network().samples(SAMPLES)
     device.run({name: value[:1] for name, value in inputs.items()})  # loads the weights
