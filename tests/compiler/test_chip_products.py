@@ -126,15 +126,15 @@ def test_products_that_memory_does_not_hold_pass_the_host_and_say_so(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["vit_dynamo_batch1", "vit_legacy", "decoder_legacy"])
-def test_files_of_exporters_leave_the_host_what_is_no_arithmetic(name: str, tmp_path: Path) -> None:
-    """Nothing of a vision transformer; of a decoder a mask of infinite numbers with its Softmax."""
+def test_files_of_exporters_leave_the_host_nothing(name: str, tmp_path: Path) -> None:
+    """Nothing of a vision transformer, nor of a decoder with a mask of infinite numbers."""
     network = read_network(EXPORTED / f"{name}.onnx")
     generator = np.random.default_rng(0)
     x = {key: generator.normal(size=(4, *shape)).astype(np.float32) for key, shape in network.inputs.items()}
     program = compile_network(network, accelerator_around(KERNEL, "test"), x)
     assert products(program)
-    assert set(on_host(program)) == ({"Add", "Softmax"} if name.startswith("decoder") else set())
-    assert len(program.steps) == (3 if name.startswith("decoder") else 1)
+    assert on_host(program) == Counter()
+    assert len(program.steps) == 1
     device = open_device("csim", program)
     assert first_mismatch(program, Emulator(program).run(x), device.run(x)) is None
     device.close()

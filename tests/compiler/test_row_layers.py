@@ -168,7 +168,6 @@ def test_without_a_process_of_rows_the_host_computes_them_and_says_so(tmp_path: 
         (softmax, replace(KERNEL, parameter_rows=8), "its rows have 16 elements; the process of rows takes 8"),
         (lambda network, x: network.add("LayerNormalization", x, network.add("ReduceMean", "x", axes=[1])),
          KERNEL, "its scale is computed"),
-        (lambda network, x: network.add("Softmax", network.add("Add", x, mask(network)), axis=-1), KERNEL, "infinite"),
     ],
 )  # fmt: skip
 def test_what_the_process_cannot_do_stays_on_the_host_with_the_reason(
@@ -187,11 +186,6 @@ def square(write: Write) -> Network:
     first = network.add("MatMul", "x", network.weights(16, 16, scale=4))
     network.add("MatMul", write(network, first), network.weights(16, 6, scale=4))
     return network
-
-
-def mask(network: Network) -> str:
-    """The first elements are seen alone."""
-    return network.constant(np.where(np.arange(16) < 5, 0.0, -np.inf).astype(np.float32))
 
 
 def test_what_only_comes_close_to_an_operation_is_none(tmp_path: Path) -> None:

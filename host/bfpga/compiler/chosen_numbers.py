@@ -13,6 +13,7 @@ from bfpga.compiler.numbers.calibrate import ChannelHistograms, Histogram
 from bfpga.compiler.numbers.channel_factors import fill_channels
 from bfpga.compiler.numbers.cheap_parts import with_cheap_parts
 from bfpga.compiler.numbers.equalize import equalize
+from bfpga.compiler.numbers.masks import SeenRange
 from bfpga.compiler.numbers.measurements import Measurements
 from bfpga.compiler.numbers.parts import moments_of_parts, with_parts
 from bfpga.compiler.numbers.shift_weights import Moments
@@ -49,6 +50,8 @@ class Numbers:
     histograms: Mapping[str, Histogram]
     moments: Mapping[str, Moments]
     notes: tuple[str, ...]
+    #: Of masked sums, by name.
+    seen: Mapping[str, SeenRange] = field(default_factory=dict)
 
 
 def choose_numbers(
@@ -63,11 +66,12 @@ def choose_numbers(
     histograms = measured.histograms_by_name(scales.channels) if measured is not None else {}
     moments = measured.moments.moments(scales.channels) if measured is not None and measured.moments is not None else {}
     lowered, moments, notes = _with_parts(graph, lowered, config, options, moments, measured is not None)
+    seen = measured.masks(lowered, config.format, options.exponents) if measured is not None else {}
     before = graph.grids
     lowered, grids = with_limits(lowered, before, histograms, config)
     limited = {name for name, grid in before.items() if grid.saturates and not grids[name].saturates}
     histograms = {name: item for name, item in histograms.items() if name not in limited}
-    return Numbers(replace(graph, grids=grids, consumers={}), lowered, scales, histograms, moments, tuple(notes))
+    return Numbers(replace(graph, grids=grids, consumers={}), lowered, scales, histograms, moments, tuple(notes), seen)
 
 
 def _scales(

@@ -13,6 +13,7 @@ from bfpga.compiler.lower.layers import ArrayTensor, Layer
 from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.numbers.calibrate import exponent_without_overflow
 from bfpga.compiler.numbers.kept_rounding import lost_rounding
+from bfpga.compiler.numbers.masks import masked_sums, placed_mask
 from bfpga.compiler.numbers.parts import shift_parts
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer, scaled_node
@@ -21,6 +22,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.measuring import histogram_base, product_base, scaled_base
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import ArrayNode, MatMulNode, Node, PolicySpec, TensorSpec
+from bfpga.formats.arrays import Float64Array
 from bfpga.formats.block_float import mantissa_dtype
 
 
@@ -60,6 +62,10 @@ class _NodeMaker:
         self.order = stages(numbers.graph, numbers.lowered)
         self.layers = [layer for stage in self.order for layer in stage.layers]
         self.policies = self._policies()
+        #: What constant tensors hold where their masks are numbers; exponents that tensors have in any case.
+        self.constants: dict[str, Float64Array] = {}
+        self.given: dict[str, int] = {}
+        self._masks()
         self.notes: list[str] = []
 
     def make(self) -> Nodes:
@@ -90,6 +96,17 @@ class _NodeMaker:
         histograms = self.numbers.histograms
         return PolicyChoice(self.config, self.options, histograms, self.layers, edges, graph.grids, parts)
 
+    def _masks(self) -> None:
+        """Give masked sums their exponents, and their masks numbers."""
+        form = self.config.format
+        for found in masked_sums(self.numbers.lowered):
+            placed = placed_mask(found, self.numbers.seen[found.output], form)
+            assert placed is not None, "what has no place is the host's (unfit_masks)"
+            self.given |= {layer.output: placed.exponent for layer in found.layers}
+            for tensor, constant in zip(found.constants, placed.constants, strict=True):
+                self.constants[tensor.name] = constant
+                self.given[tensor.name] = placed.constant_exponent
+
     def _tensors(self) -> dict[str, TensorSpec]:
         scales, made = self.numbers.scales, {layer.output for layer in self.layers}
         # Operands of activation products that come from the array cross the host and get an exponent there too.
@@ -109,14 +126,17 @@ class _NodeMaker:
 
     def _fill(self, spec: TensorSpec, tensor: ArrayTensor) -> None:
         """The mantissas of a constant tensor, whose exponent is as small as its largest value lets it be."""
-        form, values = self.config.format, np.asarray(tensor.constant, np.float64).reshape(-1)[tensor.layout]
-        exponent = exponent_without_overflow(float(np.abs(values).max()), form)
+        form = self.config.format
+        constant = self.constants.get(tensor.name, tensor.constant)
+        values = np.asarray(constant, np.float64).reshape(-1)[tensor.layout]
+        exponent = self.given.get(tensor.name, exponent_without_overflow(float(np.abs(values).max()), form))
         rounded = np.clip(np.rint(np.ldexp(values, -exponent)), -form.mantissa_max, form.mantissa_max)
         spec.constant, spec.input_exponent = rounded.astype(mantissa_dtype(form.mantissa_bits)), exponent
         self.policies.exponents[spec.name] = exponent
 
     def _node(self, layer: Layer) -> Node:
-        policy = self.policies.of(layer)
+        given = self.given.get(layer.output)
+        policy = self.policies.of(layer) if given is None else self.policies.given(layer, given)
         if layer.kind == "matmul":
             batch, rows, inner, columns = layer.product
             first, second = layer.inputs

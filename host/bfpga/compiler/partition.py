@@ -76,6 +76,7 @@ def _shared(lowered: Lowered, grids: Grids) -> dict[str, str]:
     grids: of quantizers, which give exponents too.
     """
     parts = Counter(layer.output for layer in lowered.layers if layer.output not in grids)
+    parts.update(name for name, tensor in lowered.tensors.items() if tensor.mask is not None)
     return {layer.operators[0].name: UNCALIBRATED for layer in lowered.layers if parts[layer.output] > 1}
 
 

@@ -2,8 +2,8 @@
 
 LeakyReLU with any slope and PReLU are slope * x + max((1 - slope) * x, 0); a hard sigmoid is a clip after a factor and
 an offset; a constant matrix times a value is the transposed value times the transposed matrix; phases of a transposed
-convolution become channels (``row_phases``). The host is faster with the operator as it was, so it is written in parts
-only where the array computes all of them, but for rearrangements.
+convolution become channels (``row_phases``); a mask is two sums (``masks``). The host is faster with the operator as it
+was, so it is written in parts only where the array computes all of them, but for rearrangements.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from onnx import NodeProto
 from bfpga.compiler.lower.batch_first import Rewriter
 from bfpga.compiler.lower.functions import find_functions
 from bfpga.compiler.lower.gathered import gathered
+from bfpga.compiler.lower.masks import MASKING, masked_scores, may_mask
 from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, rebuilt
@@ -43,7 +44,7 @@ class Expanded:
 
 def expand(graph: Graph, config: KernelConfig, kept: Collection[str]) -> Expanded:
     """Write operators in parts, but not those that are ``kept``."""
-    wanted = [operator for operator in graph.operators if operator.type in RULES and operator.name not in kept]
+    wanted = [operator for operator in graph.operators if _has_rule(graph, operator) and operator.name not in kept]
     if not wanted:
         return Expanded(graph)
     taken = {operator.name for match in find_functions(graph, config).values() for operator in match.operators}
@@ -66,6 +67,10 @@ def expand(graph: Graph, config: KernelConfig, kept: Collection[str]) -> Expande
         return Expanded(graph)
     # Of several operators that a layer absorbs, the results between them are left, and those that gave them.
     return Expanded(rebuilt(graph, without_unused(rewriter.finish())), parts)
+
+
+def _has_rule(graph: Graph, operator: Operator) -> bool:
+    return operator.type in RULES and (operator.type not in MASKING or may_mask(graph, operator))
 
 
 def _scaled(rewriter: Rewriter, value: str, factor: Floats) -> str:
@@ -116,5 +121,5 @@ _Rule = Callable[[Rewriter, NodeProto, KernelConfig], bool]
 #: Rules write an operator in parts, with those after it that are fused, or return False and write nothing.
 RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
-    "ConvTranspose": phases_as_channels, "Gather": gathered,
+    "ConvTranspose": phases_as_channels, "Gather": gathered, **dict.fromkeys(MASKING, masked_scores),
 }  # fmt: skip

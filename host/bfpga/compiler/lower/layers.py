@@ -35,6 +35,24 @@ def places_of(order: IndexArray) -> IndexArray:
     return result
 
 
+@dataclass(frozen=True)
+class RowMask:
+    """Elements of rows that a Softmax must not see, whatever they are.
+
+    masked: in the shape of the ONNX value. rows: (rows, length) flat positions in it. distance: of masked elements from
+    the largest number that the mask adds to what is seen of their row, at least; infinite for minus infinity.
+    """
+
+    masked: npt.NDArray[np.bool_]
+    rows: IndexArray
+    distance: float
+
+    @property
+    def single(self) -> npt.NDArray[np.bool_]:
+        """(rows,): of which a single element is seen."""
+        return np.asarray((~self.masked).reshape(-1)[self.rows].sum(axis=1) == 1)
+
+
 @dataclass
 class ArrayTensor:
     """An ONNX value in the array's memory.
@@ -44,6 +62,7 @@ class ArrayTensor:
     their positions follow the last one of the ONNX value.
     parts: adjacent channels that hold one value together (numbers/parts.py).
     constant: the values that every sample has, of a tensor that nothing computes.
+    mask: of scores that a constant mask is added to, and of that constant.
     """
 
     name: str
@@ -52,6 +71,7 @@ class ArrayTensor:
     remainder: int = 0
     parts: int = 1
     constant: FloatArray | None = None
+    mask: RowMask | None = None
 
     @property
     def height(self) -> int:

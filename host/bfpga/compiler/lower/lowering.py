@@ -22,12 +22,14 @@ from bfpga.compiler.lower.layers import (
     IndexArray,
     Layer,
     Lowered,
+    RowMask,
     RowPart,
     View,
     axes_of,
     positions,
     spatial,
 )
+from bfpga.compiler.lower.masks import Masks
 from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.grids import Grid
@@ -41,7 +43,7 @@ from bfpga.contract.rows import RowOperation
 ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
 
-class Lowering(ChipProducts, Joins):
+class Lowering(ChipProducts, Masks, Joins):
     """One pass over the graph; the methods of operators raise NotOnArrayError where their pattern does not apply."""
 
     def run(self) -> Lowered:
@@ -361,10 +363,29 @@ class Lowering(ChipProducts, Joins):
             shift = -number if operator.type == "Sub" and position == 1 else number
             scale = -scale if operator.type == "Sub" and position == 0 else scale
         value = operator.inputs[1 - position]
+        # A mask that is the same for all pixels would be a shift of channels, but for its range.
+        mask = self._mask(operator, value, number) if operator.type == "Add" else None
+        if mask is not None:
+            self._with_mask(operator, value, *mask)
+            return
         try:
             self._affine(operator, value, scale, shift)
         except NotOnArrayError:
             self._with_constant(operator, value, number if operator.type in ("Add", "Sub") else scale, position)
+
+    def _with_mask(
+        self, operator: Operator, value: str, added: npt.NDArray[np.float64], mask: RowMask
+    ) -> None:
+        """A sum of scores and a mask: a tensor of its own, whose masked elements get their number later.
+
+        The second sum with the same mask reads the same one.
+        """
+        source, order = self._own_layout(value)
+        other = self.tensors[self.producers[source.name][0].inputs[1]] if source.mask is not None else None
+        if other is None or other.constant is None or not np.array_equal(other.constant, added):
+            other = self._constant_tensor(f"{operator.outputs[0]}/mask", added, order)
+        self._emit_sum(operator, (source, other), order, negate=False)
+        other.mask = self.tensors[operator.outputs[0]].mask = mask
 
     def _with_constant(
         self, operator: Operator, value: str, number: npt.NDArray[np.float64], position: int
@@ -381,7 +402,7 @@ class Lowering(ChipProducts, Joins):
         other = self._constant_tensor(f"{operator.outputs[0]}/constant", np.array(values, np.float64), order)
         operands = (other, source) if position == 0 else (source, other)
         if sums:
-            self._emit_sum(operator, operands, order)
+            self._emit_sum(operator, operands, order, operator.type == "Sub")
         else:
             self._emit_rows(operator, (source, other), order, RowPart(RowOperation.PRODUCT))
 
@@ -487,13 +508,16 @@ class Lowering(ChipProducts, Joins):
         if shapes[0] is None or shapes[0] != shapes[1]:
             raise NotOnArrayError("its operands have different shapes")
         (first, second), order = self._alike(operator.inputs)
-        self._emit_sum(operator, (first, second), order)
+        self._emit_sum(operator, (first, second), order, operator.type == "Sub")
 
-    def _emit_sum(self, operator: Operator, operands: tuple[ArrayTensor, ArrayTensor], order: IndexArray) -> None:
+    def _emit_sum(
+        self, operator: Operator, operands: tuple[ArrayTensor, ArrayTensor], order: IndexArray, negate: bool
+    ) -> None:
+        """negate: whether the second operand is subtracted."""
         first, second = operands
         window = Window(kernel_width=2, output_height=first.height, output_width=first.width)
         layer = Layer(operator.name, "sum", (first.name, second.name), operator.outputs[0], first.channels, window,
-                      negate_second=operator.type == "Sub", operators=[operator])
+                      negate_second=negate, operators=[operator])
         self._emit(layer, operator.outputs[0], order)
 
     # Edges

@@ -19,9 +19,11 @@ from bfpga.contract.functions import Function
 #: A kernel writes whole runs of pixels.
 APART = "results between each other along a row are the host's"
 OF_ROWS = "with a process of rows (key `row_columns`), over the channels of each pixel, up to 1,024"
+OF_MASKS = "with a process of rows and calibration samples"
 #: What makes an operator a layer, and when. Every operator that lowering has a pattern for is here.
 CONDITIONS = {
-    "Add": "two computed values of one shape; or a constant for each channel, which goes into the layer before",
+    "Add": "two computed values of one shape; or a constant for each channel, which goes into the layer before; "
+    f"or a constant mask in front of a Softmax, {OF_MASKS}",
     "AveragePool": "over 1 or 2 axes; windows at the border may average fewer pixels",
     "BatchNormalization": "with constants: goes into the layer before, or a factor for each channel",
     "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied",
@@ -56,6 +58,7 @@ CONDITIONS = {
     "Softmax": f"{OF_ROWS}; also written in parts",
     "SpaceToDepth": "a convolution that selects",
     "Split": "as Slice",
+    "Where": f"a constant mask in front of a Softmax; {OF_MASKS}",
     "Sub": "two computed values of one shape, or a constant for each channel",
 }
 #: Operators that only rearrange: where adjacent layers can follow, nothing is moved.

@@ -8,21 +8,30 @@ import numpy as np
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, RowPart, positions
 from bfpga.compiler.lower.reductions import Reductions
-from bfpga.compiler.lower.state import NotOnArrayError
+from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
 from bfpga.compiler.read.importer import Operator, constant_of
 from bfpga.contract.program import Window
 from bfpga.contract.rows import LARGEST_ROW, RowOperation
 from bfpga.formats.arrays import Float64Array
+
+#: What is as low as this in a computation that leads to a Softmax is a mask.
+MASK = -9999.0
 
 
 class RowLayers(Reductions):
     """Operators whose rows are the channels of a pixel."""
 
     def _softmax(self, operator: Operator) -> None:
-        if self._may_be_infinite(operator.inputs[0]):
-            raise NotOnArrayError("a mask makes its input infinite, and the array has finite numbers only")
-        source, order = self._rows(operator.inputs[0], self._axes(operator, whole=False))
-        self._emit_rows(operator, (source,), order, RowPart(RowOperation.SOFTMAX))
+        if self._may_be_masked(operator.inputs[0]):
+            raise NotOnArrayError("the host adds a mask of infinite or huge numbers to its input")
+        try:
+            source, order = self._rows(operator.inputs[0], self._axes(operator, whole=False))
+            self._emit_rows(operator, (source,), order, RowPart(RowOperation.SOFTMAX))
+        except NotOnArrayError:
+            root = self._view(operator.inputs[0]).root
+            if root in self.tensors and self.tensors[root].mask is not None:  # no other operator may read that
+                raise ReorderedError(self.producers[root][0].operators[-1].name) from None
+            raise
 
     def _normalized_rows(self, operator: Operator) -> None:
         if any(operator.outputs[1:]):
@@ -55,14 +64,14 @@ class RowLayers(Reductions):
         shapes = [self.graph.shapes.get(name) for name in operator.inputs]
         return self.config.has_rows and shapes[0] is not None and shapes[0] == shapes[1]
 
-    def _may_be_infinite(self, value: str) -> bool:
-        """Whether the host computes a value from constants that are not all finite."""
+    def _may_be_masked(self, value: str) -> bool:
+        """Whether the host computes a value from constants some of which are infinite, or as low as masks are."""
         pending, seen = [value], {value}
         made = {name: operator for operator in self.host for name in operator.outputs}
         while pending:
             name = pending.pop()
             number = self.graph.constants.get(name)
-            if number is not None and number.dtype.kind == "f" and not np.isfinite(number).all():
+            if number is not None and number.dtype.kind == "f" and (number <= MASK).any():
                 return True
             operator = made.get(name) or self.view_operators.get(name)
             further = set(operator.uses if operator is not None else ()) - seen
@@ -90,11 +99,14 @@ class RowLayers(Reductions):
 
     def _axes(self, operator: Operator, whole: bool) -> tuple[int, ...]:
         """The axes of a row, samples left out: one, or with ``whole`` all from there on."""
-        rank = len(self._view(operator.inputs[0]).index.shape) + 1
-        first = int(operator.attributes.get("axis", -1)) % rank - 1
+        return self._row_axes(operator, len(self._view(operator.inputs[0]).index.shape), whole)
+
+    def _row_axes(self, operator: Operator, rank: int, whole: bool) -> tuple[int, ...]:
+        """The same of an operator whose input has ``rank`` axes, samples left out."""
+        first = int(operator.attributes.get("axis", -1)) % (rank + 1) - 1
         if first < 0:
             raise NotOnArrayError("its rows go through all samples")
-        return tuple(range(first, rank - 1)) if whole else (first,)
+        return tuple(range(first, rank)) if whole else (first,)
 
     def _rows(self, value: str, axes: tuple[int, ...]) -> tuple[ArrayTensor, IndexArray]:
         """The tensor of a value each pixel of which holds a row along ``axes``, and the positions in the value."""

@@ -13,12 +13,14 @@ from bfpga.compiler.numbers.bias_correction import InputMeans
 from bfpga.compiler.numbers.calibrate import WIDE_BITS, ChannelHistograms, Grouping, Histogram
 from bfpga.compiler.numbers.equalize import ChannelRanges, scalable_families
 from bfpga.compiler.numbers.input_moments import LINEAR, SHIFTING, InputMoments
+from bfpga.compiler.numbers.masks import RowMaxima, SeenRange, masked_sums, seen_range
 from bfpga.compiler.numbers.row_noise import RowInputs, normalizations
 from bfpga.compiler.numbers.sampled_inputs import SampledInputs
 from bfpga.compiler.numbers.values import Float32Array, Reduction, capture
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph
 from bfpga.contract.configuration import KernelConfig
+from bfpga.formats.block_format import BlockFormat
 
 
 @dataclass
@@ -34,12 +36,21 @@ class Measurements:
     means: InputMeans | None = None
     inputs: SampledInputs | None = None
     rows: RowInputs | None = None
+    maxima: RowMaxima | None = None
     #: Layers whose weights are rounded: ``means`` and ``moments`` are of what these read.
     products: list[Layer] = field(default_factory=list)
 
     def histograms_by_name(self, scales: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, Histogram]:
         """Histograms of all tensors. scales: binary logarithms of what channels are scaled by."""
         return {name: self.histograms.histogram(name, scales.get(name)) for name in self.histograms.names}
+
+    def masks(self, lowered: Lowered, form: BlockFormat, method: str) -> dict[str, SeenRange]:
+        """What is known of the scores of masked sums, by the name of the sum. method: of the scores' exponent."""
+        maxima = self.maxima
+        if maxima is None:
+            return {}
+        sums = masked_sums(lowered)
+        return {item.output: seen_range(item, self.histograms, maxima, form, method) for item in sums}
 
 
 def measure(
@@ -80,5 +91,8 @@ def measure(
     if normalizations(lowered):
         found.rows = RowInputs(normalizations(lowered), tensors, count)
         reductions.append(found.rows)
+    if masked_sums(lowered):
+        found.maxima = RowMaxima(masked_sums(lowered), count)
+        reductions.append(found.maxima)
     capture(graph, samples, reductions, tensors)
     return found

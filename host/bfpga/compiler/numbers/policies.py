@@ -69,6 +69,11 @@ class PolicyChoice:
         self.exponents[name] = self._best(name)
         return self.exponents[name]
 
+    def given(self, layer: Layer, exponent: int) -> PolicySpec:
+        """The policy of a layer whose result can have one exponent only."""
+        self.exponents[layer.output] = exponent
+        return PolicySpec(exponent=exponent)
+
     def of(self, layer: Layer) -> PolicySpec:
         """The policy of a layer's result.
 

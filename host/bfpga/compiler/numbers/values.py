@@ -53,9 +53,10 @@ def capture(
 
     samples: by input name, (samples, *shape). No more samples are run than the longest reduction looks at. tensors:
     those with remainders are given as (samples, values and remainders), the latter as what they are in the mean: zeros;
-    constants are the same for all samples.
+    constants are the same for all samples; what a mask takes out of its rows counts as zero.
     """
     constants = {name: tensor.constant for name, tensor in (tensors or {}).items() if tensor.constant is not None}
+    masked = {name: tensor.mask.masked for name, tensor in (tensors or {}).items() if tensor.mask is not None}
     widened = {name for name, tensor in (tensors or {}).items() if tensor.remainder}
     names = sorted({name for reduction in reductions for name in reduction.names})
     most = max((reduction.samples for reduction in reductions), default=0)
@@ -67,6 +68,8 @@ def capture(
         count = len(next(iter(values.values())))
         values.update({name: _repeated(constants[name], count) for name in names if name in constants})
         values.update({name: _widened(values[name]) for name in widened & set(names)})
+        hidden = masked.keys() & set(names)
+        values.update({name: np.where(masked[name], np.float32(0), values[name]) for name in hidden})
         for reduction in reductions:
             left = reduction.samples - start
             if left > 0:
