@@ -84,13 +84,15 @@ def test_a_file_with_other_constants_is_refused(tmp_path: Path) -> None:
 
 
 def test_constants_that_are_not_finite_are_the_host_s(tmp_path: Path) -> None:
-    """A mask in front of a Softmax."""
+    """A mask in front of two operators of Softmax: of one it would be numbers that are low enough."""
     network = Network(9, 8)
     first = network.add("MatMul", "x", network.weights(8, 9))
     mask = network.constant(np.where(np.tri(9) > 0, 0, -np.inf).astype(np.float32))
-    network.add("MatMul", network.add("Softmax", network.add("Add", first, mask)), network.weights(9, 4))
+    masked = network.add("Add", first, mask)
+    both = network.add("Concat", *(network.add("Softmax", masked, axis=axis) for axis in (1, 2)), axis=2)
+    network.add("MatMul", both, network.weights(18, 4))
     program = compiled(network, tmp_path, ROWS)
-    assert on_host(program) == {"Add", "Softmax"}
+    assert {"Add", "Softmax"} <= on_host(program)
     assert any("not finite" in note for note in program.notes)
     assert largest_error(network, program) < COARSE
 

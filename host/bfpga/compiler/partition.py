@@ -64,7 +64,8 @@ def lower_expanded(
         expanded = expand(graph, config, kept)
         written = with_sample_constants(expanded.graph)
         lowered = lower_fitting(written, config, calibrated, options, refused)
-        split = expanded.split_operators(lowered.host)
+        carried = [operator for layer in lowered.layers if layer.kind == "matmul" for operator in layer.operators]
+        split = expanded.split_operators([*lowered.host, *carried])
         if not split:
             return written, lowered
         kept |= split

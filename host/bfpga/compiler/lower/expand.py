@@ -8,25 +8,28 @@ was, so it is written in parts only where the array computes all of them, but fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from bfpga.compiler.lower.batch_first import Rewriter
+from bfpga.compiler.lower.definitions import DEFINED, by_definition
 from bfpga.compiler.lower.functions import find_functions
 from bfpga.compiler.lower.gathered import gathered
 from bfpga.compiler.lower.masks import MASKING, masked_scores, may_mask
+from bfpga.compiler.lower.rotary import rotated
 from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
-from bfpga.compiler.read.importer import Graph, Operator, rebuilt
+from bfpga.compiler.read.importer import Graph, Operator, activations, rebuilt
 from bfpga.compiler.read.simplify import without_unused
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 
 Floats = npt.NDArray[np.float32]
+_Rule = Callable[[Rewriter, NodeProto, KernelConfig], bool]
 
 
 @dataclass
@@ -36,15 +39,25 @@ class Expanded:
     graph: Graph
     parts: dict[str, set[str]] = field(default_factory=dict)
 
-    def split_operators(self, host: Collection[Operator]) -> set[str]:
-        """Operators of whose parts the host would compute some; rearrangements may be its work."""
+    def split_operators(self, host: Iterable[Operator]) -> set[str]:
+        """Operators of whose parts the host would compute or carry some; rearrangements may be its work."""
         names = {operator.name for operator in host if operator.type not in ("Transpose", "Reshape")}
         return {name for name, parts in self.parts.items() if parts & names}
 
 
 def expand(graph: Graph, config: KernelConfig, kept: Collection[str]) -> Expanded:
-    """Write operators in parts, but not those that are ``kept``."""
-    wanted = [operator for operator in graph.operators if _has_rule(graph, operator) and operator.name not in kept]
+    """Write operators in parts, but not those that are ``kept``; parts of definitions may be written in parts again."""
+    defined = _written(graph, config, kept, DEFINITIONS)
+    result = _written(defined.graph, config, kept, RULES)
+    inner = {
+        name: parts.union(*(result.parts.get(part, ()) for part in parts)) for name, parts in defined.parts.items()
+    }
+    return Expanded(result.graph, {**result.parts, **inner})
+
+
+def _written(graph: Graph, config: KernelConfig, kept: Collection[str], rules: Mapping[str, _Rule]) -> Expanded:
+    """Write the operators that have a rule in parts."""
+    wanted = [item for item in graph.operators if item.name not in kept and _may_have_parts(graph, item, rules)]
     if not wanted:
         return Expanded(graph)
     taken = {operator.name for match in find_functions(graph, config).values() for operator in match.operators}
@@ -58,7 +71,7 @@ def expand(graph: Graph, config: KernelConfig, kept: Collection[str]) -> Expande
         before = len(rewriter.nodes)
         if node.output[0] in written:
             continue
-        if operator is None or not RULES[node.op_type](rewriter, node, config):
+        if operator is None or not rules[node.op_type](rewriter, node, config):
             rewriter.nodes.append(node)
         else:
             parts[operator.name] = {made.name for made in rewriter.nodes[before:]} - own
@@ -69,8 +82,10 @@ def expand(graph: Graph, config: KernelConfig, kept: Collection[str]) -> Expande
     return Expanded(rebuilt(graph, without_unused(rewriter.finish())), parts)
 
 
-def _has_rule(graph: Graph, operator: Operator) -> bool:
-    return operator.type in RULES and (operator.type not in MASKING or may_mask(graph, operator))
+def _may_have_parts(graph: Graph, operator: Operator, rules: Mapping[str, _Rule]) -> bool:
+    """Whether an operator has a rule, which is for numbers in float; those that rarely have parts are looked at."""
+    floats = all(graph.types.get(name, TensorProto.FLOAT) == TensorProto.FLOAT for name in activations(graph, operator))
+    return operator.type in rules and floats and (operator.type not in MASKING or may_mask(graph, operator))
 
 
 def _scaled(rewriter: Rewriter, value: str, factor: Floats) -> str:
@@ -117,9 +132,10 @@ def _matmul(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     return True
 
 
-_Rule = Callable[[Rewriter, NodeProto, KernelConfig], bool]
 #: Rules write an operator in parts, with those after it that are fused, or return False and write nothing.
 RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
     "ConvTranspose": phases_as_channels, "Gather": gathered, **dict.fromkeys(MASKING, masked_scores),
 }  # fmt: skip
+#: Those of operators that ONNX defines by others, which have rules of their own.
+DEFINITIONS: dict[str, _Rule] = {**dict.fromkeys(DEFINED, by_definition), "RotaryEmbedding": rotated}

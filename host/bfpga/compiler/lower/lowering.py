@@ -234,6 +234,11 @@ class Lowering(ChipProducts, Masks, Joins):
         if not self._partial_view(operator):
             self._part(operator)
 
+    def _repeated(self, operator: Operator) -> None:
+        """Expand: heads that several others read are read where they are."""
+        if not self._partial_view(operator):
+            raise NotOnArrayError("only products of two computed tensors read elements several times")
+
     def _activation_product(self, operator: Operator) -> None:
         """A product of two computed matrices: its operands cross as host values, matrix by matrix."""
         if "linear" not in self.config.weight_formats:
@@ -574,6 +579,7 @@ _METHODS: dict[str, Callable[[Lowering, Operator], None]] = {
     "Resize": Lowering._resize,
     "Slice": Lowering._part_of_tensor,
     "Split": Lowering._part_of_tensor,
+    "Expand": Lowering._repeated,
     "DepthToSpace": Lowering._depth_to_space,
     "SpaceToDepth": Lowering._space_to_depth,
     **dict.fromkeys(ARITHMETIC, Lowering._arithmetic),

@@ -8,7 +8,7 @@ import onnx
 import onnx.defs
 
 from bfpga.compiler.lower import placement as place
-from bfpga.compiler.lower.expand import RULES
+from bfpga.compiler.lower.expand import DEFINITIONS, RULES
 from bfpga.compiler.lower.functions import OPERATORS as FUNCTIONS
 from bfpga.compiler.lower.lowering import pattern_operators
 from bfpga.compiler.lower.recurrent import GATES
@@ -24,14 +24,18 @@ OF_MASKS = "with a process of rows and calibration samples"
 CONDITIONS = {
     "Add": "two computed values of one shape; or a constant for each channel, which goes into the layer before; "
     f"or a constant mask in front of a Softmax, {OF_MASKS}",
+    "Attention": "with a process of rows and weights from activations (key `operand_weights`), calibration samples: as "
+    "its definition says; constant masks, any heads; without keys and values of before",
     "AveragePool": "over 1 or 2 axes; windows at the border may average fewer pixels",
     "BatchNormalization": "with constants: goes into the layer before, or a factor for each channel",
+    "Celu": "as its definition says: a factor, elu, a factor",
     "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied",
     "Conv": "over 1, 2 or 3 axes, any groups, dilation, stride and padding; constant weights",
     "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other; "
     "along a row channels that the host rearranges, if the width is a multiple of the stride",
     "DepthToSpace": f"a copy for each pixel of a block; {APART}",
     "Div": "by a constant for each channel",
+    "Expand": "in front of products of two computed tensors, which read what is repeated where it is",
     "GRU": "products, functions and gates step by step, up to 128 steps",
     "Gather": "as Slice, with constant indices at even distances",
     "Gemm": "constant second operand, transposed or not, alpha and beta",
@@ -43,6 +47,7 @@ CONDITIONS = {
     "LeakyRelu": "any slope up to 1; powers of two by the function unit, others as a sum of two layers",
     "MatMul": "with a constant matrix on either side; products of two computed values with the same leading axes",
     "MaxPool": "over 1 or 2 axes, without positions",
+    "MeanVarianceNormalization": "with a process of rows (key `row_columns`), over the channels of each pixel",
     "Mul": "by a constant for each channel, which goes into the layer before; or by a computed factor for each "
     "channel; or two computed values of one shape where there is a process of rows",
     "PRelu": "slopes up to 1, one or one a channel: a sum of two layers",
@@ -54,6 +59,8 @@ CONDITIONS = {
     "ReduceSum": "over rows, columns or both, channels in addition",
     "Resize": "by ratios of integers, nearest, linear or cubic, if its pixels are few different sums of the input's; "
     f"{APART}",
+    "RotaryEmbedding": "with a process of rows: two products with constants, and a grouped convolution that turns "
+    "pairs; constant angles, the same for all samples",
     "Slice": "rows, columns and channels at even distances",
     "Softmax": f"{OF_ROWS}; also written in parts",
     "SpaceToDepth": "a convolution that selects",
@@ -67,7 +74,7 @@ REARRANGED = "adjacent layers read or write in its order, or the host rearranges
 
 def array_operators() -> set[str]:
     """Operators of which the array computes at least a part, rearrangements excepted."""
-    return {*pattern_operators(), *RULES, *GATES, *FUNCTIONS}
+    return {*pattern_operators(), *RULES, *DEFINITIONS, *GATES, *FUNCTIONS}
 
 
 def _functions(kind: str) -> str:

@@ -17,7 +17,7 @@ HEAVY = (
     "ReduceMean",
 )  # fmt: skip
 #: Operators that copy pixels or channels, or sum adjacent ones.
-COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum")
+COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum", "Expand")
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
 NO_QUOTIENTS = "it divides by what it finds in its own input, and the array has no quotients"
 #: Operators that normalize by what they find in their input.

@@ -17,6 +17,8 @@ OPSETS = (11, 21)
 NEWEST_FORMAT = 10
 #: The newest release of onnx that was tried, which pyproject.toml allows, and its opset.
 NEWEST_ONNX, NEWEST_OPSET = "1.23.2", 28
+#: The opset that brought attention, which ONNX Runtime has since 1.23. Newer files with it become this one.
+ATTENTION_OPSET, ATTENTION_INPUTS, ATTENTION_OUTPUTS = 23, 6, 3
 #: What older files become: from here on a Softmax has one axis, and quantizers have one scale a channel.
 OLDER_BECOMES = 13
 #: The converter reads no weights that are not among the inputs in files of an earlier format than this.
@@ -44,7 +46,7 @@ def supported_opset(model: ModelProto, path: str | Path) -> ModelProto:
     """The model, whose format becomes one that every ONNX Runtime supports, in an opset that the compiler supports.
 
     ModelError for old operators that the converter cannot convert. New operators without an older form stay, in their
-    own opset: the host computes them.
+    own opset, or in that of attention: the host computes them.
     """
     opset = opset_of(model)
     model.ir_version = min(model.ir_version, NEWEST_FORMAT)
@@ -54,12 +56,28 @@ def supported_opset(model: ModelProto, path: str | Path) -> ModelProto:
     copy.ir_version = max(copy.ir_version, FREE_WEIGHTS)
     target = OLDER_BECOMES if opset < OPSETS[0] else OPSETS[1]
     try:
-        converted: ModelProto = version_converter.convert_version(copy, target)
+        return _converted(copy, target)
     except Exception as error:
-        if opset > OPSETS[1]:
-            return model
-        raise ModelError(
-            f"{path}: opset {opset} cannot be converted to {target}: {first_line(error)}; export the network with an "
-            f"opset from {OPSETS[0]} to {OPSETS[1]}"
-        ) from None
+        if opset <= OPSETS[1]:
+            raise ModelError(
+                f"{path}: opset {opset} cannot be converted to {target}: {first_line(error)}; export the network with "
+                f"an opset from {OPSETS[0]} to {OPSETS[1]}"
+            ) from None
+    return _with_attention(copy) if opset > ATTENTION_OPSET else model
+
+
+def _converted(model: ModelProto, target: int) -> ModelProto:
+    converted: ModelProto = version_converter.convert_version(model, target)
     return converted
+
+
+def _with_attention(model: ModelProto) -> ModelProto:
+    """The model in the opset that brought attention, if all of its operators have a form there."""
+    for node in model.graph.node:  # the converter does not look at what only newer ones have, or have otherwise
+        more = len(node.input) > ATTENTION_INPUTS or len(node.output) > ATTENTION_OUTPUTS
+        if node.op_type == "Attention" and more:
+            return model
+    try:
+        return _converted(model, ATTENTION_OPSET)
+    except Exception:
+        return model
