@@ -77,7 +77,10 @@ def attention(mask: Floats | str, how: str = "Add", scale: float = 0.5, reshaped
 
 
 def padding(network: Network, name: str) -> str:
-    """A mask of an input that is 1 for each token that is seen, and 0 for others."""
+    """A mask of an input that is 1 for each token that is seen, and 0 for others; or `mask`, as it is added."""
+    if name == "mask":
+        network.inputs[name] = (HEADS, TOKENS, TOKENS)
+        return name
     network.inputs[name] = (TOKENS,)
     away = network.add("Sub", network.constant(np.float32(1)), name)
     low = network.add("Mul", away, network.constant(np.float32(-1e4)))
@@ -252,15 +255,19 @@ def test_without_rows_or_without_samples_the_host_masks(
 
 
 
-def test_a_mask_of_an_input_stays_on_the_host(tmp_path: Path) -> None:
-    """Tokens that are padding, 0 or 1 for each of them, made a mask by the network."""
-    network = attention("seen")
+@pytest.mark.parametrize("name", ["seen", "mask"])
+def test_a_mask_of_an_input_stays_on_the_host(name: str, tmp_path: Path) -> None:
+    """Tokens that are padding, 0 or 1 for each of them, made a mask by the network; or a mask as the caller has it."""
+    network = attention(name)
     path = tmp_path / "small.onnx"
     path.write_bytes(network.model().SerializeToString())
     samples = network.samples(16)
-    samples["seen"] = (np.arange(TOKENS) < np.arange(1, 17)[:, None]).astype(np.float32)
+    seen = (np.arange(TOKENS) < np.arange(1, 17)[:, None]).astype(np.float32)
+    samples[name] = seen
+    if name == "mask":
+        samples[name] = np.broadcast_to(-1e4 * (1 - seen)[:, None, None], (16, HEADS, TOKENS, TOKENS)).astype(np.float32)
     program = compile_network(path, accelerator_around(KERNEL, "test"), samples)
-    assert "Softmax" in on_host(program)
+    assert {"Add", "Softmax"} <= on_host(program)
     (wanted,) = float_outputs(network, samples)
     found = Emulator(program).run(samples).outputs[network.last]
     assert np.abs(found - wanted).max() < CLOSE * np.abs(wanted).max()

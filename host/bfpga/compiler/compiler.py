@@ -22,7 +22,7 @@ from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.nodes import Nodes, make_nodes
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import Grouping, samples_of
-from bfpga.compiler.numbers.masks import unfit_masks
+from bfpga.compiler.numbers.masks import masked_by_inputs, unfit_masks
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.remainders import with_remainders
 from bfpga.compiler.numbers.row_noise import coarse_rows
@@ -119,7 +119,7 @@ class _Task:
             samples = samples_of(graph, _grouped(self.calibration, count) if count > 1 else self.calibration)
             ranges = {name: (float(values.min()), float(values.max())) for name, values in samples.items()}
             measured = self._measured(graph, lowered, samples)
-            unfit: dict[str, str] = {}
+            unfit = masked_by_inputs(lowered, measured.histograms)
             if measured.maxima is not None:
                 unfit |= unfit_masks(
                     lowered, measured.histograms, measured.maxima, config.format, options.exponents

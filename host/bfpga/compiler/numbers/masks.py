@@ -20,10 +20,13 @@ import numpy as np
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered, RowMask
 from bfpga.compiler.numbers.calibrate import BEYOND, ChannelHistograms, best_exponent
 from bfpga.compiler.numbers.values import Float32Array
-from bfpga.contract.rows import KEPT_FRACTION, MANTISSA_BITS, POSITION
+from bfpga.contract.rows import KEPT_FRACTION, MANTISSA_BITS, POSITION, RowOperation
 from bfpga.engines.rows.arithmetic import power_scale
 from bfpga.formats.arrays import Float64Array
 from bfpga.formats.block_format import BlockFormat
+
+#: Mantissas of 8 bits that reach further are steps of more than 4: nothing is left of scores.
+FARTHEST_SCORE = 512.0
 
 
 @dataclass(frozen=True)
@@ -176,4 +179,19 @@ def unfit_masks(
         else:
             continue
         result[found.layers[0].operators[0].name] = reason
+    return result
+
+
+def masked_by_inputs(lowered: Lowered, histograms: ChannelHistograms) -> dict[str, str]:
+    """Operators around a Softmax whose scores reach further than scores do: a mask that samples bring is among them."""
+    result = {}
+    for layer in lowered.layers:
+        softmax = layer.rows is not None and layer.rows.operation is RowOperation.SOFTMAX
+        if not softmax or lowered.tensors[layer.inputs[0]].mask is not None:
+            continue
+        largest = histograms.histogram(layer.inputs[0]).largest
+        if largest > FARTHEST_SCORE:
+            sums = [made for made in lowered.layers if made.kind == "sum" and made.output == layer.inputs[0]]
+            for operator in (item for made in (layer, *sums) for item in made.operators):
+                result[operator.name] = f"its scores reach {largest:.3g} on the samples, as masks do that are computed"
     return result
