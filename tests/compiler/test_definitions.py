@@ -87,6 +87,36 @@ def rotary(pairs: int = SIZE // 2, axes: int = 4, opset: int = 23, **attributes:
     return network
 
 
+def halves(network: Network, x: str, axis: int, split: bool) -> tuple[str, str]:
+    if split:
+        first = network.add("Split", x, outputs=2, axis=axis)
+        return first, f"{first}_1"
+    bounds = ((0, SIZE // 2, axis), (SIZE // 2, 2**63 - 1, axis))
+    first, second = (network.add("Slice", x, *(network.constant(np.array([n])) for n in item)) for item in bounds)
+    return first, second
+
+
+def turned_in_parts(split: bool, heads_first: bool = True) -> Network:
+    """As language models are exported: x * cos + concat(-x2, x1) * sin."""
+    network = Network(TOKENS, 16)
+    x = projected(network, HEADS * SIZE)
+    apart = network.constant(np.array([0, TOKENS, HEADS, SIZE]))
+    x = heads(network, x) if heads_first else network.add("Reshape", x, apart)
+    cos, sin = (np.concatenate([item, item], axis=-1) for item in angles(SIZE // 2))
+    if not heads_first:
+        cos, sin = (item[:, :, None] for item in (cos, sin))
+    first, second = halves(network, x, 3, split)
+    away = network.add("Concat", network.add("Neg", second), first, axis=3)
+    terms = [network.add("Mul", value, network.constant(item)) for value, item in ((x, cos), (away, sin))]
+    total = network.add("Add", *terms)
+    if heads_first:
+        joined(network, total)
+    else:
+        network.add("Reshape", total, network.constant(np.array([0, TOKENS, HEADS * SIZE])))
+    network.add("MatMul", network.last, network.weights(16, 16))
+    return network
+
+
 def block() -> Network:
     """Attention as language models have it: queries and keys are turned, tokens see those before."""
     network = Network(TOKENS, 16, opset=23)
@@ -121,6 +151,9 @@ ON_CHIP: dict[str, Callable[[], Network]] = {
     "rotary of three axes interleaved": lambda: rotary(axes=3, interleaved=1),
     "rotary of a part": lambda: rotary(pairs=2),
     "rotary of a part interleaved": lambda: rotary(pairs=2, interleaved=1),
+    "turned slices": lambda: turned_in_parts(split=False),
+    "turned parts of a split": lambda: turned_in_parts(split=True),
+    "turned with tokens first": lambda: turned_in_parts(split=False, heads_first=False),
     "block": block,
     "mean and variance": lambda: between("MeanVarianceNormalization", axes=[2]),
     "celu": lambda: between("Celu", alpha=2.0),
@@ -138,14 +171,14 @@ def test_an_operator_whose_parts_are_the_arrays_leaves_nothing_on_the_host(name:
     assert error(network, program) < CLOSE
 
 
-@pytest.mark.parametrize("name", ["causal", "mean and variance", "celu"])
-def test_without_definitions_the_host_has_the_whole_operator(
+@pytest.mark.parametrize("name", ["causal", "mean and variance", "celu", "turned slices"])
+def test_without_definitions_the_host_has_the_operators(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expand, "DEFINITIONS", {})
     network = ON_CHIP[name]()
     program = compiled(network, tmp_path, KERNEL)
-    assert len(on_host(program)) == 1
+    assert on_host(program) & {"Attention", "MeanVarianceNormalization", "Celu", "Neg"}
     assert len(program.steps) == 3
     assert error(network, program) < CLOSE
 
@@ -213,6 +246,16 @@ def test_statistics_of_an_image_and_logarithms_stay_whole(tmp_path: Path) -> Non
         program = compiled(network, tmp_path, KERNEL)
         assert on_host(program) == {kind}
         assert error(network, program) < CLOSE
+
+
+def test_a_concatenation_of_two_values_is_no_turning(tmp_path: Path) -> None:
+    network = Network(TOKENS, 16)
+    first, second = projected(network, 8), projected(network, 8)
+    network.add("Concat", network.add("Neg", second), first, axis=2)
+    network.add("MatMul", network.last, network.weights(16, 16))
+    program = compiled(network, tmp_path, KERNEL)
+    assert "Neg" in on_host(program)
+    assert error(network, program) < CLOSE
 
 
 def test_angles_that_are_an_input_stay_with_their_operator(tmp_path: Path) -> None:

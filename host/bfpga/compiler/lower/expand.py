@@ -20,7 +20,7 @@ from bfpga.compiler.lower.definitions import DEFINED, by_definition
 from bfpga.compiler.lower.functions import find_functions
 from bfpga.compiler.lower.gathered import gathered
 from bfpga.compiler.lower.masks import MASKING, masked_scores, may_mask
-from bfpga.compiler.lower.rotary import rotated
+from bfpga.compiler.lower.rotary import may_turn, rotated, turned_parts
 from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, activations, rebuilt
@@ -85,7 +85,11 @@ def _written(graph: Graph, config: KernelConfig, kept: Collection[str], rules: M
 def _may_have_parts(graph: Graph, operator: Operator, rules: Mapping[str, _Rule]) -> bool:
     """Whether an operator has a rule, which is for numbers in float; those that rarely have parts are looked at."""
     floats = all(graph.types.get(name, TensorProto.FLOAT) == TensorProto.FLOAT for name in activations(graph, operator))
-    return operator.type in rules and floats and (operator.type not in MASKING or may_mask(graph, operator))
+    return operator.type in rules and floats and LOOKED_AT.get(operator.type, _always)(graph, operator)
+
+
+def _always(graph: Graph, operator: Operator) -> bool:
+    return True
 
 
 def _scaled(rewriter: Rewriter, value: str, factor: Floats) -> str:
@@ -137,5 +141,9 @@ RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
     "ConvTranspose": phases_as_channels, "Gather": gathered, **dict.fromkeys(MASKING, masked_scores),
 }  # fmt: skip
-#: Those of operators that ONNX defines by others, which have rules of their own.
-DEFINITIONS: dict[str, _Rule] = {**dict.fromkeys(DEFINED, by_definition), "RotaryEmbedding": rotated}
+#: Those of operators that ONNX defines by others, and of what exporters write for these: parts may have parts again.
+DEFINITIONS: dict[str, _Rule] = {
+    **dict.fromkeys(DEFINED, by_definition), "RotaryEmbedding": rotated, "Concat": turned_parts,
+}  # fmt: skip
+#: What is asked before a rule of operators that rarely have parts.
+LOOKED_AT: dict[str, Callable[[Graph, Operator], bool]] = {**dict.fromkeys(MASKING, may_mask), "Concat": may_turn}
