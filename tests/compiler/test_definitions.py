@@ -58,6 +58,16 @@ def attention(*more: np.ndarray | str, q: int = 2, kv: int = 2, opset: int = 23,
     return network
 
 
+def crossed() -> Network:
+    """Queries of one sequence, keys and values of another one, the end of which is padding."""
+    network = Network(TOKENS, 16, opset=23)
+    network.inputs["other"] = (5, 16)
+    parts = [network.add("MatMul", name, network.weights(16, 16, scale=0.5)) for name in ("x", "other", "other")]
+    network.add("Attention", *parts, network.constant(np.arange(5) < 3), q_num_heads=HEADS, kv_num_heads=HEADS)
+    network.add("MatMul", network.last, network.weights(16, 16))
+    return network
+
+
 def angles(pairs: int) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and sines of every token."""
     turned = np.arange(TOKENS)[:, None] * 10.0 ** (-np.arange(pairs) / 2)
@@ -145,6 +155,7 @@ ON_CHIP: dict[str, Callable[[], Network]] = {
     "one head of keys": lambda: attention(q=4, kv=1, is_causal=1),
     "mask": lambda: attention(SEEN),
     "added mask": lambda: attention(np.where(SEEN, 0, -np.inf).astype(np.float32)),
+    "two sequences": crossed,
     "rotary": rotary,
     "rotary interleaved": lambda: rotary(interleaved=1),
     "rotary of three axes": lambda: rotary(axes=3),
@@ -221,6 +232,7 @@ def test_where_the_kernel_lacks_a_part_the_operator_stays_whole(kernel: object, 
     network = attention(is_causal=1)
     program = compiled(network, tmp_path, kernel)
     assert on_host(program) == {"Attention"}
+    assert any("would not compute all of the operators that define it" in note for note in program.notes)
     assert len(program.steps) == 3
     assert error(network, program) < CLOSE
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 
 from bfpga.compiler.lower.accelerator_table import with_function, with_rows
+from bfpga.compiler.lower.definitions import DEFINED
 from bfpga.compiler.lower.functions import OPERATORS, FunctionMatch
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 
@@ -77,6 +78,8 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
         )
     if operator.name in functions or possible:
         return "adjacent operators are the host's: fetching its input would cost more than it saves"
+    if operator.type in DEFINED:
+        return "the array would not compute all of the operators that define it"
     return "the array has no operation for it"
 
 
