@@ -15,6 +15,7 @@ from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower import expand, masks
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, RowMask, positions
+from bfpga.compiler.numbers import masks as placed_masks
 from bfpga.compiler.numbers.masks import MaskedSum, PlacedMask, SeenRange, placed_mask
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import FUNCTION_NAMES
@@ -130,6 +131,8 @@ def test_an_ordinary_constant_of_this_size_would_leave_nothing_of_the_scores(
     network = attention(causal(-1e4))
     assert largest_error(network, compiled(network, tmp_path, KERNEL)) < CLOSE
     monkeypatch.setattr(masks, "BELOW", np.inf)
+    assert on_host(compiled(network, tmp_path, KERNEL)) == {"Add", "Softmax"}
+    monkeypatch.setattr(placed_masks, "FARTHEST_SCORE", np.inf)
     program = compiled(network, tmp_path, KERNEL)
     assert on_host(program) == set()
     assert largest_error(network, program) > 5 * CLOSE
