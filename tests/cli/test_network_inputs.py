@@ -65,7 +65,27 @@ def test_commands_take_chosen_outputs(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*command, "--outputs", "output_label"]) == 0
     assert list(load_program(program).outputs) == ["output_label"]
     assert main([*command, "--outputs", "labels"]) != 0
-    assert "there is no output 'labels' to choose; outputs are output_label, output_proba" in capsys.readouterr().err
+    assert "there is no value 'labels' to choose; outputs are output_label, output_proba" in capsys.readouterr().err
+
+
+def test_commands_take_inner_values_with_commas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = Network(3, 8, 8)
+    inner = network.add("Relu", network.conv(4, 3, 3))
+    network.add("Softmax", network.add("Flatten", network.add("GlobalAveragePool", inner), axis=1), axis=1)
+    path, data, program = tmp_path / "network.onnx", tmp_path / "samples.npz", tmp_path / "program.bfpga"
+    path.write_bytes(network.model().SerializeToString())
+    np.savez(data, **network.samples(8))
+    scores = network.nodes[-1].input[0]
+    chosen = ["--outputs", f"{scores}, {inner}"]
+    assert main(["compile", str(path), "-a", "tiny", "-o", str(program), *chosen]) == 0
+    assert list(load_program(program).outputs) == [scores, inner]
+    assert main(["run", str(path), "-a", "tiny", "-d", str(data), *chosen]) == 0
+    assert main(["report", str(path), "-a", "tiny", "-d", str(data), "-o", str(tmp_path / "r.html"), *chosen]) == 0
+    capsys.readouterr()
+    assert main(["estimate", "tiny", str(path), *chosen]) == 0
+    assert "Softmax" not in capsys.readouterr().out
+    assert main(["estimate", "tiny", str(path), "--outputs", f"{scores},"]) == 2
+    assert "names of values with commas between them are needed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

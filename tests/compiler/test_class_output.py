@@ -101,5 +101,5 @@ def test_an_output_of_that_name_is_meant(tmp_path: Path) -> None:
 
 def test_an_unknown_output_names_the_class_too(tmp_path: Path) -> None:
     path = saved(tmp_path / "net.onnx", ("Softmax", {}))
-    with pytest.raises(ModelError, match="no output 'probabilities' to choose; outputs are v0; or class"):
+    with pytest.raises(ModelError, match="no value 'probabilities' to choose; outputs are v0; or class"):
         read_network(path, outputs=["probabilities", "class"])

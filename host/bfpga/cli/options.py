@@ -53,9 +53,9 @@ OutputNames = Annotated[
     list[str] | None,
     typer.Option(
         "--outputs",
-        help="Take this output only; repeatable. class: scores without a final Softmax, LogSoftmax or Sigmoid, which "
-        "leaves the largest where it is. Default: all that are numbers.",
-        metavar="NAME",
+        help="Compute these values of the network only, outputs or not; repeatable. class: scores without a final "
+        "Softmax, LogSoftmax or Sigmoid, which leaves the largest where it is. Default: all outputs that are numbers.",
+        metavar="NAME[,NAME]",
     ),
 ]
 Scheduler = Annotated[

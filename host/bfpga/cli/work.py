@@ -50,9 +50,9 @@ def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
 
 
 def read(model: Path, shapes: list[str] | None, outputs: list[str] | None = None) -> Network:
-    """The network of a file. shapes: of ``--input-shape``; outputs: of ``--outputs``.
+    """The network of a file. shapes: of ``--input-shape``; outputs: of ``--outputs``, with commas between names.
 
-    ConfigurationError for what is no shape.
+    ConfigurationError for what is no shape, and for an empty name.
     """
     given: dict[str, list[int]] = {}
     for text in shapes or []:
@@ -63,7 +63,17 @@ def read(model: Path, shapes: list[str] | None, outputs: list[str] | None = None
         if name in given:
             raise ConfigurationError(f"--input-shape is given twice for {name or 'the only input'}")
         given[name] = [int(number) for number in numbers]
-    return read_network(model, given, outputs)
+    return read_network(model, given, _names(outputs))
+
+
+def _names(outputs: list[str] | None) -> list[str] | None:
+    """Names of ``--outputs``; None without any."""
+    names: list[str] = []
+    for text in outputs or []:
+        names += [name.strip() for name in text.split(",")]
+        if not all(names):
+            raise ConfigurationError(f"--outputs is {text!r}; names of values with commas between them are needed")
+    return names or None
 
 
 def compile_options(engines: EngineOptions, exponents: ExponentOptions | None = None) -> CompileOptions:

@@ -33,7 +33,7 @@ from bfpga.compiler.read.model_file import read_model
 from bfpga.compiler.read.open_sizes import check_shape
 from bfpga.compiler.read.operands import Operands, problems
 from bfpga.compiler.read.opsets import STANDARD, check_opset, opset_of, supported_opset
-from bfpga.compiler.read.outputs import with_outputs
+from bfpga.compiler.read.outputs import with_known_types, with_outputs
 from bfpga.compiler.read.plain import is_plain
 from bfpga.compiler.read.qonnx_domains import in_standard_layout, with_imports
 from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
@@ -118,10 +118,10 @@ def checked_model(
 ) -> FloatNetworkForm:
     """Read and check an ONNX file, external weights included, and bring it into the one form that all others read.
 
-    shapes: of inputs, batch first, where the file leaves sizes open. outputs: those that are wanted; None for all that
-    are numbers. Whatever the file holds (any opset, half precision, integer inputs, quantizers), the model is float32
-    of a known opset; see the passes of this room. tried: this is a process that reads on trial, which all files go
-    through first that could end it.
+    shapes: of inputs, batch first, where the file leaves sizes open. outputs: values that are wanted; None for all
+    outputs that are numbers. Whatever the file holds (any opset, half precision, integer inputs, quantizers), the model
+    is float32 of a known opset; see the passes of this room. tried: this is a process that reads on trial, which all
+    files go through first that could end it.
     Raises ModelError for files that are not ONNX or truncated, opsets that the installed onnx does not know, unknown
     operator domains, missing external data, sizes that stay open (but the batch), NaN or infinite weights.
     """
@@ -137,7 +137,7 @@ def checked_model(
         if not tried and not is_plain(model, ranks, constants):
             try_reading(path, shapes or {})
         _check_header(model, path)
-        model = in_standard_layout(model, path)
+        model = in_standard_layout(with_known_types(model), path)
         model = with_sizes(with_own_names(without_constant_inputs(with_open_sizes(model))), shapes or {}, path)
         _check_borders(model, path)
         model = float_inputs(in_float32(plain_scalers(supported_opset(model, path))), path)

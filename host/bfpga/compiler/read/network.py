@@ -68,9 +68,9 @@ def read_network(
 ) -> Network:
     """The network of a file or a name (``named.model_path``), or the one given.
 
-    shapes: of inputs, batch first, where the file leaves sizes open. outputs: those that are wanted, or `class`
-    (``outputs.with_outputs``); None for all that are numbers, but for labels that accompany scores. Errors are those of
-    ``checked_model``.
+    shapes: of inputs, batch first, where the file leaves sizes open. outputs: values that are wanted, or `class`
+    (``outputs.with_outputs``); None for all outputs that are numbers, but for labels that accompany scores. Errors are
+    those of ``checked_model``.
     """
     if isinstance(network, Network):
         return network

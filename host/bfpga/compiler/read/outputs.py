@@ -1,16 +1,19 @@
 """Outputs that are no numbers, and labels that a classifier gives with its scores; outputs that the user chooses.
 
-Who wants the class alone needs no Softmax: the largest score is the same before it.
+The user may choose any value that the network computes; what only others need is left out. Who wants the class alone
+needs no Softmax: the largest score is the same before it.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from bfpga.compiler.read.graphs import copied, replace_outputs
+from bfpga.compiler.read.shapes import inferred_types
 from bfpga.compiler.read.simplify import without_unused
 from bfpga.errors import ModelError
 from bfpga.program.host import MONOTONE, SHAPES
@@ -21,23 +24,27 @@ LOOKUPS = frozenset({"ArrayFeatureExtractor", "LabelEncoder"})
 MOVES = frozenset({"Cast", "Identity", "Reshape", "Squeeze"})
 #: In the place of outputs: scores whose largest is the class.
 CLASS = "class"
+#: Values with almost the name that is asked for, in a message.
+CLOSE = 3
 
 
 def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Path) -> tuple[ModelProto, list[str]]:
     """The model with the outputs ``names`` only, and notes; None: all but text and labels that accompany scores.
 
-    A ZipMap becomes the scores that it pairs with labels. `class` among the names, unless an output is called so: no
-    final Softmax, LogSoftmax or Sigmoid, whose largest result is that of its input. ModelError for an output that there
-    is not, and for text.
+    names: outputs of the file, or other values that it computes, whose types ``with_known_types`` finds. A ZipMap
+    becomes the scores that it pairs with labels. `class` among the names, unless a value is called so: no final
+    Softmax, LogSoftmax or Sigmoid, whose largest result is that of its input. ModelError for a value that nothing
+    computes, and for text.
     """
-    if names and CLASS in names and all(value.name != CLASS for value in model.graph.output):
+    computed = dict.fromkeys(name for node in model.graph.node for name in node.output if name)
+    if names and CLASS in names and CLASS not in computed:
         rest, notes = with_outputs(model, [name for name in names if name != CLASS] or None, path)
         scores, more = _with_scores(rest)
         return scores, notes + more
     given = [value.name for value in model.graph.output]
-    wrong = next((name for name in names or () if name not in given), None)
-    if wrong is not None:
-        raise ModelError(f"{path}: there is no output {wrong!r} to choose; outputs are {', '.join(given)}; or {CLASS}")
+    for name in names or ():
+        if name not in computed and name not in given:
+            raise ModelError(f"{path}: {_nothing_called(name, given, computed)}")
     zipped = [node for node in model.graph.node if _is_learned(node, ("ZipMap",)) and node.output[0] in given]
     labels = {} if names else _labels(model)
     if not zipped and not labels and not names:
@@ -48,12 +55,34 @@ def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Pat
         _without_map(result, node)
     for name, what in labels.items():
         notes.append(f"output {name} is left out: {what}")
-    kept = [value for value in result.graph.output if (value.name in names if names else value.name not in labels)]
+    known = {value.name: value for value in (*result.graph.value_info, *result.graph.output)}
+    chosen = dict.fromkeys(names or [name for name in given if name not in labels])
+    kept = [known.get(name) or _of_unknown_type(name) for name in chosen]
     for value in kept:
         if value.type.tensor_type.elem_type == TensorProto.STRING:
             raise ModelError(f"{path}: output {value.name} is text; choose another one with --outputs")
     replace_outputs(result, kept)
     return without_unused(result), notes
+
+
+def _nothing_called(name: str, outputs: Sequence[str], computed: Collection[str]) -> str:
+    """What a message says of a name that nothing computes."""
+    near = [f"{one!r}" for one in difflib.get_close_matches(name, computed, n=CLOSE) if one not in outputs]
+    also = f"; called almost so are {', '.join(near)}" if near else ""
+    return f"there is no value {name!r} to choose; outputs are {', '.join(outputs)}; or {CLASS}{also}"
+
+
+def _of_unknown_type(name: str) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
+
+
+def with_known_types(model: ModelProto) -> ModelProto:
+    """The model whose outputs have types; changes it. Inference knows those of all operators but quantizers' floats."""
+    unknown = [value for value in model.graph.output if value.type.tensor_type.elem_type == TensorProto.UNDEFINED]
+    types = inferred_types(model) if unknown else {}
+    for value in unknown:
+        value.type.tensor_type.elem_type = types.get(value.name) or TensorProto.FLOAT
+    return model
 
 
 def _is_learned(node: NodeProto, kinds: Collection[str]) -> bool:

@@ -31,8 +31,14 @@ def inferred_shapes(model: ModelProto, batch: int) -> dict[str, tuple[int, ...]]
     }
 
 
-def _outline(model: ModelProto, batch: int) -> ModelProto:
-    """The model for ``batch`` samples whose large constants are inputs."""
+def inferred_types(model: ModelProto) -> dict[str, int]:
+    """Element types of all values, by name, as far as they are known."""
+    graph = onnx.shape_inference.infer_shapes(_outline(model)).graph
+    return {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info, *graph.output)}
+
+
+def _outline(model: ModelProto, batch: int | None = None) -> ModelProto:
+    """The model whose large constants are inputs. batch: samples of every input; None: as the model says."""
     result, graph = ModelProto(ir_version=model.ir_version), model.graph
     result.opset_import.extend(model.opset_import)
     result.functions.extend(model.functions)
@@ -42,7 +48,7 @@ def _outline(model: ModelProto, batch: int) -> ModelProto:
     result.graph.output.extend(graph.output)
     result.graph.value_info.extend(graph.value_info)
     result.graph.sparse_initializer.extend(graph.sparse_initializer)
-    for value in result.graph.input:
+    for value in result.graph.input if batch is not None else ():
         value.type.tensor_type.shape.dim[0].Clear()
         value.type.tensor_type.shape.dim[0].dim_value = batch
     fed = {value.name for value in graph.input}
