@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.lower.expand import expand
+from bfpga.compiler.lower.largest_places import with_places_of_scores
 from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.recurrent import unroll, with_batch_first
@@ -37,8 +38,9 @@ def lower_steps(
     the host keeps, each with the reason. ModelError for a network that cannot take samples side by side.
     """
     config, cores = accelerator.config, accelerator.board.arm_cores
-    graph = with_batch_first(graph)
-    steps, notes = (graph, []) if options.recurrent == "host" else unroll(graph)
+    graph, places = with_places_of_scores(with_batch_first(graph))
+    steps, found = (graph, []) if options.recurrent == "host" else unroll(graph)
+    notes = [*places, *found]
     if together > 1:
         return *lower_expanded(side_by_side(steps, together), config, calibrated, options, refused), notes
     result = lower_expanded(steps, config, calibrated, options, refused)

@@ -63,7 +63,7 @@ def advice(accelerator: Accelerator, program: Program, estimate: ProgramEstimate
         return []
     cycle = 1 / clock_hz(accelerator) / whole
     found = [
-        *_of_host(program, {name: seconds / whole for name, seconds in host.items()}),
+        *_of_host(program, host, whole),
         *_of_weights(program, estimate, whole),
         *_of_maps(program, estimate, whole),
         *_of_waiting(program, estimate, whole),
@@ -73,19 +73,20 @@ def advice(accelerator: Accelerator, program: Program, estimate: ProgramEstimate
     return sorted((one for one in found if one.share >= WORTH), key=lambda one: -one.share)[:LINES]
 
 
-def _of_host(program: Program, shares: Mapping[str, float]) -> Iterator[Advice]:
-    """Operators of the host: at the end, where a class needs none, and in the middle."""
+def _of_host(program: Program, seconds: Mapping[str, float], whole: float) -> Iterator[Advice]:
+    """Operators of the host: at the end, where a class needs none, and in the middle. whole: seconds of a sample."""
     final = final_host_nodes(program)
     names = {node.name for node in final}
     if final:
         kinds = " and ".join(dict.fromkeys(kind for node in final for kind in node.operators))
+        spent = sum(seconds[name] for name in names)
         yield Advice(
-            sum(shares[name] for name in names), f"the final {kinds} on the host",
+            spent / whole, f"the final {kinds} on the host takes {1e6 * spent:.0f} of {1e6 * whole:.0f} us a sample",
             "the largest output is the same without it, so a class needs none: --outputs class",
         )  # fmt: skip
     rest = [node for node in host_nodes(program) if node.name not in names]
     if rest:
-        share = sum(shares[node.name] for node in rest)
+        share = sum(seconds[node.name] for node in rest) / whole
         yield Advice(share, f"the host computes {_operators(rest)}", _brought_to_the_array(program.config, rest))
 
 
