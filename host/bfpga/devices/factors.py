@@ -63,18 +63,20 @@ class Factors:
         self._config = program.config
         self._weights: dict[tuple[str, tuple[int, int]], FactorWeights] = {}
 
-    def filled(self, operations: Sequence[KernelOperation], values: Values) -> list[KernelOperation]:
-        """The operations of a start with the weights of the one sample of ``values``, and bins for its results."""
+    def filled(
+        self, operations: Sequence[KernelOperation], values: Values, sample: int = 0
+    ) -> list[KernelOperation]:
+        """The operations of a start with the weights of a sample of ``values``, and bins for its results."""
         if not self._layers:
             return list(operations)
         blocks: dict[str, BlockTensor] = {}
         return [
-            self._filled(operation, values, blocks) if operation.layer in self._layers else operation
+            self._filled(operation, values, blocks, sample) if operation.layer in self._layers else operation
             for operation in operations
         ]
 
     def _filled(
-        self, operation: KernelOperation, values: Values, blocks: dict[str, BlockTensor]
+        self, operation: KernelOperation, values: Values, blocks: dict[str, BlockTensor], sample: int
     ) -> KernelOperation:
         node, descriptor = self._layers[operation.layer], operation.descriptor
         follows = descriptor.lead_rule != LeadRule.LEAD and node.function.row.unit != "table"
@@ -83,11 +85,11 @@ class Factors:
         if node.factors not in blocks:
             blocks[node.factors] = factor_block(node, values)
         block = blocks[node.factors]
-        exponent = int(block.exponent[0])
+        exponent = int(block.exponent[sample])
         if descriptor.operation == Operation.WEIGHTS:
             assert operation.channels is not None
             key = node.name, operation.channels
             if key not in self._weights:
                 self._weights[key] = FactorWeights(node, self._config, operation.channels)
-            return replace(operation, weights=self._weights[key].packed(block.mantissa[0, 0, 0], exponent))
+            return replace(operation, weights=self._weights[key].packed(block.mantissa[sample, 0, 0], exponent))
         return replace(operation, descriptor=replace(descriptor, position_base=node.policy.base + exponent))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.program import HostNode
+from bfpga.devices.host_batches import HostArray, HostFunction, in_batches
 from bfpga.devices.host_operators import compile_model
 from bfpga.errors import BfpgaError, DataError, ProgramError
 from bfpga.formats.files import first_line
 from bfpga.scale.threads import stated_threads
-
-HostArray = npt.NDArray[Any]
-HostFunction = Callable[[Mapping[str, HostArray]], dict[str, HostArray]]
 
 #: Operators of a node that a message names.
 SHOWN = 8
@@ -47,15 +44,16 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
 def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     """The function from input values to output values, by ONNX name, of one host node.
 
-    Samples are computed one by one: what ONNX Runtime gives for one depends on how many are computed with it, and all
-    devices give the same bits however they cut their batches. It also serves networks exported for a batch of one.
+    Many samples go into one call where that gives each the same bits as alone (``host_batches``), else they are
+    computed one by one: all devices give the same bits however they cut their batches. It also serves networks exported
+    for a batch of one.
     ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it, and for a model
     that it does not take. The function raises DataError for values that an operator does not take, as an index beyond
     its table.
     """
     try:
         if numpy_only or not onnx_runtime_installed():
-            return _guarded(node, _one_by_one(node, compile_model(node.model, node.name)))
+            return _guarded(node, in_batches(node, compile_model(node.model, node.name)))
         session = onnx_session(node.model)
     except BfpgaError:
         raise
@@ -70,16 +68,7 @@ def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
         results = session.run(wanted, {name: values[name] for name in needed})
         return {name: np.asarray(result) for name, result in zip(wanted, results, strict=True)}
 
-    return _guarded(node, _one_by_one(node, run))
-
-
-def _one_by_one(node: HostNode, function: HostFunction) -> HostFunction:
-    def run(values: Mapping[str, HostArray]) -> dict[str, HostArray]:
-        samples = max((len(values[name]) for name in node.inputs), default=1)
-        parts = [function({name: values[name][i : i + 1] for name in node.inputs}) for i in range(samples)]
-        return {name: np.concatenate([part[name] for part in parts]) for name in node.outputs}
-
-    return run
+    return _guarded(node, in_batches(node, run))
 
 
 def _work(node: HostNode) -> str:

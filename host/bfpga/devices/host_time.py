@@ -12,7 +12,8 @@ from time import perf_counter
 import numpy as np
 
 from bfpga.contract.program import BlockTensor, HostNode, MatMulNode, Program
-from bfpga.devices.host import HostArray, HostFunction, host_function, onnx_runtime_installed
+from bfpga.devices.host import host_function, onnx_runtime_installed
+from bfpga.devices.host_batches import HostArray, HostFunction
 from bfpga.devices.matmul import decode_product
 from bfpga.devices.values import Values
 from bfpga.errors import ProgramError

@@ -33,7 +33,8 @@ from bfpga.contract.program import (
 )
 from bfpga.devices.base import DeviceResult, LayerResult
 from bfpga.devices.factors import Factors
-from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.host import host_function
+from bfpga.devices.host_batches import HostFunction
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.measured_clocks import MeasuredClocks
@@ -249,11 +250,13 @@ class KernelDevice:
             if operation.descriptor.flags & Flag.LAST and operation.layer in self._learning:
                 self._in_use.add(self._learning[operation.layer])
 
-    def _launch(self, step: LaunchStep, values: Values, tally: Tally, trace: _Trace | None) -> None:
-        operations = self._factors.filled(self._needed(step.operations), values)
+    def _launch(
+        self, step: LaunchStep, values: Values, tally: Tally, trace: _Trace | None, sample: int = 0
+    ) -> None:
+        operations = self._factors.filled(self._needed(step.operations), values, sample)
         make_available(operations, values)
         if trace is None:
-            result = self.kernel.run_operations(operations, values.array)
+            result = self.kernel.run_operations(operations, values.array, sample)
             tally.add(operations, result)
             tally.add_records(result.records)
             _add_choices(tally, result)

@@ -22,7 +22,8 @@ from bfpga.contract.program import (
     Transfer,
     own_weights,
 )
-from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.host import host_function
+from bfpga.devices.host_batches import HostFunction
 from bfpga.devices.kernel_device import Kernel, make_available
 from bfpga.devices.values import HostArray, Values
 from bfpga.engines.kernel.accumulators import Block

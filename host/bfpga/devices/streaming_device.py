@@ -20,15 +20,16 @@ from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import (
     BlockTensor,
-    HostNode,
     HostStep,
     KernelOperation,
     LaunchStep,
+    MatMulStep,
     Program,
     Transfer,
     own_weights,
 )
 from bfpga.devices.base import DeviceResult
+from bfpga.devices.host_batches import HostArray
 from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
 from bfpga.devices.shared_cycles import shared_cycles
@@ -145,30 +146,50 @@ class _JoinedWeights:
 
 
 @dataclass(frozen=True)
+class _Turn:
+    """A step of the array for all samples, with the host's steps before it, as far as no other goes before, and after.
+
+    index: of the step.
+    """
+
+    index: int
+    step: LaunchStep | MatMulStep
+    before: list[HostStep]
+    after: list[HostStep]
+
+
+@dataclass(frozen=True)
 class _Group:
-    """Samples [first, last) that share a start."""
+    """Samples that share a start, and its streams."""
 
     packets: SamplePackets
-    first: int
-    last: int
+    values: Values
 
 
 class StreamingDevice(KernelDevice):
-    """One program on a streaming kernel. Programs with one launch run grouped, others sample by sample."""
+    """One program on a streaming kernel: groups of samples go through it step by step, and share starts.
+
+    While the kernel computes a group, the host computes what comes after and before the array for its neighbours.
+    Programs that leave something in the kernel from one start of a sample to its next one run sample by sample.
+    """
 
     def __init__(self, program: Program, kernel: StreamingKernel, name: str) -> None:
         self.streaming = kernel
-        self._packets: dict[tuple[bool, ...], SamplePackets] = {}
+        self._packets: dict[tuple[int, ...], SamplePackets] = {}
         self._schedules: Schedules = {}
         super().__init__(program, OperationStarts(kernel, program.config), name)
+        self._turns = _turns(program)
+        self._own = {node.name for node in program.nodes if own_weights(node)}
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch; see ``KernelDevice.run``."""
         before = dict(self.streaming.seconds)
-        values = Values(self.program, check_inputs(self.program, inputs))
+        checked = check_inputs(self.program, inputs)
         with self._kernel_in_use():
-            grouped = self._one_launch() and not trace
-            result = self._run_grouped(values) if grouped else self._run_one_by_one(values, trace)
+            if not trace and self._may_group():
+                result = self._run_grouped(checked)
+            else:
+                result = self._run_one_by_one(Values(self.program, checked), trace)
         for part, seconds in self.streaming.seconds.items():
             result.seconds[part] = seconds - before.get(part, 0.0)
         if result.measured is not None and result.measured.warning:
@@ -178,66 +199,110 @@ class StreamingDevice(KernelDevice):
     def _cancel(self) -> None:
         self.streaming.cancel()
 
-    def _one_launch(self) -> bool:
-        if any(map(own_weights, self.program.nodes)):
-            return False
-        kinds = [type(step) for step in self.program.steps]
-        return kinds.count(LaunchStep) == 1 and kinds.count(HostStep) == len(kinds) - 1
+    def _may_group(self) -> bool:
+        """Whether groups of samples may go through the program step by step."""
+        return bool(self._turns) and _starts_stand_alone(self.program, bool(self.choices))
 
-    def _run_grouped(self, values: Values) -> DeviceResult:
-        result, tally = DeviceResult({}, values.samples), Tally()
-        for step in self.program.steps:
-            start = perf_counter()
-            if isinstance(step, HostStep):
-                part, node = "host", self.program.nodes[step.node]
-                assert isinstance(node, HostNode)
-                values.host.update(self._host[step.node]({name: values.on_host(name) for name in node.inputs}))
+    def _run_grouped(self, inputs: Mapping[str, HostArray]) -> DeviceResult:
+        samples = len(next(iter(inputs.values())))
+        result, tally = DeviceResult({}, samples), Tally()
+        groups = [
+            Values(self.program, {name: value[first:last] for name, value in inputs.items()})
+            for first, last in self._groups(samples)
+        ]
+        for turn in self._turns:
+            start, host = perf_counter(), result.seconds.get("host", 0.0)
+            if isinstance(turn.step, MatMulStep) or self._brings_weights(turn.step):
+                self._run_alone(turn, groups, tally, result.seconds)
             else:
-                part = "array"
-                assert isinstance(step, LaunchStep)
-                self._run_groups(step, values, tally)
-            result.seconds[part] = result.seconds.get(part, 0.0) + perf_counter() - start
-        result.outputs = values.outputs()
+                self._run_together(turn, turn.step, groups, tally, result.seconds)
+            spent = perf_counter() - start - (result.seconds.get("host", 0.0) - host)
+            result.seconds["array"] = result.seconds.get("array", 0.0) + spent
+        outputs = [values.outputs() for values in groups]
+        result.outputs = {name: np.concatenate([output[name] for output in outputs]) for name in self.program.outputs}
         self._report(result, tally, False)
         return result
 
-    def _run_groups(self, step: LaunchStep, values: Values, tally: Tally) -> None:
-        """Every group is begun while the one before runs; results are taken in order."""
-        make_available(step.operations, values)
-        pending: deque[_Group] = deque()
-        for group in self._groups(step, values.samples):
-            if len(pending) == self.streaming.depth:
-                self._finish(pending.popleft(), values, tally)
-            self.streaming.begin(self._start(group, values))
-            pending.append(group)
-        while pending:
-            self._finish(pending.popleft(), values, tally)
+    def _brings_weights(self, step: LaunchStep) -> bool:
+        return any(operation.layer in self._own for operation in step.operations)
 
-    def _groups(self, step: LaunchStep, samples: int) -> Iterator[_Group]:
-        """Measuring passes of policies that have learned nothing yet belong to the first sample alone."""
-        operations, first = step.operations, 0
+    def _groups(self, samples: int) -> Iterator[tuple[int, int]]:
+        """First sample and end of each group.
+
+        Measuring passes of policies that have learned nothing yet belong to the first sample alone.
+        """
+        launches = [turn for turn in self._turns if isinstance(turn.step, LaunchStep)]
+        shared = [turn for turn in launches if not self._brings_weights(_launch(turn))]
+        measuring = [one for turn in launches for one in _launch(turn).operations if one.first_only]
+        size = min((_samples_a_start(self._packed(turn, learned=True)) for turn in shared), default=START_SAMPLES)
+        size = 1 if any(one.layer not in self._learning for one in measuring) else size
+        first = 0
         while first < samples:
-            needed = [self._is_needed(operation) for operation in operations]
-            measures = any(wanted and op.first_only for wanted, op in zip(needed, operations, strict=True))
-            packets = self._packed(operations, needed, step.ahead)
-            last = min(samples, first + (1 if measures else _samples_a_start(packets)))
-            self._learned(packets.operations)
-            yield _Group(packets, first, last)
+            alone = first == 0 and any(map(self._is_needed, measuring))
+            last = min(samples, first + (1 if alone else size))
+            yield first, last
             first = last
 
-    def _packed(self, operations: Sequence[KernelOperation], needed: list[bool], ahead: int) -> SamplePackets:
-        key = tuple(needed)
+    def _packed(self, turn: _Turn, learned: bool = False) -> SamplePackets:
+        """The streams of a start now, or once all policies have learned."""
+        step = _launch(turn)
+        needed = [
+            not operation.first_only if learned else self._is_needed(operation) for operation in step.operations
+        ]
+        key = turn.index, *needed
         if key not in self._packets:
-            chosen = [operation for operation, wanted in zip(operations, needed, strict=True) if wanted]
-            self._packets[key] = SamplePackets(chosen, self.program.config, sum(needed[:ahead]))
+            chosen = [operation for operation, wanted in zip(step.operations, needed, strict=True) if wanted]
+            self._packets[key] = SamplePackets(chosen, self.program.config, sum(needed[: step.ahead]))
         return self._packets[key]
 
+    def _host_steps(self, steps: Sequence[HostStep], values: Values, seconds: dict[str, float]) -> None:
+        start = perf_counter()
+        for step in steps:
+            node = self.program.nodes[step.node]
+            values.host.update(self._host[step.node]({name: values.on_host(name) for name in node.inputs}))
+        seconds["host"] = seconds.get("host", 0.0) + perf_counter() - start
+
+    def _run_alone(self, turn: _Turn, groups: Sequence[Values], tally: Tally, seconds: dict[str, float]) -> None:
+        """A step for which each sample, or each of its matrices, brings weights of its own."""
+        for values in groups:
+            self._host_steps(turn.before, values, seconds)
+            if isinstance(turn.step, MatMulStep):
+                self._products(turn.step, values, tally, None)
+            else:
+                for sample in range(values.samples):
+                    tally.choices.append(0)
+                    self._launch(turn.step, values, tally, None, sample)
+            self._host_steps(turn.after, values, seconds)
+
+    def _run_together(
+        self, turn: _Turn, step: LaunchStep, groups: Sequence[Values], tally: Tally, seconds: dict[str, float]
+    ) -> None:
+        """Every group is begun while the one before runs; results are taken in order."""
+        pending: deque[_Group] = deque()
+
+        def finish() -> None:
+            group = pending.popleft()
+            self._finish(group, tally)
+            self._host_steps(turn.after, group.values, seconds)
+
+        for values in groups:
+            if len(pending) == self.streaming.depth:
+                finish()
+            self._host_steps(turn.before, values, seconds)
+            make_available(step.operations, values)
+            group = _Group(self._packed(turn), values)
+            self._learned(group.packets.operations)
+            self.streaming.begin(self._start(group))
+            pending.append(group)
+        while pending:
+            finish()
+
     @staticmethod
-    def _start(group: _Group, values: Values) -> KernelStart:
-        packets, count = group.packets, group.last - group.first
+    def _start(group: _Group) -> KernelStart:
+        packets, count = group.packets, group.values.samples
         return KernelStart(
             descriptors=count * len(packets.operations),
-            packet=packets.pack(values.array, group.first, group.last),
+            packet=packets.pack(group.values.array, 0, count),
             weights=packets.weights,
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
@@ -245,10 +310,10 @@ class StreamingDevice(KernelDevice):
             maps=packets.maps,
         )
 
-    def _finish(self, group: _Group, values: Values, tally: Tally) -> None:
+    def _finish(self, group: _Group, tally: Tally) -> None:
         result = self.streaming.finish()
-        packets, count = group.packets, group.last - group.first
-        packets.unpack(result.output, values.array, group.first, group.last)
+        packets, count = group.packets, group.values.samples
+        packets.unpack(result.output, group.values.array, 0, count)
         reported = packets.choices(result.output, count)
         result = with_schedule(
             result, packets.operations, self.program.config, self._schedules, count, packets.ahead, reported
@@ -259,6 +324,36 @@ class StreamingDevice(KernelDevice):
         layers = [operation.layer for operation in packets.recorded]
         for records in packets.records(result.output, count) if layers else ():
             tally.add_records(zip(layers, records, strict=True))
+
+
+def _launch(turn: _Turn) -> LaunchStep:
+    assert isinstance(turn.step, LaunchStep)
+    return turn.step
+
+
+def _turns(program: Program) -> list[_Turn]:
+    """The steps of a program; none if the array has no part in it."""
+    turns: list[_Turn] = []
+    before: list[HostStep] = []
+    for index, step in enumerate(program.steps):
+        if not isinstance(step, HostStep):
+            turns.append(_Turn(index, step, before, []))
+            before = []
+        else:
+            (turns[-1].after if turns else before).append(step)
+    return turns
+
+
+def _starts_stand_alone(program: Program, choices: bool) -> bool:
+    """Whether nothing stays in the kernel from one start of a sample to its next one, so that others may come between.
+
+    Layers whose operations are in two starts leave what they keep in the activation memory. choices: whether layers ask
+    registers that others count in.
+    """
+    launches = [step for step in program.steps if isinstance(step, LaunchStep)]
+    layers = [{operation.layer for operation in launch.operations} for launch in launches]
+    alone = len(launches) < 2 or not choices
+    return alone and sum(map(len, layers)) == len(set[str]().union(*layers))
 
 
 #: Clocks of starts by the identities of their descriptors, samples and place of loads ahead; with what they are of.
