@@ -11,7 +11,9 @@ import pytest
 from small_networks import Network, recurrent_network
 
 from bfpga.api import figures
+from bfpga.api.host_rows import operator_rows
 from bfpga.cli import main
+from bfpga.contract.program import HostNode
 from bfpga.devices.host_time import cpu_name
 from bfpga.errors import ProgramError
 
@@ -77,6 +79,40 @@ def test_the_hosts_work_is_in_every_report(
     for line in text.splitlines():
         if "images/s" in line or ("cycles" in line and " ms" in line):
             assert "array and host" in line or "the array alone" in line
+
+
+@pytest.mark.parametrize("command", ["estimate", "compile", "run", "evaluate"])
+def test_each_operator_of_the_host_has_its_time(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gate that a dense accelerator does not know, between convolutions, and a Softmax at the end."""
+    network = Network(3, 8, 8)
+    network.add("Mul", network.add("Tanh", network.conv(4, 3, 3)), network.add("Tanh", "v1"))
+    network.conv(5, 4, 3)
+    network.add("Softmax", network.add("Flatten", network.last), axis=1)
+    model, data = tmp_path / "net.onnx", tmp_path / "net.npz"
+    model.write_bytes(network.model().SerializeToString())
+    np.savez(data, x=network.samples(4)["x"], y=np.arange(4))
+    content = report(commands(model, "pynq_z2_mixed", data, tmp_path)[command], tmp_path)
+    nodes = content["host_nodes"]
+    each = [(row["operator"], row["count"], row["operations"]) for node in nodes for row in node["each"]]
+    elements = 4 * 6 * 6
+    assert each[:2] == [("Tanh", 2, 2 * 24 * elements), ("Mul", 1, elements)]
+    assert each[-1][:2] == ("Softmax", 1)
+    for node in nodes:
+        assert sum(row["operations"] for row in node["each"]) == node["operations"]
+        assert sum(row["board_seconds"] for row in node["each"]) == pytest.approx(node["board_seconds"])
+    text = capsys.readouterr().out
+    assert "Left to the host, one sample" in text
+    line = next(line for line in text.splitlines() if "2 Tanh" in line)
+    assert f"{1e6 * nodes[0]['each'][0]['board_seconds']:.1f}" in line
+    assert f"{1e6 * nodes[0]['seconds']:.1f}" in line
+
+
+def test_a_host_node_that_cannot_be_counted_has_one_line() -> None:
+    """The model of a program file may be any bytes."""
+    node = HostNode("host_0", b"\x08nonsense", ("x",), ("y",), ("Mul", "Mul", "Erf"), 700)
+    assert [(row.operator, row.operations) for row in operator_rows(node, None)] == [("Mul, Erf", 700)]
 
 
 @pytest.mark.parametrize("command", ["estimate", "compile", "run", "evaluate"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bfpga.accelerator.loader import Accelerator
+from bfpga.api.host_rows import operator_rows
 from bfpga.api.jobs import Job
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, HostNode, Node, Program
@@ -140,6 +141,7 @@ def host_content(
                 "operations": node.flops,
                 "seconds": measured.nodes[node.name] if measured else None,
                 "board_seconds": arm[index] if arm else None,
+                "each": [asdict(row) for row in operator_rows(node, cores)],
             }
             for index, node in enumerate(nodes)
         ],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.cli.output import say
+from bfpga.cli.output import say, table
+from bfpga.report.model import HostWork, host_work
 
 #: No figure for it: no board has been measured (docs/status.md), and a virtual board's time is that of a PC.
 NO_DRIVER = "not in these times: what the driver takes for each start, which no board has measured"
@@ -18,7 +20,26 @@ def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:
     say(NO_DRIVER)
 
 
+def _print_operators(content: dict[str, Any]) -> None:
+    """A line for each kind of operator in each host node; what is measured is a node as a whole."""
+    columns: list[tuple[str, Callable[[HostWork], object]]] = [
+        ("node", lambda work: work.name), ("operators", lambda work: work.operators),
+        ("operations", lambda work: work.operations),
+    ]  # fmt: skip
+    if content["host_board_seconds"] is not None:
+        columns.append(("board, us (estimated)", lambda work: _microseconds(work.board_seconds)))
+    if content["host_seconds"] is not None:
+        columns.append(("node here, us (measured)", lambda work: _microseconds(work.seconds)))
+    rows = [tuple(of(work) for _, of in columns) for work in host_work(content["host_nodes"])]
+    table("Left to the host, one sample", [heading for heading, _ in columns], rows, dropped=["operations"])
+
+
+def _microseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e6 * seconds:.1f}"
+
+
 def _print_work(accelerator: Accelerator, content: dict[str, Any]) -> None:
+    _print_operators(content)
     share = f"host: {100 * content['host_share']:.2f} % of the operations ({content['host_operations']:,})"
     if content["host_seconds"] is not None:
         where = f"{content['host_cpu']} with {content['host_library']}"

@@ -59,10 +59,13 @@ class LayerFigures:
 
 @dataclass(frozen=True)
 class HostWork:
-    """A node left to the host: seconds of one sample on this machine (measured), and on the board (estimated)."""
+    """Operators of one kind in a node left to the host, and seconds of one sample on the board (estimated).
+
+    seconds: on this machine (measured), of the whole node, with its first kind.
+    """
 
     name: str
-    operators: tuple[str, ...]
+    operators: str
     operations: int
     seconds: float | None
     board_seconds: float | None
@@ -152,8 +155,11 @@ _OPERATORS = frozenset({"BiasAdd", "MatMul", "Conv", "Gemm", "Conv2D", "conv", "
 
 
 def host_work(rows: Sequence[Mapping[str, Any]]) -> list[HostWork]:
-    """``host_nodes`` of the reports of `run` and `evaluate`."""
-    return [
-        HostWork(row["name"], tuple(row["operators"]), row["operations"], row["seconds"], row["board_seconds"])
-        for row in rows
-    ]
+    """The kinds of operators in ``host_nodes`` of the reports of the commands."""
+    found = []
+    for row in rows:
+        for index, each in enumerate(row["each"]):
+            named = each["operator"] if each["count"] == 1 else f"{each['count']} {each['operator']}"
+            here = None if index else row["seconds"]
+            found.append(HostWork(row["name"], named, each["operations"], here, each["board_seconds"]))
+    return found

@@ -115,13 +115,13 @@ def timeline_section(report: Report) -> Section:
             Table(
                 "Left to the host",
                 ESTIMATED,
-                ("node", "operators", "operations", "here, measured", "on the board, estimated"),
+                ("node", "operators", "operations", "node here, measured", "on the board, estimated"),
                 [
                     (
                         work.name,
-                        ", ".join(dict.fromkeys(work.operators)),
+                        work.operators,
                         words.count(work.operations),
-                        "-" if work.seconds is None else words.seconds(work.seconds),
+                        "" if work.seconds is None else words.seconds(work.seconds),
                         "-" if work.board_seconds is None else words.seconds(work.board_seconds),
                     )
                     for work in report.host
