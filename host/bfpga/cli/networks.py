@@ -25,6 +25,7 @@ from bfpga.cli.options import (
     Scheduler,
     grouped,
 )
+from bfpga.errors import ConfigurationError
 
 
 @grouped
@@ -45,6 +46,14 @@ def estimate(
     ] = None,
     input_shape: InputShapes = None,
     outputs: OutputNames = None,
+    faster: Annotated[
+        bool,
+        typer.Option(
+            "--faster",
+            help="Compile for the other ready accelerators of the board too, some seconds each, and name one that is "
+            "more than 5 % faster, and why.",
+        ),
+    ] = False,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles, what limits them, and what to change.
@@ -53,12 +62,15 @@ def estimate(
     Examples:
       bfpga estimate pynq_z2_dense
       bfpga estimate pynq_z2_dense examples/models/lenet_mnist.onnx
+      bfpga estimate pynq_z2_dense net.onnx --faster
       bfpga estimate zcu104_hetero examples/models/lenet_mnist.onnx -c examples/models/mnist_calibration.npz
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
 
     output.check_target(json)
+    if faster and model is None:
+        raise ConfigurationError("--faster compares accelerators for a network; name one: bfpga estimate NAME MODEL")
     options = work.compile_options(engines)
     described = load_accelerator(accelerator)
     program = None
@@ -69,6 +81,9 @@ def estimate(
     content = reports.accelerator_estimate(described)
     if program:
         content["program"] = reports.program_estimate(described, program)
+    if program and faster:
+        found = work.find_faster(described, program, network, samples, options)
+        content["program"]["faster"] = reports.faster_report(described, found)
     output.write_json(json, content)
 
 

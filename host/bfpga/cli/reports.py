@@ -26,7 +26,7 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.supported import supported
-from bfpga.estimate.advice import advice
+from bfpga.estimate.advice import TIE, advice
 from bfpga.estimate.hardware import kinds_of
 from bfpga.estimate.program import STREAM, ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
@@ -40,6 +40,7 @@ from bfpga.synthesis.kept import kept_figures
 from bfpga.synthesis.resources import resources_of
 
 if TYPE_CHECKING:
+    from bfpga.explore.faster import Faster
     from bfpga.vendor.lint import Finding
     from bfpga.verify.check import VerifyReport
 
@@ -179,6 +180,15 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "layers": [{**asdict(layer), "limit": layer.limit} for layer in estimate.layers],
         "weight_formats": weight_formats(program),
     }
+
+
+def faster_report(accelerator: Accelerator, found: Faster | None) -> dict[str, Any] | None:
+    """Print which ready accelerator is faster, or that none is; the same as data."""
+    if found is None:
+        say(f"no other ready accelerator of {accelerator.board.title} is more than {100 * TIE:.0f} % faster")
+        return None
+    say(found.text)
+    return asdict(found)
 
 
 def print_advice(accelerator: Accelerator, program: Program, estimate: ProgramEstimate) -> list[dict[str, Any]]:

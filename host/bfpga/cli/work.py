@@ -25,6 +25,8 @@ from bfpga.devices.comparison import Comparison
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.parts import learns
 from bfpga.errors import ConfigurationError
+from bfpga.explore.faster import Faster, rivals, tried
+from bfpga.explore.faster import find_faster as faster_of
 from bfpga.explore.figures import compile_for_figures
 from bfpga.scale.work import IN_PROCESS, Workers
 
@@ -115,6 +117,15 @@ def compile_for_estimate(
     """``compile_for_figures``, with a line that says so."""
     with waiting(f"compiling {network.path.name}"):
         return compile_for_figures(network, accelerator, samples, options)
+
+
+def find_faster(
+    accelerator: Accelerator, program: Program, network: Network, samples: Calibration | None, options: CompileOptions
+) -> Faster | None:
+    """``explore.faster.find_faster`` among the ready accelerators that may take this one's place."""
+    others = rivals(accelerator)
+    with progress("compiling for the others") as show:
+        return faster_of(tried(accelerator, program), others, network, samples, options, show)
 
 
 @contextmanager

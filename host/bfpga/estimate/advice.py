@@ -91,7 +91,12 @@ def _of_host(program: Program, seconds: Mapping[str, float], whole: float) -> It
 
 
 def _operators(nodes: Sequence[HostNode]) -> str:
-    counts = Counter(kind for node in nodes for kind in node.operators).most_common()
+    return kinds_text(Counter(kind for node in nodes for kind in node.operators))
+
+
+def kinds_text(kinds: Counter[str]) -> str:
+    """`3 Mul, Softmax, Add and 2 other kinds`."""
+    counts = kinds.most_common()
     texts = [kind if count == 1 else f"{count} {kind}" for kind, count in counts[: NAMED + 1]]
     return ", ".join(texts) + (f" and {len(counts) - len(texts)} other kinds" if len(counts) > len(texts) else "")
 
