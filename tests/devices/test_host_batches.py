@@ -183,5 +183,10 @@ def test_an_error_of_one_sample_is_raised_as_it_is() -> None:
             raise ValueError("no root of -2")
         return np.sqrt(a)
 
+    calls = Calls(root)
+    run = in_batches(node(), calls)
     with pytest.raises(ValueError, match="no root of -2"):
-        in_batches(node(), Calls(root))({"a": np.float32([[1], [-2]])})
+        run({"a": np.float32([[1], [-2]])})
+    calls.samples.clear()
+    np.testing.assert_array_equal(run({"a": np.float32([[1], [4]])})["y"], [[1], [2]])
+    assert calls.samples == [2, 1, 1], "other samples are computed together"

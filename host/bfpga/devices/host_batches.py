@@ -69,8 +69,9 @@ class _Batches:
             part = _part(self.node, values, start, min(count, start + size))
             found = self._together(part)
             if found is None:
+                singly = self.alone(values)  # raises for values that an operator does not take, however many there are
                 self.believed = False
-                return self.alone(values)
+                return singly
             parts.append(found)
         return _joined(self.node, parts)
 
