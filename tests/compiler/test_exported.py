@@ -177,7 +177,7 @@ def test_scores_of_scikit_learn_are_taken_and_labels_are_not_unless_asked_for() 
     wide = Emulator(compile_network(network, accelerator_around(WIDE, "wide"), x)).run(x).outputs["output_label"]
     scores = own_results(read_network(path), x)["output_probability"]
     np.testing.assert_array_equal(wide, scores.argmax(1))
-    for name, message in (("label", "there is no output 'label'"), ("output_label", "is text")):
+    for name, message in (("labels", "there is no value 'labels'"), ("label", "is text"), ("output_label", "is text")):
         with pytest.raises(ModelError, match=message):
             read_network(FOLDER / "sklearn_text_labels.onnx", outputs=[name])
 

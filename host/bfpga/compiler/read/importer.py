@@ -137,7 +137,7 @@ def checked_model(
         if not tried and not is_plain(model, ranks, constants):
             try_reading(path, shapes or {})
         _check_header(model, path)
-        model = in_standard_layout(with_known_types(model), path)
+        model = in_standard_layout(with_known_types(model, path), path)
         model = with_sizes(with_own_names(without_constant_inputs(with_open_sizes(model))), shapes or {}, path)
         _check_borders(model, path)
         model = float_inputs(in_float32(plain_scalers(supported_opset(model, path))), path)

@@ -7,7 +7,7 @@ needs no Softmax: the largest score is the same before it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
@@ -58,9 +58,7 @@ def with_outputs(model: ModelProto, names: Sequence[str] | None, path: str | Pat
     known = {value.name: value for value in (*result.graph.value_info, *result.graph.output)}
     chosen = dict.fromkeys(names or [name for name in given if name not in labels])
     kept = [known.get(name) or _of_unknown_type(name) for name in chosen]
-    for value in kept:
-        if value.type.tensor_type.elem_type == TensorProto.STRING:
-            raise ModelError(f"{path}: output {value.name} is text; choose another one with --outputs")
+    _refuse_text(kept, path)
     replace_outputs(result, kept)
     return without_unused(result), notes
 
@@ -76,12 +74,22 @@ def _of_unknown_type(name: str) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
 
 
-def with_known_types(model: ModelProto) -> ModelProto:
-    """The model whose outputs have types; changes it. Inference knows those of all operators but quantizers' floats."""
+def _refuse_text(values: Iterable[ValueInfoProto], path: str | Path) -> None:
+    for value in values:
+        if value.type.tensor_type.elem_type == TensorProto.STRING:
+            raise ModelError(f"{path}: output {value.name} is text; choose another one with --outputs")
+
+
+def with_known_types(model: ModelProto, path: str | Path) -> ModelProto:
+    """The model whose outputs have types; changes it. Inference knows those of all operators but quantizers' floats.
+
+    ModelError for text.
+    """
     unknown = [value for value in model.graph.output if value.type.tensor_type.elem_type == TensorProto.UNDEFINED]
     types = inferred_types(model) if unknown else {}
     for value in unknown:
         value.type.tensor_type.elem_type = types.get(value.name) or TensorProto.FLOAT
+    _refuse_text(unknown, path)
     return model
 
 
