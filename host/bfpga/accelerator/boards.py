@@ -33,6 +33,10 @@ class ArmCores:
     def title(self) -> str:
         return f"{self.kind} at {self.clock_mhz:g} MHz"
 
+    def seconds(self, operations: int, calls: int) -> float:
+        """Seconds of operators on one core: of their operations, and of a call for each."""
+        return operations / (self.assumed_gflops * 1e9) + calls * self.assumed_call_us * 1e-6
+
 
 @dataclass(frozen=True, repr=False)
 class Board:

@@ -72,6 +72,11 @@ class Accelerator:
     path: Path
     first_light_mhz: float = 0.0
 
+    @property
+    def bytes_per_clock(self) -> float:
+        """Bytes a cycle that the board's memory is assumed to give."""
+        return self.board.assumed_gb_s * 1e9 / (self.clock_mhz * 1e6)
+
     def __repr__(self) -> str:
         numbers = f"{self.config.macs_per_clock} MAC/cycle at {self.clock_mhz:g} MHz"
         mantissas = f"{self.config.format.mantissa_bits}-bit mantissas"

@@ -10,7 +10,6 @@ import onnx
 from bfpga.accelerator.boards import ArmCores
 from bfpga.compiler.lower.operations import count_operations
 from bfpga.contract.program import HostNode
-from bfpga.estimate.host import work_seconds
 
 
 @dataclass
@@ -34,7 +33,7 @@ def operator_rows(node: HostNode, cores: ArmCores | None) -> list[OperatorWork]:
         row = kinds.setdefault(kind, OperatorWork(kind, 0, 0, None))
         row.count += 1
         row.operations += operations
-        row.board_seconds = None if cores is None else work_seconds(row.operations, row.count, cores)
+        row.board_seconds = None if cores is None else cores.seconds(row.operations, row.count)
     return list(kinds.values())
 
 

@@ -28,10 +28,10 @@ from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.supported import supported
 from bfpga.estimate.advice import TIE, advice
 from bfpga.estimate.hardware import kinds_of
-from bfpga.estimate.program import STREAM, ProgramEstimate, estimate_program
+from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.cache import cache_directory
-from bfpga.program.cycles import tile_clocks
+from bfpga.program.cycles import STREAM, tile_clocks
 from bfpga.program.flow_listing import flow_choices
 from bfpga.program.host import array_alone
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows

@@ -6,7 +6,7 @@ Each stage hands a frozen record to the next one: partition, numbers, nodes, sta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.chosen_numbers import Numbers, choose_numbers
 from bfpga.compiler.dispatch.input_zeros import measure_zeros
 from bfpga.compiler.lower.layers import Lowered
+from bfpga.compiler.lower.left_products import left_products, with_left_products
 from bfpga.compiler.nodes import Nodes, make_nodes
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import Grouping, samples_of
@@ -31,6 +32,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.partition import lower_steps
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network, read_network
+from bfpga.compiler.sample_time import sample_seconds
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
 from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
@@ -77,13 +79,15 @@ def compile_network(
     # Shift units hold few weights: what an average loses there goes to an adjacent layer that multiplies.
     read = network.graph("linear" in config.weight_formats, config.array.stores_entries)
     task = _Task(network, read, accelerator, calibration, options, max(count, items), say)
-    usable, notes = accelerator, list(network.notes)
-    while True:
-        try:
-            return task.compiled(usable, notes)
-        except UnfitPartError as error:
-            notes.append(f"{error}: compiled as without {error.part}")
-            usable = _without(usable, error.part)
+    return _cheapest([each.program() for each in task.ways()], accelerator)
+
+
+def _cheapest(programs: Sequence[Program], accelerator: Accelerator) -> Program:
+    """The program whose samples take the least time, the host's operators included; of several the first."""
+    cores = accelerator.board.arm_cores
+    if len(programs) == 1 or cores is None:
+        return programs[0]
+    return min(programs, key=lambda program: sample_seconds(program, accelerator, cores))
 
 
 def _without(accelerator: Accelerator, part: Part) -> Accelerator:
@@ -105,6 +109,26 @@ class _Task:
     options: CompileOptions
     together: int
     say: Callable[[str], None]
+    #: Operators that are not written in parts.
+    kept: Set[str] = frozenset()
+
+    def ways(self) -> list[_Task]:
+        """The task, and another way to the same results where there is one: constants that multiply from the left."""
+        if not self.accelerator.config.operand_weights or self.calibration is None:
+            return [self]
+        turned = with_left_products(self.read)
+        kept = left_products(turned)
+        return [self, replace(self, read=turned, kept=kept)] if kept else [self]
+
+    def program(self) -> Program:
+        """The program, without parts of the kernel whose layers the memories do not hold."""
+        usable, notes = self.accelerator, list(self.network.notes)
+        while True:
+            try:
+                return self.compiled(usable, notes)
+            except UnfitPartError as error:
+                notes.append(f"{error}: compiled as without {error.part}")
+                usable = _without(usable, error.part)
 
     def compiled(self, usable: Accelerator, notes: list[str]) -> Program:
         """The program. usable: the accelerator with the parts that layers may be placed on."""
@@ -149,7 +173,8 @@ class _Task:
         """Layers, with remainders of input images where there is room for them; notes. refused: for the host."""
         calibrated, config = self.calibration is not None, self.accelerator.config
         with _named(self.network.path):
-            graph, lowered, notes = lower_steps(self.read, usable, calibrated, self.options, self.together, refused)
+            graph, lowered, notes = lower_steps(self.read, usable, calibrated, self.options, self.together, refused,
+                                               self.kept)  # fmt: skip
         if not lowered.layers:
             lowered.notes.append("no operator of this network runs on the array")
         widened = with_remainders(lowered, graph.inputs, config, self.options)

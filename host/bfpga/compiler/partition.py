@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -30,20 +30,21 @@ UNCALIBRATED = "its parts need one exponent, which only calibration samples can 
 
 def lower_steps(
     graph: Graph, accelerator: Accelerator, calibrated: bool, options: CompileOptions, together: int = 1,
-    refused: Mapping[str, str] = NOTHING,
+    refused: Mapping[str, str] = NOTHING, kept: Set[str] = frozenset(),
 ) -> tuple[Graph, Lowered, list[str]]:  # fmt: skip
     """Lower the network with recurrent operators step by step, but whole where the host has less to do so; notes.
 
     together: samples that are computed side by side, which only operators step by step can. refused: operators that
-    the host keeps, each with the reason. ModelError for a network that cannot take samples side by side.
+    the host keeps, each with the reason. kept: those that are not written in parts. ModelError for a network that
+    cannot take samples side by side.
     """
     config, cores = accelerator.config, accelerator.board.arm_cores
     graph, places = with_places_of_scores(with_batch_first(graph))
     steps, found = (graph, []) if options.recurrent == "host" else unroll(graph)
     notes = [*places, *found]
     if together > 1:
-        return *lower_expanded(side_by_side(steps, together), config, calibrated, options, refused), notes
-    result = lower_expanded(steps, config, calibrated, options, refused)
+        return *lower_expanded(side_by_side(steps, together), config, calibrated, options, refused, kept), notes
+    result = lower_expanded(steps, config, calibrated, options, refused, kept)
     if steps is graph or cores is None or options.recurrent == "array":
         return *result, notes
     split, whole = time_of_steps(graph, *result, cores), time_of_whole(graph, cores)
@@ -53,15 +54,17 @@ def lower_steps(
         f"recurrent operators run whole on the host, which takes about {1e3 * whole:.1f} ms; "
         f"what the array would leave of their steps takes {1e3 * split:.1f} ms there (recipe: recurrent)"
     )
-    return *lower_expanded(graph, config, calibrated, options, refused), [*notes, note]
+    return *lower_expanded(graph, config, calibrated, options, refused, kept), [*notes, note]
 
 
 def lower_expanded(
     graph: Graph, config: KernelConfig, calibrated: bool, options: CompileOptions,
-    refused: Mapping[str, str] = NOTHING,
+    refused: Mapping[str, str] = NOTHING, kept: Set[str] = frozenset(),
 ) -> tuple[Graph, Lowered]:  # fmt: skip
-    """Lower the network with operators written in parts wherever the array computes all of these; with that graph."""
-    kept: set[str] = set()
+    """Lower the network with operators written in parts wherever the array computes all of these; with that graph.
+
+    kept: those that are not written in parts.
+    """
     while True:
         expanded = expand(graph, config, kept)
         written = with_sample_constants(expanded.graph)

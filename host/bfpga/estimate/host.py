@@ -12,12 +12,7 @@ def arm_seconds(node: HostNode, cores: ArmCores) -> float:
 
     One core, since numpy computes most operators with one, and those of one sample are too small to share.
     """
-    return work_seconds(node.flops, len(node.operators), cores)
-
-
-def work_seconds(operations: int, operators: int, cores: ArmCores) -> float:
-    """Seconds of so many operations in so many operators on one core."""
-    return operations / (cores.assumed_gflops * 1e9) + operators * cores.assumed_call_us * 1e-6
+    return cores.seconds(node.flops, len(node.operators))
 
 
 def host_seconds(program: Program, cores: ArmCores | None) -> float | None:

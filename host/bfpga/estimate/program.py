@@ -37,9 +37,6 @@ from bfpga.engines.sparse_cluster.unit_maps import grid_blocks
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
 from bfpga.program.places import place_of
 
-#: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
-STREAM = 16
-
 
 @dataclass
 class LayerEstimate:
@@ -81,7 +78,7 @@ class ProgramEstimate:
     @cached_property
     def stream_seconds(self) -> float:
         """The same of one start among ``STREAM`` that follow each other."""
-        return self.cycles.latency_s(self.cycles.scheduled(STREAM, self.bytes_per_clock)) / STREAM
+        return self.cycles.stream_seconds(self.bytes_per_clock)
 
     @property
     def compute_seconds(self) -> float:
@@ -103,13 +100,8 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
         layers[name].transfer_cycles = count.total - count.compute
         layers[name].tile_clocks = cycles.tile_clocks.get(name, 0)
         split_idle_tiles(layers[name], program.config.macs_per_clock)
-    rate = memory_rate(accelerator)
+    rate = accelerator.bytes_per_clock
     return ProgramEstimate(list(layers.values()), cycles, cycles.latency_s(cycles.scheduled(1, rate)), rate)
-
-
-def memory_rate(accelerator: Accelerator) -> float:
-    """Bytes a cycle that the board's memory is assumed to give."""
-    return accelerator.board.assumed_gb_s * 1e9 / clock_hz(accelerator)
 
 
 def clock_hz(accelerator: Accelerator) -> float:

@@ -39,6 +39,8 @@ from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
 ClocksOf = Callable[[KernelConfig, KernelOperation], int]
 #: Passes of a skip array in the model's clocks that one of them takes at most.
 LONGEST_PASS = 3
+#: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
+STREAM = 16
 
 
 def operation_clocks(config: KernelConfig, operation: KernelOperation) -> int:
@@ -127,6 +129,10 @@ class ProgramCycles:
             for operations, times in self.starts
         )
         return clocks * samples // shared
+
+    def stream_seconds(self, bytes_per_clock: float) -> float:
+        """Seconds of a sample among ``STREAM`` that follow each other."""
+        return self.latency_s(self.scheduled(STREAM, bytes_per_clock)) / STREAM
 
     @cached_property
     def schedule(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import HostNode, HostStep, KernelOperation, Program
 from bfpga.estimate.host import arm_seconds
-from bfpga.estimate.program import clock_hz, memory_rate
+from bfpga.estimate.program import clock_hz
 from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule
 
@@ -57,7 +57,7 @@ def start_times(
     accelerator: Accelerator, program: Program, operations: Sequence[KernelOperation]
 ) -> tuple[list[tuple[float, float]], float]:
     """Begin and end of the operations of one kernel start, and its cycles in all."""
-    found = schedule(program.config, operations, 1, memory_rate(accelerator))
+    found = schedule(program.config, operations, 1, accelerator.bytes_per_clock)
     return [(timed.begin, timed.end) for timed in found.operations], found.clocks
 
 

@@ -234,6 +234,54 @@ class Decoder(nn.Module):
         return result
 
 
+class Perceptron(nn.Module):
+    """Two layers with GELU between."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.second(functional.gelu(self.first(x)))
+        return result
+
+
+class Mixer(nn.Module):
+    """An MLP mixer of two blocks: layers along the tokens between transpositions, then along the channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, tokens = nn.Conv2d(3, 16, 4, 4), 16
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(5))
+        self.along_tokens = nn.ModuleList(Perceptron(tokens, 24) for _ in range(2))
+        self.along_channels = nn.ModuleList(Perceptron(16, 32) for _ in range(2))
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        for number, (tokens, channels) in enumerate(zip(self.along_tokens, self.along_channels, strict=True)):
+            x = x + tokens(self.norms[2 * number](x).transpose(1, 2)).transpose(1, 2)
+            x = x + channels(self.norms[2 * number + 1](x))
+        result: Tensor = self.head(self.norms[4](x).mean(1))
+        return result
+
+
+class ConvolvedMixer(nn.Module):
+    """A mixer whose patches are cut by reshaping, and whose layers along the tokens are convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm, self.last = nn.Linear(48, 16), nn.LayerNorm(16), nn.LayerNorm(16)
+        self.first, self.second, self.head = nn.Conv1d(16, 24, 1), nn.Conv1d(24, 16, 1), nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        patches = x.reshape(-1, 3, 4, 4, 4, 4).permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, 48)
+        x = self.embed(patches)
+        x = x + self.second(functional.gelu(self.first(self.norm(x))))
+        result: Tensor = self.head(self.last(x).mean(1))
+        return result
+
+
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "gru": (lambda: Recurrent(nn.GRU), (6, 6)),
     "lstm": (lambda: Recurrent(nn.LSTM), (6, 6)),
@@ -247,6 +295,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "unet": (UNet, (3, 8, 8)),
     "pixel_shuffle": (PixelShuffle, (1, 8, 8)),
     "decoder": (Decoder, (8, 6)),
+    "mixer": (Mixer, (3, 16, 16)),
+    "mixer_convolved": (ConvolvedMixer, (3, 16, 16)),
 }
 
 

@@ -22,6 +22,9 @@ from bfpga.contract.program import OperandWeights, Window
 from bfpga.engines.kernel.regions import region_words
 from bfpga.formats.arrays import Float64Array
 
+#: Operators of two values, element by element.
+MEETING = ("Add", "Sub", "Mul")
+
 
 @dataclass(frozen=True)
 class _Rows:
@@ -41,18 +44,16 @@ class _Rows:
 
 
 class ChipProducts(RowLayers):
-    """Products of two computed matrices, and the parts of tensors that they read."""
+    """Products whose second matrix is computed, and the parts of tensors that they read."""
 
     def _chip_product(self, operator: Operator) -> None:
         """Raises NotOnArrayError where an operand's rows are not channels of pixels."""
-        if len(activations(self.graph, operator)) != 2:
-            raise NotOnArrayError("its first operand is a constant")
-        shapes = [self._view(name).index.shape for name in operator.inputs]
+        shapes = [self._matrix_shape(name) for name in operator.inputs]
         if min(map(len, shapes)) < 2 or shapes[0][:-2] != shapes[1][:-2]:
             raise NotOnArrayError("its operands have different leading axes")
         heads = int(np.prod(shapes[0][:-2]))
         (rows, inner), columns = shapes[0][-2:], shapes[1][-1]
-        first, second = (self._heads(name, heads) for name in operator.inputs)
+        first, second = self._left_operand(operator, heads), self._heads(operator.inputs[1], heads)
         pairs = [(self._rows_of(a), *self._weights_of(b)) for a, b in zip(first, second, strict=True)]
         joined = self._joins_heads(operator, heads, columns)
         height, width = pairs[0][0].window.output_height, pairs[0][0].window.output_width
@@ -72,7 +73,34 @@ class ChipProducts(RowLayers):
                           operand=OperandWeights(by_pixels, inner, source.channel, weights.channel))  # fmt: skip
             layer.macs = rows * inner * columns
             layers.append(layer)
+        left = first[0][0]
+        if left.constant is not None:
+            self._constant_tensor(left.name, left.constant, left.layout)
         self._emit(tuple(layers), operator.outputs[0], order)
+
+    def _matrix_shape(self, name: str) -> tuple[int, ...]:
+        number = self.graph.constants.get(name)
+        return self._view(name).index.shape if number is None else number.shape
+
+    def _left_operand(self, operator: Operator, heads: int) -> list[tuple[ArrayTensor, IndexArray]]:
+        """The first operand; a constant matrix is a tensor with a pixel for each row, none of the network's yet."""
+        number = self.graph.constants.get(operator.inputs[0])
+        if number is None:
+            return self._heads(operator.inputs[0], heads)
+        name, places = f"{operator.outputs[0]}/first", positions(number.shape)
+        height, width = self._met_size(operator.outputs[0], len(number))
+        layout = places.reshape(height, width, -1)
+        return [(ArrayTensor(name, number.shape, layout, constant=number.astype(np.float64)), places)]
+
+    def _met_size(self, value: str, rows: int) -> tuple[int, int]:
+        """Height and width of rows as the tensor has them that they are added to or multiplied with; else a column."""
+        while (reader := self.graph.only_consumer(value)) is not None and reader.type in MEETING:
+            for name in reader.inputs:
+                tensor = self.tensors.get(self.views[name].root) if name in self.views else None
+                if tensor is not None and tensor.height * tensor.width == rows:
+                    return tensor.height, tensor.width
+            value = reader.outputs[0]
+        return rows, 1
 
     def _check_room(
         self, inner: int, first: ArrayTensor, second: ArrayTensor, result: IndexArray
@@ -156,7 +184,7 @@ class ChipProducts(RowLayers):
         for reader in readers:
             if reader.name not in self.chosen:
                 return False
-            if reader.type == "MatMul" and len(activations(self.graph, reader)) == 2:
+            if reader.type == "MatMul" and (len(activations(self.graph, reader)) == 2 or value == reader.inputs[1]):
                 continue
             if reader.type not in place.VIEWS or not self._read_by_products(reader.outputs[0]):
                 return False

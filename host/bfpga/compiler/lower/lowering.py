@@ -226,6 +226,8 @@ class Lowering(ChipProducts, Masks, Joins):
                 self._chip_product(operator)
                 return
             except NotOnArrayError as reason:
+                if operator.inputs[0] in self.graph.constants:
+                    raise
                 self.notes.append(f"{operator.name} ({operator.type}) passes the host on its way: {reason}")
         self._activation_product(operator)
 

@@ -29,4 +29,4 @@ def time_of_steps(graph: Graph, steps: Graph, lowered: Lowered, cores: ArmCores)
 def _seconds(graph: Graph, operators: Sequence[Operator], cores: ArmCores) -> float:
     work = count_operations(graph.model)
     counted = sum(work.get(next(filter(None, operator.outputs)), 0) for operator in operators)
-    return counted / (cores.assumed_gflops * 1e9) + len(operators) * cores.assumed_call_us * 1e-6
+    return cores.seconds(counted, len(operators))
