@@ -209,7 +209,7 @@ def test_results_apart_in_a_row_are_the_hosts(network: Network, kind: str, tmp_p
     """A kernel writes whole runs of pixels."""
     program = compiled(network, tmp_path)
     assert host_types(program) == [kind]
-    assert any("its results are not adjacent" in note for note in program.notes)
+    assert any("its results are not adjacent" in note for note in program.notes), program.notes
     assert largest_error(network, program) < CLOSE
 
 

@@ -226,6 +226,8 @@ def node(index: int, **values: Any) -> Any:
         (lambda header, parts: header["program"]["tensors"]["x"].update(factor=float("inf")), "damaged"),
         (lambda header, parts: header["program"]["tensors"]["x"].update(height=5), "tensor x: .* values are not those"),
         (lambda header, parts: header["program"]["tensors"]["x"].update(axes=[0, 0]), "no order of those"),
+        (lambda header, parts: header["program"]["tensors"]["x"].update(split=[2, 2, 8], axes=[0, 1]), "no order of"),
+        (lambda header, parts: header["program"]["tensors"]["x"].update(split=[2, 2, 9]), "no other shape"),
         (lambda header, parts: header["program"]["outputs"].update(y=[3]), "nothing computes its output y"),
         (lambda header, parts: header["program"]["nodes"].reverse(), "before anything computes it"),
         (lambda header, parts: header["program"]["steps"][1].update(node=0), "runs node 0, which is no"),

@@ -113,8 +113,10 @@ class _NodeMaker:
         products = {name for layer in self.layers if layer.kind == "matmul" for name in layer.inputs}
         found = {}
         for name, tensor in self.numbers.lowered.tensors.items():
-            axes = tensor.axes()
-            spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
+            spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape)
+            order = tensor.order()
+            if order is not None:
+                spec.axes, spec.split = order.axes, () if order.shape == tensor.onnx_shape else order.shape
             spec.remainder, spec.factor = tensor.remainder, scales.tensors.get(name, 1.0)
             spec.channel_shift = tuple(np.repeat(scales.shifts.get(name, np.zeros(0)), tensor.parts).tolist())
             if tensor.constant is not None:

@@ -89,6 +89,9 @@ class TensorSpec:
     #: ``x.transpose(axes)`` (batch axis kept in front) reshaped to (height, width, channels).
     onnx_shape: tuple[int, ...] = ()
     axes: tuple[int, ...] = ()
+    #: Where parts of an axis are apart in memory (blocks of pixels): another shape of the value, whose axes' order
+    #: ``axes`` is then; empty: it is that of ``onnx_shape``.
+    split: tuple[int, ...] = ()
     #: Channel c is scaled by 2**channel_shift[c], a whole number where the host reads or writes the tensor; empty:
     #: no channel is shifted.
     channel_shift: tuple[float, ...] = ()

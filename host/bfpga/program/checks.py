@@ -76,9 +76,12 @@ def _tensor_problems(name: str, spec: TensorSpec) -> Iterator[str]:
         yield f"it has {len(spec.channel_shift)} shifts for {spec.channels} channels"
     if any(abs(shift) > MOST_EXPONENT for shift in spec.channel_shift):
         yield "a shift of its channels is out of range"
-    if spec.axes and sorted(spec.axes) != list(range(len(spec.onnx_shape))):
-        yield f"its axes {list(spec.axes)} are no order of those of {list(spec.onnx_shape)}"
-    if any(not 0 < size <= MOST for size in spec.onnx_shape):
+    shape = spec.split or spec.onnx_shape
+    if spec.split and prod(spec.split) != prod(spec.onnx_shape):
+        yield f"{list(spec.split)} is no other shape of {list(spec.onnx_shape)}"
+    if spec.axes and sorted(spec.axes) != list(range(len(shape))):
+        yield f"its axes {list(spec.axes)} are no order of those of {list(shape)}"
+    if any(not 0 < size <= MOST for size in (*spec.onnx_shape, *spec.split)):
         yield f"its shape is {list(spec.onnx_shape)}"
     elif spec.folded is not None:
         yield from _folded_problems(spec)

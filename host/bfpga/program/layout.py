@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,19 @@ from bfpga.formats.block_float import decode, encode_remainders, encode_samples
 from bfpga.formats.block_format import BlockFormat
 
 
-def memory_axes(spec: TensorSpec) -> tuple[int, ...]:
-    """Order of the ONNX value's axes (batch left out) in memory; channels last where the program does not say."""
-    if spec.axes:
-        return spec.axes
-    rank = len(onnx_shape(spec))
-    return (1, 2, 0) if rank == 3 else tuple(range(rank))
+@dataclass(frozen=True)
+class MemoryOrder:
+    """How an ONNX value (batch left out) is in memory: in this shape, with its axes in this order."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+
+def memory_order(spec: TensorSpec) -> MemoryOrder:
+    """The order of a tensor's values; channels last where the program does not say."""
+    shape = spec.split or onnx_shape(spec)
+    usual = (1, 2, 0) if len(shape) == 3 else tuple(range(len(shape)))
+    return MemoryOrder(shape, spec.axes or usual)
 
 
 def onnx_shape(spec: TensorSpec) -> tuple[int, ...]:
@@ -34,16 +41,17 @@ def to_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
         raise DataError(
             f"tensor {spec.name} has shape {x.shape[1:]} for a sample; the program expects {onnx_shape(spec)}"
         )
-    order = (0, *(axis + 1 for axis in memory_axes(spec)))
-    return x.transpose(order).reshape(len(x), spec.height, spec.width, spec.channels)
+    order = memory_order(spec)
+    turned = x.reshape(len(x), *order.shape).transpose(0, *(axis + 1 for axis in order.axes))
+    return turned.reshape(len(x), spec.height, spec.width, spec.channels)
 
 
 def from_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
     """(samples, height, width, channels) -> (samples, *onnx_shape), contiguous."""
-    axes, shape = memory_axes(spec), onnx_shape(spec)
-    in_memory = x.reshape(len(x), *(shape[axis] for axis in axes))
-    back = np.argsort(axes)
-    return np.ascontiguousarray(in_memory.transpose(0, *(int(axis) + 1 for axis in back)))
+    order = memory_order(spec)
+    in_memory = x.reshape(len(x), *(order.shape[axis] for axis in order.axes))
+    back = in_memory.transpose(0, *(int(axis) + 1 for axis in np.argsort(order.axes)))
+    return np.ascontiguousarray(back.reshape(len(x), *onnx_shape(spec)))
 
 
 def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:

@@ -289,22 +289,6 @@ class Interleaving(LoweringState):
             layer.weights[np.arange(len(channels)), 0, 0, channels] = 1.0
         return layer
 
-    def _depth_to_space(self, operator: Operator) -> None:
-        """Blocks of channels become neighbouring pixels: a copy of its channels for every pixel of a block."""
-        source, layout = self._image(operator.inputs[0]), self._image_layout(operator.outputs[0])
-        block = int(operator.attributes["blocksize"])
-        origin = apply_operator(self.graph, operator, positions(source.onnx_shape)[None].astype(np.float32))
-        layers = []
-        for y in range(block):
-            for x in range(block):
-                channels = (origin[0, :, y, x] // (source.height * source.width)).astype(np.int64)
-                rows, columns = Piece(y, block, source.height, 0, 1), Piece(x, block, source.width, 0, 1)
-                window = window_of_pieces(rows, columns)
-                layers.append(self._copy(operator.name, operator, source, window, channels, operator.outputs[0]))
-        self._interleave(operator, source, layout, layers)
-        for layer in layers:
-            layer.macs = 0
-
     def _space_to_depth(self, operator: Operator) -> None:
         """Blocks of pixels become channels: a convolution that selects."""
         source, layout = self._image(operator.inputs[0]), self._image_layout(operator.outputs[0])

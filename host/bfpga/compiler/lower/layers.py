@@ -14,6 +14,7 @@ from bfpga.contract.descriptor import Function
 from bfpga.contract.program import OperandWeights, Window
 from bfpga.contract.rows import RowOperation
 from bfpga.formats.arrays import FloatArray
+from bfpga.program.layout import MemoryOrder
 
 IndexArray = npt.NDArray[np.int64]
 Kind = Literal["gemm", "max", "sum", "matmul", "scale", "rows", "product"]
@@ -85,11 +86,11 @@ class ArrayTensor:
     def channels(self) -> int:
         return int(self.layout.shape[2])
 
-    def axes(self) -> tuple[int, ...] | None:
-        """Axis order that leads from the ONNX value to the layout; None if a transposition alone does not."""
+    def order(self) -> MemoryOrder | None:
+        """The order that leads from the ONNX value to the layout; None if there is none."""
         values = self.layout[:, :, : self.channels // 2] if self.remainder else self.layout
         values = values[:, :, :: self.parts]
-        return axes_of(self.onnx_shape, values)
+        return order_of(self.onnx_shape, values)
 
 
 def axes_of(shape: tuple[int, ...], layout: IndexArray) -> tuple[int, ...] | None:
@@ -105,6 +106,30 @@ def axes_of(shape: tuple[int, ...], layout: IndexArray) -> tuple[int, ...] | Non
         if all(turned[spot] == ordered[spot] for spot in spots) and np.array_equal(turned, ordered):
             return axes
     return None
+
+
+def order_of(shape: tuple[int, ...], layout: IndexArray) -> MemoryOrder | None:
+    """The order of a value's axes that a layout is, where no other helps of axes in several; None: none is."""
+    axes = axes_of(shape, layout)
+    return MemoryOrder(shape, axes) if axes is not None else _split_order(layout.ravel())
+
+
+def _split_order(flat: IndexArray) -> MemoryOrder | None:
+    """The same for positions in memory: runs at one distance, runs of these runs, and so on, are axes."""
+    counts, distances, size = [], [], 1
+    while size < flat.size:
+        starts = flat[::size]
+        steps = np.diff(starts)
+        others = np.flatnonzero(steps != steps[0])
+        counts.append(int(others[0]) + 1 if others.size else len(starts))
+        distances.append(int(steps[0]))
+        size *= counts[-1]
+    outward = [int(place) for place in np.argsort(distances)[::-1]]
+    shape = tuple(counts[place] for place in outward)
+    axes = tuple(outward.index(place) for place in reversed(range(len(counts))))
+    if size != flat.size or not np.array_equal(positions(shape).transpose(axes).ravel(), flat):
+        return None
+    return MemoryOrder(shape, axes)
 
 
 @dataclass

@@ -25,12 +25,13 @@ from bfpga.compiler.lower.layers import (
     RowMask,
     RowPart,
     View,
-    axes_of,
+    order_of,
     positions,
     spatial,
 )
 from bfpga.compiler.lower.masks import Masks
-from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
+from bfpga.compiler.lower.selection import selected_positions
+from bfpga.compiler.lower.state import REORDERED, NotOnArrayError, ReorderedError
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.grids import Grid
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
@@ -90,6 +91,24 @@ class Lowering(ChipProducts, Masks, Joins):
             raise NotOnArrayError("not a rearrangement of its input")
         self.views[output] = View(view.root, index)
         self.view_operators[output] = operator
+
+    def _moved_blocks(self, operator: Operator) -> None:
+        """DepthToSpace, and SpaceToDepth of an input: who reads it, or the host that unpacks it, knows the places."""
+        view = self._view(operator.inputs[0])
+        index = selected_positions(self.graph, operator, 0)
+        output = operator.outputs[0]
+        self.views[output] = View(view.root, np.ascontiguousarray(view.index.reshape(-1)[index]))
+        self.view_operators[output] = operator
+
+    def _blocks_to_channels(self, operator: Operator) -> None:
+        """SpaceToDepth: nothing where the host packs the input for it alone, else a convolution."""
+        value = operator.inputs[0]
+        root = self._view(value).root
+        alone = self.graph.only_consumer(value) is operator and self._only_read_as(value, root)
+        if root in self.graph.inputs and root not in self.tensors and alone:
+            self._moved_blocks(operator)
+        else:
+            self._space_to_depth(operator)
 
     def _pad(self, operator: Operator) -> None:
         """Zero padding of an image in front of convolutions becomes their padding."""
@@ -546,7 +565,7 @@ class Lowering(ChipProducts, Masks, Joins):
             return False
         tensor, order = self._own_layout(name)
         shape = self.graph.shapes[name]
-        if axes_of(shape, order) is None:
+        if order_of(shape, order) is None:
             return False
         for layer in layers:
             layer.output = name
@@ -582,8 +601,8 @@ _METHODS: dict[str, Callable[[Lowering, Operator], None]] = {
     "Slice": Lowering._part_of_tensor,
     "Split": Lowering._part_of_tensor,
     "Expand": Lowering._repeated,
-    "DepthToSpace": Lowering._depth_to_space,
-    "SpaceToDepth": Lowering._space_to_depth,
+    "DepthToSpace": Lowering._moved_blocks,
+    "SpaceToDepth": Lowering._blocks_to_channels,
     **dict.fromkeys(ARITHMETIC, Lowering._arithmetic),
 }
 
@@ -595,8 +614,12 @@ def pattern_operators() -> set[str]:
 
 def lower(graph: Graph, config: KernelConfig, blocked: frozenset[str] = frozenset()) -> Lowered:
     """Array layers, host operators and tensors of a network for one array."""
+    reordered: list[str] = []
     while True:
         try:
-            return Lowering(graph, config, blocked).run()
+            lowered = Lowering(graph, config, blocked | set(reordered)).run()
         except ReorderedError as error:
-            blocked |= {str(error)}
+            reordered.append(str(error))
+        else:
+            lowered.notes += [f"{name} runs on the host: {REORDERED}" for name in reordered]
+            return lowered

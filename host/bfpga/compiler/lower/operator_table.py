@@ -34,7 +34,8 @@ CONDITIONS = {
     "Conv": "over 1, 2 or 3 axes, any groups, dilation, stride and padding; constant weights",
     "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other; "
     "along a row channels that the host rearranges, if the width is a multiple of the stride",
-    "DepthToSpace": f"a copy for each pixel of a block; {APART}",
+    "DepthToSpace": "adjacent layers read in its order, at the end of a network the host unpacks so, or the host "
+    "rearranges",
     "Div": "by a constant for each channel",
     "Expand": "in front of products of two computed tensors, which read what is repeated where it is",
     "GRU": "products, functions and gates step by step, up to 128 steps",
@@ -64,13 +65,16 @@ CONDITIONS = {
     "pairs; constant angles, the same for all samples",
     "Slice": "rows, columns and channels at even distances",
     "Softmax": f"{OF_ROWS}; also written in parts",
-    "SpaceToDepth": "a convolution that selects",
+    "SpaceToDepth": "a convolution that selects; of a network's input the host packs so",
     "Split": "as Slice",
     "Where": f"a constant mask in front of a Softmax; {OF_MASKS}",
     "Sub": "two computed values of one shape, or a constant for each channel",
 }
 #: Operators that only rearrange: where adjacent layers can follow, nothing is moved.
-REARRANGED = "adjacent layers read or write in its order, or the host rearranges"
+REARRANGED = (
+    "adjacent layers read or write in its order, at the ends of a network the host packs or unpacks so, or the host "
+    "rearranges"
+)
 
 
 def array_operators() -> set[str]:

@@ -127,6 +127,8 @@ def _supported(
     if operator.type in ROWS:
         # The host would take longer than it takes to bring what they read.
         return (sources[0] is not None and sources[0].name in chosen) or _feeds_array(graph, operator, chosen)
+    if operator.type == "SpaceToDepth" and sources[0] is None:  # the host packs the input so
+        return _feeds_array(graph, operator, chosen)
     if operator.type == "Mul" and len(sources) == 2:
         return _reached_by_array(graph, operator, chosen, producers) and _feeds_array(graph, operator, chosen)
     there = [source is not None and source.name in chosen for source in sources]

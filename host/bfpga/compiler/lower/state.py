@@ -8,12 +8,14 @@ import numpy as np
 
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.functions import find_functions, with_functions, with_single
-from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, places_of, positions
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, order_of, places_of, positions
 from bfpga.compiler.lower.row_groups import find_row_groups
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Window
 from bfpga.formats.arrays import Float64Array
+
+REORDERED = "its results are not adjacent in memory, as what reads them needs them"
 
 
 class NotOnArrayError(Exception):
@@ -88,6 +90,8 @@ class LoweringState:
                     if same and done.inputs[0] in self.view_operators:
                         raise ReorderedError(self.view_operators[done.inputs[0]].name)
             raise NotOnArrayError("its input is in an order the array cannot read")
+        if operator.type not in place.VIEWS:
+            self._note(operator, REORDERED)
         self._to_host(operator)
 
     def _view(self, value: str) -> View:
@@ -100,7 +104,7 @@ class LoweringState:
         view = self._view(value)
         layout = wanted if view.root == value else view.index.reshape(-1)[wanted]
         tensor = self.tensors.get(view.root)
-        if tensor is None and axes_of(self.graph.shapes[view.root], layout) is not None:
+        if tensor is None and self._is_packed(value, layout):
             self.tensors[view.root] = ArrayTensor(view.root, self.graph.shapes[view.root], layout)
             return view.root
         if tensor is not None and np.array_equal(tensor.layout, layout):
@@ -110,11 +114,30 @@ class LoweringState:
         self._materialize(value)
         return self._tensor(value, wanted)
 
+    def _is_packed(self, value: str, layout: IndexArray) -> bool:
+        """Whether the host packs the root of a value so on its way to the array.
+
+        In any order of its axes; of parts of axes where nothing else reads the root, which may want another order.
+        """
+        root = self._view(value).root
+        found = order_of(self.graph.shapes[root], layout)
+        whole = found is not None and found.shape == self.graph.shapes[root]
+        return whole or (found is not None and self._only_read_as(value, root))
+
+    def _only_read_as(self, value: str, root: str) -> bool:
+        """Whether all that reads a root reads a certain view of it."""
+        while value != root:
+            operator = self.view_operators.get(value)
+            if operator is None or self.graph.only_consumer(operator.inputs[0]) is not operator:
+                return False
+            value = operator.inputs[0]
+        return True
+
     def _constant_tensor(self, name: str, values: Float64Array, order: IndexArray) -> ArrayTensor:
         """A tensor of constants laid out as given; it crosses the stream with every sample."""
         if not np.isfinite(values).all():
             raise NotOnArrayError("its constants are not finite")
-        if axes_of(values.shape, order) is None:
+        if order_of(values.shape, order) is None:
             raise NotOnArrayError("its constant is in an order the host cannot write")
         self.tensors[name] = ArrayTensor(name, values.shape, np.ascontiguousarray(order), constant=values)
         self.views[name] = View(name, positions(values.shape))
@@ -188,7 +211,7 @@ class LoweringState:
         Several layers: each gives a part of the pixels.
         """
         shape = self.graph.shapes.get(value)
-        if shape is None or axes_of(shape, layout) is None:
+        if shape is None or order_of(shape, layout) is None:
             raise NotOnArrayError("its result is in an order the host cannot read")
         layers = layer if isinstance(layer, tuple) else (layer,)
         self.layers += layers

@@ -29,6 +29,7 @@ from bfpga.devices.native.records import (
 )
 from bfpga.engines.kernel.streams import working_columns
 from bfpga.engines.output.exponents import LEARNING
+from bfpga.program.layout import memory_order
 
 #: Bytes of the activations of the samples that pass all layers of a run together: they should stay in the cache.
 CHUNK_BYTES = 256 << 10
@@ -192,10 +193,11 @@ def _split(program: Program, found: Sequence[Stretch]) -> set[int]:
     return split
 
 
-def memory_strides(spec: TensorSpec, axes: Sequence[int], shape: Sequence[int]) -> tuple[int, int, int] | None:
+def memory_strides(spec: TensorSpec) -> tuple[int, int, int] | None:
     """Distances of rows, pixels and channels of a tensor in its ONNX value; None if they differ from place to place."""
-    size = spec.height * spec.width * spec.channels
-    places = np.arange(size).reshape(shape).transpose(axes).reshape(spec.height, spec.width, spec.channels)
+    size, order = spec.height * spec.width * spec.channels, memory_order(spec)
+    places = np.arange(size).reshape(order.shape).transpose(order.axes)
+    places = places.reshape(spec.height, spec.width, spec.channels)
     steps = [int(places[1, 0, 0]) if spec.height > 1 else 0, int(places[0, 1, 0]) if spec.width > 1 else 0,
              int(places[0, 0, 1]) if spec.channels > 1 else 1]  # fmt: skip
     y, x, c = np.ogrid[: spec.height, : spec.width, : spec.channels]

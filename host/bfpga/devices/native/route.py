@@ -27,7 +27,7 @@ from bfpga.engines.kernel.arithmetic import COUNTER_MASK, LayerCounters
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.errors import DeviceError
 from bfpga.formats.block_float import mantissa_dtype
-from bfpga.program.layout import memory_axes, onnx_shape
+from bfpga.program.layout import onnx_shape
 from bfpga.scale.threads import thread_count
 
 Counted = dict[int, LayerCounters]
@@ -105,7 +105,7 @@ class _Edge:
         self.shape = onnx_shape(spec)
         # Remainders and parts of the values are in channels of their own, folded columns too: numpy puts them there.
         plain = not spec.remainder and spec.folded is None and spec.parts == 1
-        self.strides = memory_strides(spec, memory_axes(spec), self.shape) if plain else None
+        self.strides = memory_strides(spec) if plain else None
         #: What channels are scaled by. Values that enter with such factors are left to numpy.
         self.factors = np.exp2(np.asarray(spec.channel_shift, np.float32)) if spec.channel_shift else None
         self.size = spec.height * spec.width * spec.channels
