@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.program import ArrayNode, Program
+from bfpga.contract.program import ArrayNode, HostNode, Program
+from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ModelError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.runtime import open_device
 
 #: 16-bit mantissas: results are close enough to float to compare values, not only statistics.
 WIDE = KernelConfig(format=BlockFormat(mantissa_bits=16), accumulator_bits=48, columns=4, rows=8, lanes=2)
@@ -190,6 +193,19 @@ def largest_error(network: Network, program: Program, outputs: tuple[str, ...] =
     assert [value.shape for value in found] == [value.shape for value in expected]
     scales = [max(np.abs(e).max(), least) or 1.0 for e in expected]
     return max(float(np.abs(f - e).max() / s) for f, e, s in zip(found, expected, scales, strict=True))
+
+
+def on_host(program: Program) -> Counter[str]:
+    """What is left to the host, by type."""
+    return Counter(kind for node in program.nodes if isinstance(node, HostNode) for kind in node.operators)
+
+
+def simulates_alike(program: Program, samples: dict[str, np.ndarray]) -> bool:
+    """Whether C simulation gives the bits of the emulator."""
+    device = open_device("csim", program)
+    found = first_mismatch(program, Emulator(program).run(samples), device.run(samples))
+    device.close()
+    return found is None
 
 
 def refusal(path: Path) -> str:

@@ -169,6 +169,27 @@ class YoloHead(nn.Module):
         return torch.cat(found, 2)
 
 
+class DistributionHead(nn.Module):
+    """A detector's head as of YOLOv8: the mean of a distribution is a convolution over its transposed Softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, 2, 1)
+        self.boxes, self.classes = nn.Conv2d(8, 4 * 8, 1), nn.Conv2d(8, 5, 1)
+        self.mean = nn.Conv2d(8, 1, 1, bias=False).requires_grad_(False)
+        self.mean.weight.data[:] = torch.arange(8, dtype=torch.float32).reshape(1, 8, 1, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = functional.silu(self.first(x))
+        batch, _, rows, columns = x.shape
+        anchors = rows * columns
+        distances = self.boxes(x).view(batch, 4, 8, anchors).transpose(2, 1).softmax(1)
+        low, high = self.mean(distances).view(batch, 4, anchors).chunk(2, 1)
+        centres = torch.stack([torch.arange(anchors) % columns, torch.arange(anchors) // columns]).unsqueeze(0) + 0.5
+        low, high = centres - low, centres + high
+        return torch.cat([(low + high) / 2, high - low], 1) * 2, self.classes(x).flatten(2).sigmoid()
+
+
 class MobileNetV3(nn.Module):
     """Two inverted residuals of MobileNetV3, squeeze and excitation with hard functions in one."""
 
@@ -291,6 +312,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mobilevit": (MobileViT, (4, 8, 8)),
     "convnext": (ConvNeXt, (3, 16, 16)),
     "yolo": (YoloHead, (3, 16, 16)),
+    "distributions": (DistributionHead, (3, 16, 16)),
     "mobilenetv3": (MobileNetV3, (3, 16, 16)),
     "unet": (UNet, (3, 8, 8)),
     "pixel_shuffle": (PixelShuffle, (1, 8, 8)),
@@ -305,6 +327,9 @@ FORMS = ("legacy", "dynamo_batch1")
 MORE = {
     "gru": ("dynamo",), "lstm": ("legacy_batch1",), "vit": ("dynamo", "legacy_batch1"), "mobilevit": ("legacy_batch1",),
 }  # fmt: skip
+
+
+OUTPUTS = {"distributions": ["boxes", "scores"]}
 
 
 def made(name: str) -> tuple[nn.Module, Tensor]:
@@ -323,10 +348,10 @@ def export(name: str, form: str) -> None:
     """Write one file; traces of the stack, which name places of this machine, are taken out."""
     network, x = made(name)
     exporter, _, batch = form.partition("_")
-    path, settings = FOLDER / f"{name}_{form}.onnx", {"input_names": ["x"], "output_names": ["y"]}
+    path, settings = FOLDER / f"{name}_{form}.onnx", {"input_names": ["x"], "output_names": OUTPUTS.get(name, ["y"])}
     if exporter == "legacy":
         settings |= {"dynamo": False, "opset_version": 17}
-        settings |= {} if batch else {"dynamic_axes": {"x": {0: "N"}, "y": {0: "N"}}}
+        settings |= {} if batch else {"dynamic_axes": {value: {0: "N"} for value in ("x", *settings["output_names"])}}
     else:
         settings |= {"dynamo": True, "external_data": False}
         settings |= {} if batch else {"dynamic_shapes": ({0: torch.export.Dim("batch")},)}

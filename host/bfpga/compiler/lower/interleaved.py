@@ -178,9 +178,15 @@ class Interleaving(LoweringState):
 
     def _check_slots(self, window: Window) -> None:
         """Whether the columns of the array read different banks."""
-        banks, step = self.config.banks, window.stride_x
-        if self.config.columns > 1 and window.output_width > 1 and step % banks == 0:
-            raise NotOnArrayError(f"with a step of {step} all columns read one of the {banks} banks")
+        if self._meets_one_bank(window):
+            raise NotOnArrayError(
+                f"with a step of {window.stride_x} all columns read one of the {self.config.banks} banks"
+            )
+
+    def _meets_one_bank(self, window: Window) -> bool:
+        """Whether all columns of the array read the same bank."""
+        config = self.config
+        return config.columns > 1 and window.output_width > 1 and window.stride_x % config.banks == 0
 
     def _resize(self, operator: Operator) -> None:
         """Interpolation by a ratio of integers, whatever its rules: the operator gives its coefficients."""

@@ -144,17 +144,8 @@ class Lowering(ChipProducts, Masks, Joins):
             return
         if axes not in (1, 2):
             raise NotOnArrayError(f"a convolution over {axes} axes")
-        value, extra = self.pads.get(operator.inputs[0], (operator.inputs[0], Window()))
-        source = self._image(value)
         kernel = (int(weights.shape[2]), int(weights.shape[3]) if axes == 2 else 1)
-        layout = self._image_layout(operator.outputs[0])
-        padded = self.graph.shapes[operator.inputs[0]]
-        size = (padded[1], padded[2] if axes == 2 else 1)
-        window = window_of(operator, kernel, size, (layout.shape[0], layout.shape[1]), axes)
-        if window is None:
-            raise NotOnArrayError("negative padding")
-        window = replace(window, pad_top=window.pad_top + extra.pad_top, pad_left=window.pad_left + extra.pad_left)
-        self._check_stride(window)
+        source, window, layout = self._single_pixels(operator, kernel) or self._windows(operator, kernel)
         shaped = weights.reshape(*weights.shape[:2], *kernel).transpose(0, 2, 3, 1).astype(np.float64)
         layer = Layer(operator.name, "gemm", (source.name,), operator.outputs[0], len(weights), window,
                       groups=int(operator.attributes.get("group", 1)), weights=shaped,
@@ -162,10 +153,44 @@ class Lowering(ChipProducts, Masks, Joins):
         layer.macs = layer.pixels * int(np.prod(shaped.shape))
         self._emit(layer, operator.outputs[0], layout)
 
+    def _windows(self, operator: Operator, kernel: tuple[int, int]) -> tuple[ArrayTensor, Window, IndexArray]:
+        """Source, window and layout of the result of a convolution over an image, the padding before it included."""
+        value, extra = self.pads.get(operator.inputs[0], (operator.inputs[0], Window()))
+        source, layout = self._image(value), self._image_layout(operator.outputs[0])
+        padded = self.graph.shapes[operator.inputs[0]]
+        size = (padded[1], padded[2] if len(padded) == 3 else 1)
+        window = window_of(operator, kernel, size, (layout.shape[0], layout.shape[1]), len(padded) - 1)
+        if window is None:
+            raise NotOnArrayError("negative padding")
+        window = replace(window, pad_top=window.pad_top + extra.pad_top, pad_left=window.pad_left + extra.pad_left)
+        self._check_stride(window)
+        return source, window, layout
+
+    def _single_pixels(
+        self, operator: Operator, kernel: tuple[int, int]
+    ) -> tuple[ArrayTensor, Window, IndexArray] | None:
+        """The same of one that keeps every pixel for itself, so that their order in memory is any."""
+        value, attributes = operator.inputs[0], operator.attributes
+        view = self.views.get(value)
+        tensor = self.tensors.get(view.root) if view is not None else None
+        moves = any(attributes.get("pads") or ()) or any(step > 1 for step in attributes.get("strides") or ())
+        if view is None or tensor is None or kernel != (1, 1) or moves or tensor.channels != view.index.shape[0]:
+            return None
+        if tensor.layout.size != view.index.size:
+            return None
+        plane = view.index.size // tensor.channels
+        channel, pixel = np.divmod(self._own_layout(value)[1], plane)
+        if (channel != np.arange(tensor.channels)).any() or (pixel != pixel[:, :, :1]).any():
+            return None
+        outputs = self.graph.shapes[operator.outputs[0]][0]
+        window = Window(output_height=tensor.height, output_width=tensor.width)
+        return tensor, window, pixel[:, :, :1] + plane * np.arange(outputs)
+
     def _check_stride(self, window: Window) -> None:
-        banks = self.config.banks
-        if self.config.columns > 1 and window.output_width > 1 and window.stride_x % banks == 0:
-            raise NotOnArrayError(f"with a stride of {window.stride_x} all columns read one of the {banks} banks")
+        if self._meets_one_bank(window):
+            raise NotOnArrayError(
+                f"with a stride of {window.stride_x} all columns read one of the {self.config.banks} banks"
+            )
 
     def _gemm(self, operator: Operator) -> None:
         matrix = constant_of(self.graph, operator, 1)

@@ -22,6 +22,12 @@ from bfpga.contract.program import Window
 MOST_WEIGHTS = 1 << 22
 
 
+def _alike_in_pixels(target: IndexArray) -> bool:
+    """Whether the same channels count for one result in every pixel."""
+    first = target[:, :, :1]
+    return bool(((target - first) == (target - first)[:1, :1]).all())
+
+
 class Reductions(Interleaving):
     """Lowering of these operators; methods raise NotOnArrayError where their pattern does not apply."""
 
@@ -34,7 +40,8 @@ class Reductions(Interleaving):
         source, order = self._volume(operator.inputs[0]) if len(shape) == 4 else self._own_layout(operator.inputs[0])
         target = groups.reshape(-1)[order]
         rows, columns = bool((target == target[:1]).all()), bool((target == target[:, :1]).all())
-        if not (rows and source.height > 1) and not (columns and source.width > 1):
+        over_pixels = (rows and source.height > 1) or (columns and source.width > 1)
+        if not over_pixels and not (operator.type == "ReduceSum" and _alike_in_pixels(target)):
             raise NotOnArrayError("it reduces channels only")
         window = Window(
             source.height if rows else 1, source.width if columns else 1,

@@ -25,13 +25,52 @@ class RowLayers(Reductions):
         if self._may_be_masked(operator.inputs[0]):
             raise NotOnArrayError("the host adds a mask of infinite or huge numbers to its input")
         try:
-            source, order = self._rows(operator.inputs[0], self._axes(operator, whole=False))
+            axes = self._axes(operator, whole=False)
+            self._stack_rows(operator, axes)
+            source, order = self._rows(operator.inputs[0], axes)
             self._emit_rows(operator, (source,), order, RowPart(RowOperation.SOFTMAX))
         except NotOnArrayError:
             root = self._view(operator.inputs[0]).root
             if root in self.tensors and self.tensors[root].mask is not None:  # no other operator may read that
                 raise ReorderedError(self.producers[root][0].operators[-1].name) from None
             raise
+
+    def _stack_rows(self, operator: Operator, axes: tuple[int, ...]) -> None:
+        """Let the layer that gives rows that are some of the channels of a pixel write them below each other.
+
+        Distributions of a detector over distances, several for each pixel. Nothing changes where something else reads
+        the layer's result, or where this has no channels for each row.
+        """
+        value = operator.inputs[0]
+        view = self._view(value)
+        tensor, layer = self.tensors.get(view.root), self._stackable(operator, view.root)
+        if tensor is None or layer is None:
+            return
+        _, order = self._own_layout(value)
+        places = _stacked_places(view.index.shape, axes, order)
+        if places is None:
+            return
+        stacked, count = tensor.layout.reshape(-1)[places], len(places) // tensor.height
+        self.tensors[view.root] = ArrayTensor(view.root, tensor.onnx_shape, np.ascontiguousarray(stacked))
+        parts = tuple(
+            _some_channels(layer, f"{layer.name}:{number}", places[number * tensor.height, 0] % tensor.channels,
+                           number * tensor.height)
+            for number in range(count)
+        )  # fmt: skip
+        self.producers[view.root] = parts
+        place = next(index for index, other in enumerate(self.layers) if other is layer)
+        self.layers[place : place + 1] = parts
+
+    def _stackable(self, operator: Operator, root: str) -> Layer | None:
+        """The layer with weights that alone gives a root, if only an operator reads that; tensors of several layers
+        need one exponent, which samples give, as heads of attention do."""
+        layers, value = self.producers.get(root, ()), operator.inputs[0]
+        alone = self.graph.only_consumer(value) is operator and self._only_read_as(value, root)
+        if not (alone and self.config.operand_weights and self.config.has_rows and len(layers) == 1):
+            return None
+        (layer,) = layers
+        plain = layer.kind == "gemm" and layer.groups == 1 and layer.weights is not None and not layer.uniform_weights
+        return layer if plain and layer.output == root and not layer.window.spread else None
 
     def _normalized_rows(self, operator: Operator) -> None:
         if any(operator.outputs[1:]):
@@ -138,9 +177,40 @@ class RowLayers(Reductions):
         self._emit(layer, operator.outputs[0], order)
 
 
+def _stacked_places(shape: tuple[int, ...], axes: tuple[int, ...], order: IndexArray) -> IndexArray | None:
+    """Places in memory of a tensor with a pixel for each row, rows of the same channels below each other.
+
+    None: pixels have one row, or not the same channels for each of several.
+    """
+    height, width, channels = order.shape
+    length = int(np.prod([shape[axis] for axis in axes]))
+    if channels == length or channels % length:
+        return None
+    first = np.argsort(_row_numbers(shape, axes)[order[0, 0]], kind="stable")
+    places = positions(order.shape)[:, :, first].reshape(height, width, -1, length).transpose(2, 0, 1, 3)
+    places = np.ascontiguousarray(places.reshape(-1, width, length))
+    return places if _holds_rows(shape, axes, order.reshape(-1)[places]) else None
+
+
+def _some_channels(layer: Layer, name: str, channels: IndexArray, first_y: int) -> Layer:
+    """The part of a layer with weights that gives some of its channels, from a row of its tensor on."""
+    assert layer.weights is not None
+    macs = layer.macs * len(channels) // layer.channels
+    return replace(
+        layer, name=name, channels=len(channels), window=replace(layer.window, first_y=first_y), macs=macs,
+        weights=layer.weights[channels], bias=None if layer.bias is None else layer.bias[channels],
+        operators=list(layer.operators),
+    )  # fmt: skip
+
+
+def _row_numbers(shape: tuple[int, ...], axes: tuple[int, ...]) -> IndexArray:
+    """For each element of a value, flat, its row along ``axes``."""
+    outer = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    return np.broadcast_to(positions(outer), shape).reshape(-1)
+
+
 def _holds_rows(shape: tuple[int, ...], axes: tuple[int, ...], order: IndexArray) -> bool:
     """Whether the channels of every pixel are a whole row along ``axes``."""
-    outer = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    row = np.broadcast_to(positions(outer), shape).reshape(-1)[order]
+    row = _row_numbers(shape, axes)[order]
     length = int(np.prod([shape[axis] for axis in axes]))
     return order.shape[2] == length and bool((row == row[:, :, :1]).all())
