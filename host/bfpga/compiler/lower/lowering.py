@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.blocks import Blocks, blocks_of
 from bfpga.compiler.lower.chip_products import ChipProducts
 from bfpga.compiler.lower.geometry import inside, window_of
 from bfpga.compiler.lower.joins import Joins
@@ -231,6 +232,10 @@ class Lowering(ChipProducts, Masks, Joins):
             weights = matrix[order.reshape(-1)].reshape(height, width, source.channels, outputs).transpose(3, 0, 1, 2)
             window = Window(height, width)
             layout = positions((1, 1, outputs))
+        elif (blocks := self._blocks(value)) is not None:
+            source, window = blocks.source, blocks.window
+            weights = matrix[blocks.elements].transpose(3, 0, 1, 2)
+            layout = blocks.vectors[:, :, None] * outputs + np.arange(outputs)
         else:
             source, order = self._pixel_rows(value)
             weights = matrix.T.reshape(outputs, 1, 1, -1)
@@ -241,6 +246,15 @@ class Lowering(ChipProducts, Masks, Joins):
                       weights=np.ascontiguousarray(weights, np.float64), bias=bias, operators=[operator])
         layer.macs = layer.pixels * int(weights.size)
         self._emit(layer, operator.outputs[0], layout)
+
+    def _blocks(self, value: str) -> Blocks | None:
+        """The blocks of pixels of an image that are the vectors of a value; None where single pixels are, or none."""
+        view = self._view(value)
+        tensor = self.tensors.get(view.root)
+        if tensor is None or tensor.layout.size != view.index.size or tensor.channels == view.index.shape[-1]:
+            return None
+        found = blocks_of(tensor, self._own_layout(value)[1], int(view.index.shape[-1]))
+        return None if found is None or self._meets_one_bank(found.window) else found
 
     def _vector(self, value: str) -> tuple[ArrayTensor, IndexArray]:
         view = self._view(value)
