@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_networks import WIDE, Network, compiled, largest_error, on_host, simulates_alike
+from small_networks import WIDE, Network, check_whole, compiled, on_host
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
@@ -22,7 +22,6 @@ from bfpga.compiler.read.network import read_network
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, sqnr_db
-from bfpga.program.file import load_program, save_program
 from bfpga.verify.virtual_boards import VirtualBoards
 
 EXPORTED = Path(__file__).parents[1] / "data" / "exported"
@@ -103,15 +102,7 @@ NAMES = ["crd", "dcr", "in_parts", "image_of_patches", "transposed", "patches", 
 
 @pytest.mark.parametrize("make", MAKES, ids=NAMES)
 def test_the_host_computes_nothing(make: Make, tmp_path: Path) -> None:
-    network = make()
-    program = compiled(network, tmp_path)
-    assert on_host(program) == Counter()
-    assert len(program.steps) == 1
-    assert largest_error(network, program) < CLOSE
-    save_program(program, tmp_path / "net.program")
-    again = load_program(tmp_path / "net.program")
-    samples = network.samples(3)
-    assert simulates_alike(again, samples)
+    check_whole(make(), tmp_path)
 
 
 @pytest.mark.parametrize("make", [make for make in MAKES if make is not transposed_convolution])

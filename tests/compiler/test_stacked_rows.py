@@ -107,11 +107,11 @@ def test_without_samples_the_convolution_stays_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["distributions_legacy", "distributions_dynamo_batch1", "yolo_legacy"])
 def test_detectors_as_pytorch_exports_them(name: str) -> None:
-    """Of a head with two scales the host concatenates what is in different orders, and nothing else."""
+    """Heads of YOLOv8, of one scale and of two, with what makes boxes of distances."""
     network, generator = read_network(EXPORTED / f"{name}.onnx"), np.random.default_rng(0)
     x = {key: generator.normal(size=(16, *shape)).astype(np.float32) for key, shape in network.inputs.items()}
     program = compile_network(network, accelerator_around(KERNEL, "test"), x)
-    assert set(on_host(program)) == ({"Concat"} if name.startswith("yolo") else set())
+    assert on_host(program) == Counter()
     judged = {key: value[:4] for key, value in x.items()}
     emulated = Emulator(program).run(judged)
     for output, wanted in FloatNetwork(network).run(judged).items():

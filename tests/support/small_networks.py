@@ -21,6 +21,7 @@ from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ModelError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.program.file import load_program
 from bfpga.runtime import open_device
 
 #: 16-bit mantissas: results are close enough to float to compare values, not only statistics.
@@ -206,6 +207,21 @@ def simulates_alike(program: Program, samples: dict[str, np.ndarray]) -> bool:
     found = first_mismatch(program, Emulator(program).run(samples), device.run(samples))
     device.close()
     return found is None
+
+
+def check_whole(network: Network, folder: Path, most: float = 1e-3) -> Program:
+    """All of a network is one start of the kernel with 16-bit mantissas, and right on emulator and simulation.
+
+    Gives the program as its file has it.
+    """
+    program = compiled(network, folder)
+    assert on_host(program) == Counter()
+    assert len(program.steps) == 1
+    assert largest_error(network, program) < most
+    program.save(folder / "net.program")
+    again = load_program(folder / "net.program")
+    assert simulates_alike(again, network.samples(3))
+    return again
 
 
 def refusal(path: Path) -> str:

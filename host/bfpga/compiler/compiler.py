@@ -164,9 +164,9 @@ class _Task:
         return Program(
             network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, nodes.tensors,
             nodes.nodes, starts.setup, starts.steps, {name: graph.shapes[name] for name in graph.inputs},
-            {name: graph.shapes[name] for name in graph.outputs},
+            {name: graph.shapes[name] for name in self.read.outputs},
             [*notes, *found, *lowered.notes, *numbers.notes, *nodes.notes], options.side_by_side, starts.choices,
-            ranges,
+            ranges, lowered.joined,
         )  # fmt: skip
 
     def _lowered(self, usable: Accelerator, refused: Mapping[str, str]) -> tuple[Graph, Lowered, list[str]]:

@@ -22,6 +22,7 @@ from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.program import unpacked
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 #: Why operators whose results several layers give stay on the host without samples.
@@ -72,7 +73,8 @@ def lower_expanded(
         carried = [operator for layer in lowered.layers if layer.kind == "matmul" for operator in layer.operators]
         split = expanded.split_operators([*lowered.host, *carried])
         if not split:
-            return written, lowered
+            leaving = tuple(unpacked(written.outputs, lowered.joined))
+            return replace(written, outputs=leaving, consumers={}), lowered
         kept |= split
 
 

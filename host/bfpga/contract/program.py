@@ -6,6 +6,7 @@ Only the standard library and numpy are imported here: a board loads programs wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -399,6 +400,25 @@ class MatMulStep:
 Step = LaunchStep | HostStep | MatMulStep
 
 
+@dataclass(frozen=True)
+class Joined:
+    """An output that the host puts together as it unpacks values, one behind the other along an axis (batch left out).
+
+    parts: names of tensors, or of other values that are joined.
+    """
+
+    axis: int
+    parts: tuple[str, ...]
+
+
+def unpacked(outputs: Iterable[str], joined: Mapping[str, Joined]) -> list[str]:
+    """The values that outputs are put together of; those that are none of several are themselves."""
+    found: list[str] = []
+    for name in outputs:
+        found += unpacked(joined[name].parts, joined) if name in joined else [name]
+    return found
+
+
 @dataclass(repr=False)
 class Program:
     """A compiled network for one accelerator. ``summary`` is its table of layers, ``save`` writes its file."""
@@ -423,6 +443,13 @@ class Program:
     choices: int = 0
     #: Smallest and largest value of each input in the samples that calibrated; without any, none are known.
     input_ranges: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    #: Outputs that are of several values, and such parts of them.
+    joined: dict[str, Joined] = field(default_factory=dict)
+
+    @property
+    def leaving(self) -> list[str]:
+        """The values that leave: outputs, or what the host puts them together of."""
+        return unpacked(self.outputs, self.joined)
 
     def __repr__(self) -> str:
         macs = sum(node.macs for node in self.nodes if not isinstance(node, HostNode))

@@ -188,8 +188,9 @@ class Emulator:
         """For each node the values that nothing reads after it; outputs are read by the caller."""
         last = {name: index for index, node in enumerate(self.program.nodes) for name in values_read(node)}
         found: list[list[str]] = [[] for _ in self.program.nodes]
+        leaving = self.program.leaving
         for name, index in last.items():
-            if name not in self.program.outputs:
+            if name not in leaving:
                 found[index].append(name)
         return found
 

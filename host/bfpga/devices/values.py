@@ -61,6 +61,9 @@ class Values:
 
     def on_host(self, name: str) -> HostArray:
         """(samples, ...) in ONNX layout."""
+        if name in self.program.joined:
+            joined = self.program.joined[name]
+            return np.concatenate([self.on_host(part) for part in joined.parts], axis=joined.axis + 1)
         if name not in self.host:
             if name not in self.array and self._is_constant(name):
                 self.on_array(name)

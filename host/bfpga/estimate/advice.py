@@ -149,7 +149,7 @@ def _with_resident_weights(operation: KernelOperation) -> KernelOperation | None
 
 def _of_maps(program: Program, estimate: ProgramEstimate, whole: float) -> Iterator[Advice]:
     """Maps that leave the chip and come back: what the schedule is without that. whole: seconds of a sample."""
-    needed = {name for node in host_nodes(program) for name in node.inputs} | set(program.outputs)
+    needed = {name for node in host_nodes(program) for name in node.inputs} | set(program.leaving)
     operations = [one for start, _ in estimate.cycles.starts for one in start]
     spilled = (_moved(operations, Operation.STORE) & _moved(operations, Operation.LOAD)) - needed
     octets: Counter[str] = Counter()

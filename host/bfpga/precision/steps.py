@@ -101,7 +101,7 @@ def _fixed(program: Program) -> dict[str, str]:
     """Tensors that cannot be in parts, each with the reason."""
     remaining = [name for name, spec in program.tensors.items() if spec.remainder]
     result = {name: f"{name} has channels for its remainders" for name in remaining}
-    seen = set(program.outputs)
+    seen = set(program.leaving)
     for node in program.nodes:
         if isinstance(node, (HostNode, MatMulNode)):
             seen.update(node.inputs)

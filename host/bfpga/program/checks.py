@@ -46,10 +46,21 @@ def _problems(program: Program) -> Iterator[str]:
             yield f"two nodes are named {node.name}"
         yield from (f"layer {node.name}: {problem}" for problem in _node_problems(program, node, known))
         known |= set(node.outputs) if isinstance(node, parts.HostNode) else {node.output}
-    for name in program.outputs:
+    yield from _joined_problems(program)
+    for name in program.leaving:
         if name not in known:
             yield f"nothing computes its output {name}"
     yield from _steps_problems(program)
+
+
+def _joined_problems(program: Program) -> Iterator[str]:
+    """Values that are put together of each other, or without parts."""
+    for name, joined in program.joined.items():
+        if not joined.parts or not 0 <= joined.axis <= MOST:
+            yield f"output {name} is joined of nothing"
+        if any(list(program.joined).index(part) >= list(program.joined).index(name)
+               for part in joined.parts if part in program.joined):  # fmt: skip
+            yield f"output {name} is joined of values that come later"
 
 
 def _outside(what: str, item: object, low: int, high: int, *names: str) -> Iterator[str]:

@@ -9,15 +9,49 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, axes_of, positions
-from bfpga.compiler.lower.state import LoweringState, NotOnArrayError, image_order
+from bfpga.compiler.lower.state import LoweringState, NotOnArrayError, ReorderedError, image_order
 from bfpga.compiler.read.importer import Operator
-from bfpga.contract.program import Window
+from bfpga.contract.program import Joined, Window
 
 
 class Joins(LoweringState):
     """Concatenation of values in any order of memory."""
 
     def _concat(self, operator: Operator) -> None:
+        """Concatenation: on the array where it can be, else as the host unpacks, at the end of a network."""
+        try:
+            self._array_concat(operator)
+        except NotOnArrayError:
+            if self._unpacks_joined(operator):
+                return
+            for other in self.graph.operators:
+                if other.outputs[0] in self.joined and other.outputs[0] in operator.inputs:
+                    raise ReorderedError(other.name) from None
+            raise
+
+    def _unpacks_joined(self, operator: Operator) -> bool:
+        """Let the host put an output together of what it unpacks in any case; whether it does."""
+        output, shape = operator.outputs[0], self.graph.shapes.get(operator.outputs[0])
+        made = all(name in self.joined or (name in self.views and self.views[name].root in self.producers)
+                   for name in operator.inputs)  # fmt: skip
+        if shape is None or not made or not self._ends_in_joins(output):
+            return False
+        axis = int(operator.attributes["axis"]) % (len(shape) + 1) - 1
+        if axis >= 0:
+            self.joined[output] = Joined(axis, operator.inputs)
+        return axis >= 0
+
+    def _ends_in_joins(self, value: str) -> bool:
+        """Whether a value is an output that nothing else reads, or a part of one."""
+        if value in self.graph.grids:
+            return False
+        if value in self.graph.outputs:
+            return not self.graph.consumers.get(value)
+        reader = self.graph.only_consumer(value)
+        return (reader is not None and reader.type == "Concat" and reader.name in self.chosen
+                and self._ends_in_joins(reader.outputs[0]))  # fmt: skip
+
+    def _array_concat(self, operator: Operator) -> None:
         """Concatenation along the channels: producers write their part of the result, others are copied."""
         shape = self.graph.shapes.get(operator.outputs[0])
         if shape is None or len(set(operator.inputs)) != len(operator.inputs):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bfpga.compiler.read.importer import Operator
 from bfpga.contract.descriptor import Function
-from bfpga.contract.program import OperandWeights, Window
+from bfpga.contract.program import Joined, OperandWeights, Window
 from bfpga.contract.rows import RowOperation
 from bfpga.formats.arrays import FloatArray
 from bfpga.program.layout import MemoryOrder
@@ -212,6 +212,8 @@ class Lowered:
     notes: list[str]
     #: Tensors that hold a quantizer's steps or limits as they are: nothing is scaled by another factor.
     exact: frozenset[str] = frozenset()
+    #: Outputs that the host puts together as it unpacks.
+    joined: dict[str, Joined] = field(default_factory=dict)
 
 
 def spatial(values: Any, default: int, axes: int) -> tuple[int, int]:

@@ -38,7 +38,7 @@ from bfpga.compiler.read.grids import Grid
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
-from bfpga.contract.program import Window
+from bfpga.contract.program import Window, unpacked
 from bfpga.contract.rows import RowOperation
 
 #: Operators of two values, element by element.
@@ -59,7 +59,7 @@ class Lowering(ChipProducts, Masks, Joins):
         self._outputs()
         exact = frozenset(name for name, grid in self.graph.grids.items() if self._exact(grid))
         notes = [*self.notes, *self._host_notes()]
-        return Lowered(self.layers, self.host, self.tensors, self.view_operators, notes, exact)
+        return Lowered(self.layers, self.host, self.tensors, self.view_operators, notes, exact, self.joined)
 
     def _exact(self, grid: Grid) -> bool:
         """Whether mantissas have to hold a quantizer's values as they are: its steps, or limits that they resolve."""
@@ -589,6 +589,7 @@ class Lowering(ChipProducts, Masks, Joins):
 
     def _outputs(self) -> None:
         """A network output that is a view of a layer's result takes the layer's place if the host can read it so."""
+        self.graph = replace(self.graph, outputs=tuple(unpacked(self.graph.outputs, self.joined)), consumers={})
         for name in self.graph.outputs:
             view = self.views.get(name)
             if view is None or view.root == name or name not in self.view_operators:

@@ -29,8 +29,9 @@ CONDITIONS = {
     "AveragePool": "over 1 or 2 axes; windows at the border may average fewer pixels",
     "BatchNormalization": "with constants: goes into the layer before, or a factor for each channel",
     "Celu": "as its definition says: a factor, elu, a factor",
-    "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied; parts of "
-    "one value's channels, some negated, as a grouped convolution",
+    "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied; at the end "
+    "of a network along any axis: the host unpacks so; parts of one value's channels, some negated, as a grouped "
+    "convolution",
     "Conv": "over 1, 2 or 3 axes, any groups, dilation, stride and padding; constant weights",
     "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other; "
     "along a row channels that the host rearranges, if the width is a multiple of the stride",

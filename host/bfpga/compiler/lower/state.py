@@ -12,7 +12,7 @@ from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, or
 from bfpga.compiler.lower.row_groups import find_row_groups
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.program import Window
+from bfpga.contract.program import Joined, Window
 from bfpga.formats.arrays import Float64Array
 
 REORDERED = "its results are not adjacent in memory, as what reads them needs them"
@@ -54,6 +54,8 @@ class LoweringState:
         #: Operators of the host by type and reason.
         self.reasons: dict[tuple[str, str], list[str]] = {}
         self.blocked = blocked
+        #: Outputs that the host puts together as it unpacks.
+        self.joined: dict[str, Joined] = {}
         for name in graph.inputs:
             self._root(name)
 

@@ -46,7 +46,7 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
             continue
         layers = [node for _, node in stage if isinstance(node, ArrayNode)]
         outside = {name for node in nodes if node not in layers for name in node.inputs}
-        leaving = {node.output for node in layers} & (outside | set(program.outputs))
+        leaving = {node.output for node in layers} & (outside | set(program.leaving))
         steps += Scheduler(program.config, program.tensors, layers, plans, leaving, begun).run()
         begun |= {node.output for node in layers}
     setup = setup_launch(array, plans, program.config)

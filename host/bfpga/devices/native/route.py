@@ -146,7 +146,7 @@ class Segment:
         inside = set(indices)
         for name, edge in self.made.items():
             readers = [program.nodes[index] for index in read.get(name, []) if index not in inside]
-            edge.on_host = name in program.outputs or any(isinstance(node, (HostNode, MatMulNode)) for node in readers)
+            edge.on_host = name in program.leaving or any(isinstance(node, (HostNode, MatMulNode)) for node in readers)
             edge.on_array = any(isinstance(node, ArrayNode) for node in readers)
             if edge.on_host and edge.strides is None:
                 edge.on_array = True
