@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_networks import WIDE, Network, check_whole, compiled, on_host
+from small_networks import WIDE, Network, check_whole, compiled, largest_error, on_host
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
@@ -162,6 +162,17 @@ def test_between_layers_blocks_are_the_host_s_and_it_is_said(tmp_path: Path) -> 
     program = compiled(network, tmp_path)
     assert on_host(program) == Counter({"DepthToSpace": 1})
     assert any("DepthToSpace" in note and "not adjacent" in note for note in program.notes)
+
+
+def test_layers_of_single_elements_between_do_not_hide_whose_order_it_is(tmp_path: Path) -> None:
+    """PReLU is several layers, in the order before the blocks are moved; then a convolution needs them moved."""
+    network = larger_image(2, "CRD")()
+    slopes = network.constant(np.array([0.1, 0.3], np.float32).reshape(2, 1, 1))
+    network.add("PRelu", network.last, slopes)
+    network.conv(4, 2, 3, pads=[1, 1, 1, 1])
+    program = compiled(network, tmp_path)
+    assert on_host(program) == Counter({"DepthToSpace": 1})
+    assert largest_error(network, program) < CLOSE
 
 
 # Orders

@@ -86,15 +86,27 @@ class LoweringState:
         """Let the host compute a view, so that it becomes a value of its own."""
         operator = self.view_operators.pop(value, None)
         if operator is None:
-            for layer in self.producers.get(value, ()):
-                for done in layer.operators:
-                    same = self.graph.shapes.get(done.inputs[0]) == self.graph.shapes.get(done.outputs[0])
-                    if same and done.inputs[0] in self.view_operators:
-                        raise ReorderedError(self.view_operators[done.inputs[0]].name)
+            found = self._reordered(value)
+            if found is not None:
+                raise ReorderedError(found.name)
             raise NotOnArrayError("its input is in an order the array cannot read")
         if operator.type not in place.VIEWS:
             self._note(operator, REORDERED)
         self._to_host(operator)
+
+    def _reordered(self, value: str) -> Operator | None:
+        """The rearrangement in whose order layers of single elements, one after the other, gave a value."""
+        pending, seen = [value], {value}
+        while pending:
+            made = [done for layer in self.producers.get(pending.pop(), ()) for done in layer.operators]
+            for name in [name for done in made for name in done.uses]:
+                if self.graph.shapes.get(name) != self.graph.shapes[value] or name in seen:
+                    continue
+                if name in self.view_operators:
+                    return self.view_operators[name]
+                seen.add(name)
+                pending.append(name)
+        return None
 
     def _view(self, value: str) -> View:
         if value not in self.views:
