@@ -188,6 +188,12 @@ class Interleaving(LoweringState):
         config = self.config
         return config.columns > 1 and window.output_width > 1 and window.stride_x % config.banks == 0
 
+    def _check_stride(self, window: Window) -> None:
+        if self._meets_one_bank(window):
+            raise NotOnArrayError(
+                f"with a stride of {window.stride_x} all columns read one of the {self.config.banks} banks"
+            )
+
     def _resize(self, operator: Operator) -> None:
         """Interpolation by a ratio of integers, whatever its rules: the operator gives its coefficients."""
         shapes = [self.graph.shapes.get(name) for name in (operator.inputs[0], operator.outputs[0])]
