@@ -90,9 +90,11 @@ def test_steps_of_recurrent_layers_take_samples_side_by_side(name: str) -> None:
     assert times[1] < 1.2 * times[0]  # of four samples
 
 
-@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
-def test_a_kernel_computes_steps_of_several_samples_as_the_emulator_does(kind: str, tmp_path: Path) -> None:
-    network = recurrent_network(kind, 3, steps=3)
+@pytest.mark.parametrize(("kind", "directions"), [("GRU", 1), ("LSTM", 2)])
+def test_a_kernel_computes_steps_of_several_samples_as_the_emulator_does(
+    kind: str, directions: int, tmp_path: Path
+) -> None:
+    network = recurrent_network(kind, 4, steps=3, directions=directions)
     program = compiled_small(network, tmp_path, KERNEL, CompileOptions(side_by_side=3))
     assert not host_nodes(program)
     samples = {name: together(values, 3) for name, values in network.samples(6).items()}

@@ -27,6 +27,8 @@ POINTWISE = {
 #: Operators over channels: whose axis has to be the last one, and what it is where it is not stated.
 OVER_CHANNELS = {"Softmax": -1, "LogSoftmax": -1, "LayerNormalization": -1, "RMSNormalization": -1}
 SHAPING = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
+#: Pixels at most whose channels are put beside each other.
+MOST_JOINED = 8
 GEMM_DEFAULTS = {"alpha": 1.0, "beta": 1.0, "transA": 0}
 
 
@@ -125,10 +127,23 @@ class _Widener:
     def _shaped(self, node: NodeProto) -> None:
         """The channels stay as they are: what is moved lies before the samples."""
         before, after = (self.rewriter.shapes.get(name, ()) for name in (node.input[0], node.output[0]))
+        if len(before) == 3 and after == (0, before[1] * before[2]) and 1 < before[1] <= MOST_JOINED:
+            self._channels_of_pixels(node, before[1])
+            return
         if len(after) < 2 or after[0] != 0 or before[-1:] != after[-1:]:
             raise _refusal(node, "makes pixels and channels of each other")
         sizes = self.rewriter.constant(np.array([0, *after[1:-1], self.count, after[-1]], np.int64))
         self.rewriter.add("Reshape", node.input[0], sizes, output=node.output[0])
+
+    def _channels_of_pixels(self, node: NodeProto, pixels: int) -> None:
+        """The channels of a few pixels, as the last states of both directions, beside each other."""
+        parts = []
+        for pixel in range(pixels):
+            bounds = [self.rewriter.constant(np.array([number], np.int64)) for number in (pixel, pixel + 1, 1)]
+            parts.append(self.rewriter.add("Slice", node.input[0], *bounds))
+        joined = self.rewriter.add("Concat", *parts, axis=3)
+        sizes = self.rewriter.constant(np.array([0, self.count, -1], np.int64))
+        self.rewriter.add("Reshape", joined, sizes, output=node.output[0])
 
     def _product(self, node: NodeProto) -> None:
         self._rank(node, node.input[0])
