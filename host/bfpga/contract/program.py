@@ -90,9 +90,6 @@ class TensorSpec:
     #: ``x.transpose(axes)`` (batch axis kept in front) reshaped to (height, width, channels).
     onnx_shape: tuple[int, ...] = ()
     axes: tuple[int, ...] = ()
-    #: Where parts of an axis are apart in memory (blocks of pixels): another shape of the value, whose axes' order
-    #: ``axes`` is then; empty: it is that of ``onnx_shape``.
-    split: tuple[int, ...] = ()
     #: Channel c is scaled by 2**channel_shift[c], a whole number where the host reads or writes the tensor; empty:
     #: no channel is shifted.
     channel_shift: tuple[float, ...] = ()
@@ -106,6 +103,9 @@ class TensorSpec:
     #: Mantissas (height, width, channels) of a tensor that nothing computes: every sample has these, with
     #: ``input_exponent``.
     constant: IntArray | None = None
+    #: Where parts of an axis are apart in memory (blocks of pixels): another shape of the value, whose axes' order
+    #: ``axes`` is then; empty: it is that of ``onnx_shape``.
+    split: tuple[int, ...] = ()
 
     @property
     def parts(self) -> int:
