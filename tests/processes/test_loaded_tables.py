@@ -44,6 +44,7 @@ from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.file import load_program, save_program
+from bfpga.program.layout import encode_tensor
 from bfpga.program.schedule import schedule
 from bfpga.vendor.render import render_kernel
 from bfpga.verify.check import verify
@@ -67,8 +68,13 @@ BY_TABLE = tuple(function for function in Function if function.row.table is not 
 PIXELS, CHANNELS = 40, 4
 
 
-def network(config: KernelConfig, used: Sequence[Function], seed: int = 1) -> Program:
-    """Layers side by side of one input, each with a function; its values reach beyond the ends of all tables."""
+def network(
+    config: KernelConfig, used: Sequence[Function], seed: int = 1, units: Sequence[int] = ()
+) -> Program:
+    """Layers side by side of one input, each with a function; its values reach beyond the ends of all tables.
+
+    units: the layers give their input, its channels in other units.
+    """
     builder = NetworkBuilder(np.random.default_rng(seed), config)
     source = builder.tensor(1, PIXELS, CHANNELS)
     window = Window(output_height=1, output_width=PIXELS)
@@ -77,6 +83,9 @@ def network(config: KernelConfig, used: Sequence[Function], seed: int = 1) -> Pr
         bias = builder.rng.integers(-99, 99, CHANNELS).astype(np.int32)
         node = ArrayNode(f"n{number}", "gemm", (source,), builder.tensor(1, PIXELS, CHANNELS), CHANNELS, window)
         node.weights, node.weight_exponents, node.bias = weights, np.full(CHANNELS, -6, np.int32), bias
+        if units:
+            node.weights = np.eye(CHANNELS, dtype=np.int32).reshape(CHANNELS, 1, 1, CHANNELS)
+            node.weight_exponents, node.bias = np.array(units, np.int32), None
         node.bias_exponent, node.function, node.policy = -7, function, PolicySpec(exponent=-3)
         node.function_first = number % 2 == 1
         builder.nodes.append(node)
@@ -121,6 +130,15 @@ def test_every_function_has_the_bits_of_a_built_in_table(function: Function) -> 
     assert same(loaded, simulated(built_in))
     assert brought(loaded.setup.operations)
     assert not brought(built_in.setup.operations)
+
+
+def test_the_smallest_values_of_coarse_units_are_beyond_the_ends_of_a_table() -> None:
+    """-1 in a unit of more than 2**10 left the range of the shifter without a trace: tanh(-2048) was 0."""
+    used = [Function.TANH, Function.SILU, Function.SIGMOID, Function.SOFTPLUS]
+    program = network(LOADING, used, units=[8, 20, 20, 20])
+    given = encode_tensor(samples()["t0"], program.tensors["t0"], LOADING.format)
+    assert -1 in given.mantissa[..., 1]
+    assert same(program, simulated(program))
 
 
 @pytest.mark.parametrize(

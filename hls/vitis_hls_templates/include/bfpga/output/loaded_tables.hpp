@@ -178,7 +178,8 @@ class LoadedTables<Config, true> {
     static Moved to_table_unit(value_t value, exponent_t exponent) {
 #pragma HLS INLINE
         constexpr int64_t largest = (static_cast<int64_t>(1) << (W - 1)) - 1;
-        const Shift shift = limited_shift<ACC + 1, W>(static_cast<exponent_t>(kActivationExponent - exponent));
+        // To the left by W - 1 at most: -1 is the lowest number then, and would be none of them one place further.
+        const Shift shift = limited_shift<ACC + 1, W - 1>(static_cast<exponent_t>(kActivationExponent - exponent));
         const amount_t right = shift.left ? static_cast<amount_t>(0) : shift.amount;
         const amount_t left = shift.left ? shift.amount : static_cast<amount_t>(0);
         const Shifted<ACC> whole = Shifter::right<ACC, ACC + 1>(value, right);
