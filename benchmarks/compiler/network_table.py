@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +39,7 @@ from bfpga.devices.reference import FloatNetwork
 from bfpga.errors import BfpgaError
 from bfpga.formats.onnx_runtime import onnxruntime
 from bfpga.program.cycles import program_cycles
-from bfpga.program.host import host_nodes, host_share
+from bfpga.program.host import host_nodes, host_share, kinds_of
 from bfpga.runtime import open_device
 
 DOCUMENT = ROOT / "docs" / "networks.md"
@@ -147,7 +146,7 @@ def row(member: Member, path: Path, found: dict[int, Outcome]) -> tuple[str, ...
     program = next((item.program for item in found.values() if item.program is not None), None)
     if program is None:
         return (member.name, member.family, "", "", "", "", "", f"refused: {refused}", "", "", "")
-    kinds = Counter(kind for node in host_nodes(program) for kind in node.operators)
+    kinds = kinds_of(host_nodes(program))
     work = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in kinds.items())
     layers = len(program.nodes) - len(host_nodes(program))
     errors = [f"{100 * found[bits].error:.2f} %" if bits in found else "" for bits in (8, 16)]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ from bfpga.data import load_inputs
 from bfpga.devices.reference import FloatNetwork, sqnr_db
 from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.estimate.sample import estimate_sample
-from bfpga.program.host import host_nodes, host_share
+from bfpga.program.host import host_nodes, host_share, kinds_of
 from bfpga.runtime import run
 
 PAGE = ROOT / "docs" / "transformers.md"
@@ -99,7 +98,7 @@ class Outcome:
 
     @property
     def host(self) -> str:
-        kinds = Counter(kind for node in host_nodes(self.program) for kind in node.operators)
+        kinds = kinds_of(host_nodes(self.program))
         share = f"{100 * host_share(self.program):.1f} %"
         return f"{share}: {sum(kinds.values())} operators" if kinds else "nothing"
 

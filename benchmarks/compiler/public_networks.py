@@ -41,7 +41,7 @@ from bfpga.contract.program import Program
 from bfpga.devices.reference import FloatNetwork
 from bfpga.errors import BfpgaError
 from bfpga.program.cycles import program_cycles
-from bfpga.program.host import host_nodes, host_share
+from bfpga.program.host import host_nodes, host_share, kinds_of
 from bfpga.runtime import open_device
 
 #: Samples, and of how many values of the inputs together there is one sample alone.
@@ -144,7 +144,7 @@ def dearest(network: Network, program: Program) -> str:
 
 def row(network: Network, found: Found) -> tuple[str, ...]:
     program = found.programs[8]
-    kinds = Counter(kind for node in host_nodes(program) for kind in node.operators)
+    kinds = kinds_of(host_nodes(program))
     work = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in kinds.items())
     numbers = (found.rounding, found.last_bit, found.errors[8], found.errors[16])
     figures = [f"{100 * number:.2f} %" for number in numbers]

@@ -40,11 +40,10 @@ def lower_steps(
     cannot take samples side by side.
     """
     config, cores = accelerator.config, accelerator.board.arm_cores
-    graph, places = with_places_of_scores(with_batch_first(graph))
-    steps, found = (graph, []) if options.recurrent == "host" else unroll(graph)
-    notes = [*places, *found]
     if together > 1:
-        return *lower_expanded(side_by_side(steps, together), config, calibrated, options, refused, kept), notes
+        beside, notes = in_steps_side_by_side(graph, together, options)
+        return *lower_expanded(beside, config, calibrated, options, refused, kept), notes
+    graph, steps, notes = _in_steps(graph, options)
     result = lower_expanded(steps, config, calibrated, options, refused, kept)
     if steps is graph or cores is None or options.recurrent == "array":
         return *result, notes
@@ -56,6 +55,19 @@ def lower_steps(
         f"what the array would leave of their steps takes {1e3 * split:.1f} ms there (recipe: recurrent)"
     )
     return *lower_expanded(graph, config, calibrated, options, refused, kept), [*notes, note]
+
+
+def in_steps_side_by_side(graph: Graph, count: int, options: CompileOptions) -> tuple[Graph, list[str]]:
+    """The network on ``count`` samples at once, step by step, and notes. ModelError if it cannot take them so."""
+    _, steps, notes = _in_steps(graph, options)
+    return side_by_side(steps, count), notes
+
+
+def _in_steps(graph: Graph, options: CompileOptions) -> tuple[Graph, Graph, list[str]]:
+    """The network with its samples first, the same with recurrent operators step by step, and notes."""
+    whole, places = with_places_of_scores(with_batch_first(graph))
+    steps, found = (whole, []) if options.recurrent == "host" else unroll(whole)
+    return whole, steps, [*places, *found]
 
 
 def lower_expanded(

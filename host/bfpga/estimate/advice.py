@@ -20,7 +20,7 @@ from bfpga.engines.kernel.cycles import kernel_steps, skips_zeros, weight_reads
 from bfpga.estimate.host import arm_seconds
 from bfpga.estimate.program import LayerEstimate, ProgramEstimate, clock_hz, moved_bytes
 from bfpga.program.cycles import always
-from bfpga.program.host import final_host_nodes, host_nodes
+from bfpga.program.host import final_host_nodes, host_nodes, kinds_of
 
 #: Shares of the time from which on a line is worth it, and lines at most.
 WORTH, LINES = 0.1, 3
@@ -91,7 +91,7 @@ def _of_host(program: Program, seconds: Mapping[str, float], whole: float) -> It
 
 
 def _operators(nodes: Sequence[HostNode]) -> str:
-    return kinds_text(Counter(kind for node in nodes for kind in node.operators))
+    return kinds_text(kinds_of(nodes))
 
 
 def kinds_text(kinds: Counter[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from bfpga.estimate.host import host_seconds
 from bfpga.estimate.sample import SampleEstimate, estimate_sample
 from bfpga.explore.figures import compile_for_figures
 from bfpga.explore.limits import excess
-from bfpga.program.host import host_nodes
+from bfpga.program.host import host_nodes, kinds_of
 from bfpga.scale.work import Progress
 from bfpga.synthesis.resources import resources_of
 
@@ -116,7 +115,7 @@ def why(own: Tried, best: Tried) -> str:
     """Where most of the gain comes from: the host, zeros, multipliers, the memories, or else the array's form."""
     gain = own.sample.seconds - best.sample.seconds
     if own.host - best.host > MOST * gain:
-        return f"{kinds_text(_kinds(own.program) - _kinds(best.program))} stay on the chip"
+        return f"{kinds_text(kinds_of(host_nodes(own.program)) - kinds_of(host_nodes(best.program)))} stay on the chip"
     mine, other = own.accelerator, best.accelerator
     zeros = other.config.array.zeros
     if zeros in ZEROS and mine.config.array.zeros != zeros:
@@ -126,8 +125,3 @@ def why(own: Tried, best: Tried) -> str:
     if other.config.macs_per_clock * other.clock_mhz > mine.config.macs_per_clock * mine.clock_mhz:
         return f"{other.config.macs_per_clock:,} multiply-accumulates a clock instead of {mine.config.macs_per_clock:,}"
     return "its array has a form that these layers fill better"
-
-
-def _kinds(program: Program) -> Counter[str]:
-    """Operators of the host by their kind."""
-    return Counter(kind for node in host_nodes(program) for kind in node.operators)

@@ -14,8 +14,8 @@ from onnx import numpy_helper
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.compiler.compiler import Calibration
-from bfpga.compiler.lower.recurrent import unroll, with_batch_first
-from bfpga.compiler.lower.side_by_side import side_by_side
+from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.partition import in_steps_side_by_side
 from bfpga.compiler.read.network import Network
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, Program
@@ -83,7 +83,7 @@ class Task:
     def _together(self) -> bool:
         """Whether samples may be computed side by side: networks of vectors with static exponents."""
         try:
-            side_by_side(unroll(with_batch_first(self.network.graph()))[0], 2)
+            in_steps_side_by_side(self.network.graph(), 2, CompileOptions())
         except ModelError:
             return False
         return self.calibration is not None

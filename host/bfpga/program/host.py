@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from bfpga.contract.program import HostNode, Program, values_read
 
 #: ONNX operators that leave the order of scores as it is; and those that only shape them, in their order.
@@ -12,6 +15,11 @@ SHAPES = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Uns
 def host_nodes(program: Program) -> list[HostNode]:
     """The nodes that the host computes, in order."""
     return [node for node in program.nodes if isinstance(node, HostNode)]
+
+
+def kinds_of(nodes: Iterable[HostNode]) -> Counter[str]:
+    """Operators of host nodes by their kind."""
+    return Counter(kind for node in nodes for kind in node.operators)
 
 
 def host_share(program: Program) -> float:

@@ -81,6 +81,11 @@ class Rewriter:
         self.nodes.append(helper.make_node(kind, list(inputs), [result], name=result, **attributes))
         return result
 
+    def part(self, value: str, axis: int, first: int, last: int) -> str:
+        """The elements [first, last) of an axis of a value."""
+        bounds = [self.constant(np.array([number], np.int64)) for number in (first, last, axis)]
+        return self.add("Slice", value, *bounds)
+
     def reshape(self, value: str, before: tuple[int, ...], after: tuple[int, ...]) -> str:
         """A value in another shape, 0 for the batch; what was reshaped already is taken as it was before."""
         value, before = self._origins.get(value, (value, before))

@@ -188,8 +188,7 @@ class _Cell:
         return self.rewriter.add("Add", product, self.rewriter.constant(self._columns(bias, first, last)))
 
     def _step(self, projected: str, step: int) -> str:
-        bounds = [self.rewriter.constant(np.array([number], np.int64)) for number in (step, step + 1, 1)]
-        return self.rewriter.add("Slice", projected, *bounds)
+        return self.rewriter.part(projected, 1, step, step + 1)
 
     def _sum(self, projected: str, step: int, state: str, weights: str, function: str) -> str:
         """A gate: the function of the input's part and, unless it is the first step, the state's."""
@@ -222,12 +221,7 @@ class _Cell:
 
     def _parts(self, value: str, count: int) -> list[str]:
         """The gates of one value."""
-        result = []
-        for number in range(count):
-            ends = (number * self.hidden, (number + 1) * self.hidden, 2)
-            bounds = [self.rewriter.constant(np.array([end], np.int64)) for end in ends]
-            result.append(self.rewriter.add("Slice", value, *bounds))
-        return result
+        return [self.rewriter.part(value, 2, i * self.hidden, (i + 1) * self.hidden) for i in range(count)]
 
     def _gru(self, direction: _Direction) -> tuple[list[str], str]:
         rewriter, late = self.rewriter, bool(self.attributes.get("linear_before_reset", 0))

@@ -137,10 +137,7 @@ class _Widener:
 
     def _channels_of_pixels(self, node: NodeProto, pixels: int) -> None:
         """The channels of a few pixels, as the last states of both directions, beside each other."""
-        parts = []
-        for pixel in range(pixels):
-            bounds = [self.rewriter.constant(np.array([number], np.int64)) for number in (pixel, pixel + 1, 1)]
-            parts.append(self.rewriter.add("Slice", node.input[0], *bounds))
+        parts = [self.rewriter.part(node.input[0], 1, pixel, pixel + 1) for pixel in range(pixels)]
         joined = self.rewriter.add("Concat", *parts, axis=3)
         sizes = self.rewriter.constant(np.array([0, self.count, -1], np.int64))
         self.rewriter.add("Reshape", joined, sizes, output=node.output[0])
