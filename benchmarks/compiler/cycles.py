@@ -23,7 +23,6 @@ from bfpga.cli.work import compile_for_estimate
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.program import ArrayNode, HostNode
-from bfpga.estimate.host import arm_seconds
 from bfpga.estimate.program import estimate_program
 from bfpga.program.host import host_nodes, host_share
 
@@ -63,7 +62,7 @@ def row(model: Path, accelerator_name: str, zeros: int = 0) -> str:
     cores = accelerator.board.arm_cores
     assert cores is not None, f"{accelerator.board.name} has no arm_cores"
     each = f"{-(-cycles.scheduled(OVERLAPPED_SAMPLES) // OVERLAPPED_SAMPLES):,}"
-    whole = estimate.seconds + sum(arm_seconds(node, cores) for node in host_nodes(program))
+    whole = estimate.seconds + sum(map(cores.node_seconds, host_nodes(program)))
     milliseconds = [1e3 * seconds for seconds in (estimate.compute_seconds, estimate.seconds)]
     return (
         f"| {model.stem} | {macs / 1e6:,.2f} | {cycles.compute_bound:,} | {milliseconds[0]:.3f} | {share:.1f} % | "

@@ -59,7 +59,7 @@ def test_a_final_softmax_is_what_its_absence_saves(tmp_path: Path) -> None:
     before, after = seconds(DENSE, whole), seconds(DENSE, program)
     assert first.share == pytest.approx(1 - after / before, rel=0.01)
     spent = f"{1e6 * (before - after):.0f} of {1e6 * before:.0f} us"
-    assert first.cost == f"the final Softmax on the host takes {spent} a sample"
+    assert first.cost == f"the final Softmax on the host costs {spent} a sample"
     assert not any("host" in one.cost for one in advised(DENSE, program))
 
 

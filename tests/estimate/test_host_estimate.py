@@ -6,13 +6,12 @@ import pytest
 
 from bfpga.accelerator.boards import ArmCores, load_boards
 from bfpga.contract.program import HostNode
-from bfpga.estimate.host import arm_seconds
 
 
 def test_time_is_that_of_the_operations_and_of_the_calls() -> None:
     cores = ArmCores(2, "Cortex-A9", 650, 0.25, 40, "")
     node = HostNode("host_0", b"", (), (), ("GRU", "Softmax", "Add"), 12_500_000)
-    assert arm_seconds(node, cores) == pytest.approx(12.5e6 / 0.25e9 + 3 * 40e-6)
+    assert cores.node_seconds(node) == pytest.approx(12.5e6 / 0.25e9 + 3 * 40e-6)
 
 
 def test_every_shipped_board_has_arm_cores() -> None:

@@ -44,7 +44,8 @@ def on(accelerator: Accelerator, model: Path) -> Tried:
 
 def timed(own: Tried, factor: float) -> Tried:
     """As if a sample took so many times as long."""
-    return replace(own, sample=replace(own.sample, seconds=factor * own.sample.seconds))
+    sample = own.sample
+    return replace(own, sample=replace(sample, seconds=factor * sample.seconds, stream=factor * sample.stream))
 
 
 def test_rivals_are_of_the_board_and_ask_no_more_of_the_user() -> None:

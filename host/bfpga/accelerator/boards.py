@@ -14,6 +14,7 @@ from bfpga.accelerator.schema import BoardFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import read_document
 from bfpga.contract.configuration import Dsp
+from bfpga.contract.program import HostNode
 from bfpga.errors import ConfigurationError
 from bfpga.formats.notebook import clipped
 
@@ -36,6 +37,13 @@ class ArmCores:
     def seconds(self, operations: int, calls: int) -> float:
         """Seconds of operators on one core: of their operations, and of a call for each."""
         return operations / (self.assumed_gflops * 1e9) + calls * self.assumed_call_us * 1e-6
+
+    def node_seconds(self, node: HostNode) -> float:
+        """Seconds of a host node for one sample.
+
+        On one core, since numpy computes most operators with one, and those of one sample are too small to share.
+        """
+        return self.seconds(node.flops, len(node.operators))
 
 
 @dataclass(frozen=True, repr=False)

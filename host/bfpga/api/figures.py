@@ -16,7 +16,7 @@ from bfpga.contract.program import ArrayNode, HostNode, Node, Program
 from bfpga.devices.base import LayerResult
 from bfpga.devices.host_time import HostTime, measure_host
 from bfpga.errors import ProgramError
-from bfpga.estimate.host import arm_seconds, host_seconds
+from bfpga.estimate.host import host_seconds, time_in_stream
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.program.cycles import CycleCount, program_cycles
 from bfpga.program.host import host_nodes, host_share
@@ -116,16 +116,17 @@ def host_content(
 ) -> dict[str, Any]:
     """Work and time of the host and the latency of one sample (or of those side by side), for every report.
 
-    estimate: of the array alone. Array and host work one after the other. The host's part of ``latency_s`` is the
-    estimate for a core of the board; ``host_seconds`` is measured on this machine; ``note``: gets why it is not.
-    ``stream_images_per_second``: of samples that share a start, ``images_per_second``: of each by itself.
+    estimate: of the array alone. Array and host work one after the other for a sample alone, and beside each other in
+    a stream. The host's part of ``latency_s`` is the estimate for a core of the board; ``host_seconds`` is measured on
+    this machine; ``note``: gets why it is not. ``stream_images_per_second``: of samples that follow each other,
+    ``images_per_second``: of each by itself.
     """
     nodes, cores = host_nodes(program), accelerator.board.arm_cores
     measured = _measured(program, note) if nodes else None
-    arm = [arm_seconds(node, cores) for node in nodes] if cores else []
+    arm = [cores.node_seconds(node) for node in nodes] if cores else []
     board_seconds = host_seconds(program, cores)
     latency = estimate.seconds + (board_seconds or 0.0)
-    stream, known = estimate.stream_seconds + (board_seconds or 0.0), board_seconds is not None
+    stream, known = time_in_stream(program, estimate, cores).seconds, board_seconds is not None
     return {
         "host_share": host_share(program),
         "host_operations": sum(node.flops for node in nodes),

@@ -32,7 +32,6 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.partition import lower_steps
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network, read_network
-from bfpga.compiler.sample_time import sample_seconds
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
 from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
@@ -42,7 +41,9 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program
 from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import IntArray
+from bfpga.program.cycles import program_cycles
 from bfpga.program.layout import together
+from bfpga.program.stream_time import stream_time
 
 _LOG = logging.getLogger(__name__)
 Progress = Callable[[str], None]
@@ -87,7 +88,11 @@ def _cheapest(programs: Sequence[Program], accelerator: Accelerator) -> Program:
     cores = accelerator.board.arm_cores
     if len(programs) == 1 or cores is None:
         return programs[0]
-    return min(programs, key=lambda program: sample_seconds(program, accelerator, cores))
+
+    def seconds(program: Program) -> float:
+        return stream_time(program, program_cycles(program), accelerator.bytes_per_clock, cores.node_seconds).seconds
+
+    return min(programs, key=seconds)
 
 
 def _without(accelerator: Accelerator, part: Part) -> Accelerator:

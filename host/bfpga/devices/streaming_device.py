@@ -26,7 +26,6 @@ from bfpga.contract.program import (
     MatMulStep,
     Program,
     Transfer,
-    own_weights,
 )
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.host_batches import HostArray
@@ -42,6 +41,7 @@ from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
 from bfpga.program.packets import SamplePackets
 from bfpga.program.start_clocks import start_clocks
+from bfpga.program.turns import Turn, starts_stand_alone, turns_of
 
 #: A start takes as many samples as its longest stream fits into this, so that two starts fit a cache and a small pool.
 START_BYTES = 1 << 18
@@ -146,19 +146,6 @@ class _JoinedWeights:
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """A step of the array for all samples, with the host's steps before it, as far as no other goes before, and after.
-
-    index: of the step.
-    """
-
-    index: int
-    step: LaunchStep | MatMulStep
-    before: list[HostStep]
-    after: list[HostStep]
-
-
-@dataclass(frozen=True)
 class _Group:
     """Samples that share a start, and its streams."""
 
@@ -178,8 +165,7 @@ class StreamingDevice(KernelDevice):
         self._packets: dict[tuple[int, ...], SamplePackets] = {}
         self._schedules: Schedules = {}
         super().__init__(program, OperationStarts(kernel, program.config), name)
-        self._turns = _turns(program)
-        self._own = {node.name for node in program.nodes if own_weights(node)}
+        self._turns = turns_of(program)
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch; see ``KernelDevice.run``."""
@@ -201,7 +187,7 @@ class StreamingDevice(KernelDevice):
 
     def _may_group(self) -> bool:
         """Whether groups of samples may go through the program step by step."""
-        return bool(self._turns) and _starts_stand_alone(self.program, bool(self.choices))
+        return bool(self._turns) and starts_stand_alone(self.program, bool(self.choices))
 
     def _run_grouped(self, inputs: Mapping[str, HostArray]) -> DeviceResult:
         samples = len(next(iter(inputs.values())))
@@ -212,10 +198,10 @@ class StreamingDevice(KernelDevice):
         ]
         for turn in self._turns:
             start, host = perf_counter(), result.seconds.get("host", 0.0)
-            if isinstance(turn.step, MatMulStep) or self._brings_weights(turn.step):
-                self._run_alone(turn, groups, tally, result.seconds)
+            if turn.shared:
+                self._run_together(turn, _launch(turn), groups, tally, result.seconds)
             else:
-                self._run_together(turn, turn.step, groups, tally, result.seconds)
+                self._run_alone(turn, groups, tally, result.seconds)
             spent = perf_counter() - start - (result.seconds.get("host", 0.0) - host)
             result.seconds["array"] = result.seconds.get("array", 0.0) + spent
         outputs = [values.outputs() for values in groups]
@@ -223,16 +209,13 @@ class StreamingDevice(KernelDevice):
         self._report(result, tally, False)
         return result
 
-    def _brings_weights(self, step: LaunchStep) -> bool:
-        return any(operation.layer in self._own for operation in step.operations)
-
     def _groups(self, samples: int) -> Iterator[tuple[int, int]]:
         """First sample and end of each group.
 
         Measuring passes of policies that have learned nothing yet belong to the first sample alone.
         """
         launches = [turn for turn in self._turns if isinstance(turn.step, LaunchStep)]
-        shared = [turn for turn in launches if not self._brings_weights(_launch(turn))]
+        shared = [turn for turn in launches if turn.shared]
         measuring = [one for turn in launches for one in _launch(turn).operations if one.first_only]
         size = min((_samples_a_start(self._packed(turn, learned=True)) for turn in shared), default=START_SAMPLES)
         size = 1 if any(one.layer not in self._learning for one in measuring) else size
@@ -243,7 +226,7 @@ class StreamingDevice(KernelDevice):
             yield first, last
             first = last
 
-    def _packed(self, turn: _Turn, learned: bool = False) -> SamplePackets:
+    def _packed(self, turn: Turn, learned: bool = False) -> SamplePackets:
         """The streams of a start now, or once all policies have learned."""
         step = _launch(turn)
         needed = [
@@ -262,7 +245,7 @@ class StreamingDevice(KernelDevice):
             values.host.update(self._host[step.node]({name: values.on_host(name) for name in node.inputs}))
         seconds["host"] = seconds.get("host", 0.0) + perf_counter() - start
 
-    def _run_alone(self, turn: _Turn, groups: Sequence[Values], tally: Tally, seconds: dict[str, float]) -> None:
+    def _run_alone(self, turn: Turn, groups: Sequence[Values], tally: Tally, seconds: dict[str, float]) -> None:
         """A step for which each sample, or each of its matrices, brings weights of its own."""
         for values in groups:
             self._host_steps(turn.before, values, seconds)
@@ -275,7 +258,7 @@ class StreamingDevice(KernelDevice):
             self._host_steps(turn.after, values, seconds)
 
     def _run_together(
-        self, turn: _Turn, step: LaunchStep, groups: Sequence[Values], tally: Tally, seconds: dict[str, float]
+        self, turn: Turn, step: LaunchStep, groups: Sequence[Values], tally: Tally, seconds: dict[str, float]
     ) -> None:
         """Every group is begun while the one before runs; results are taken in order."""
         pending: deque[_Group] = deque()
@@ -326,34 +309,9 @@ class StreamingDevice(KernelDevice):
             tally.add_records(zip(layers, records, strict=True))
 
 
-def _launch(turn: _Turn) -> LaunchStep:
+def _launch(turn: Turn) -> LaunchStep:
     assert isinstance(turn.step, LaunchStep)
     return turn.step
-
-
-def _turns(program: Program) -> list[_Turn]:
-    """The steps of a program; none if the array has no part in it."""
-    turns: list[_Turn] = []
-    before: list[HostStep] = []
-    for index, step in enumerate(program.steps):
-        if not isinstance(step, HostStep):
-            turns.append(_Turn(index, step, before, []))
-            before = []
-        else:
-            (turns[-1].after if turns else before).append(step)
-    return turns
-
-
-def _starts_stand_alone(program: Program, choices: bool) -> bool:
-    """Whether nothing stays in the kernel from one start of a sample to its next one, so that others may come between.
-
-    Layers whose operations are in two starts leave what they keep in the activation memory. choices: whether layers ask
-    registers that others count in.
-    """
-    launches = [step for step in program.steps if isinstance(step, LaunchStep)]
-    layers = [{operation.layer for operation in launch.operations} for launch in launches]
-    alone = len(launches) < 2 or not choices
-    return alone and sum(map(len, layers)) == len(set[str]().union(*layers))
 
 
 #: Clocks of starts by the identities of their descriptors, samples and place of loads ahead; with what they are of.

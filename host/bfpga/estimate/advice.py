@@ -1,14 +1,14 @@
 """What costs most of a program's time on an accelerator, and what to change: shares of the time of a sample.
 
 The time is that of a sample in a stream of them, the host's operators included (``estimate.sample``). A share is what
-the schedule, or the host, would save if nothing of that kind were left, with the layers cut as they are; the driver's
-time is in none of them.
+a sample would take less if nothing of that kind were left, with the layers cut as they are: nothing of the host, for
+example, while it is faster than the kernel beside which it works. The driver's time is in none of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bfpga.accelerator.loader import Accelerator
@@ -17,10 +17,10 @@ from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.functions import ROWS
 from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, MatMulNode, Program
 from bfpga.engines.kernel.cycles import kernel_steps, skips_zeros, weight_reads
-from bfpga.estimate.host import arm_seconds
-from bfpga.estimate.program import LayerEstimate, ProgramEstimate, clock_hz, moved_bytes
-from bfpga.program.cycles import always
+from bfpga.estimate.program import ProgramEstimate, clock_hz, moved_bytes
+from bfpga.program.cycles import ProgramCycles, always
 from bfpga.program.host import final_host_nodes, host_nodes, kinds_of
+from bfpga.program.stream_time import StreamTime, stream_time
 
 #: Shares of the time from which on a line is worth it, and lines at most.
 WORTH, LINES = 0.1, 3
@@ -55,39 +55,66 @@ class Advice:
 
 def advice(accelerator: Accelerator, program: Program, estimate: ProgramEstimate) -> list[Advice]:
     """What is worth a line, the largest share first. estimate: of the same program on the same accelerator."""
-    kernel = estimate.stream_seconds
-    cores = accelerator.board.arm_cores
-    host = {node.name: arm_seconds(node, cores) if cores else 0.0 for node in host_nodes(program)}
-    whole = kernel + sum(host.values())
-    if not whole:
+    shares = _Shares(accelerator, program, estimate)
+    if not shares.whole.seconds:
         return []
-    cycle = 1 / clock_hz(accelerator) / whole
     found = [
-        *_of_host(program, host, whole),
-        *_of_weights(program, estimate, whole),
-        *_of_maps(program, estimate, whole),
-        *_of_waiting(program, estimate, whole),
-        *_of_idle_lanes(program, estimate.layers, cycle),
-        *_of_limits(estimate.layers, cycle),
+        *_of_host(program, shares),
+        *_of_weights(program, shares),
+        *_of_maps(program, shares),
+        *_of_waiting(program, shares),
+        *_of_idle_lanes(program, shares),
+        *_of_limits(shares),
     ]
     return sorted((one for one in found if one.share >= WORTH), key=lambda one: -one.share)[:LINES]
 
 
-def _of_host(program: Program, seconds: Mapping[str, float], whole: float) -> Iterator[Advice]:
-    """Operators of the host: at the end, where a class needs none, and in the middle. whole: seconds of a sample."""
+class _Shares:
+    """What parts of a program cost, as shares of the time of a sample in a stream. whole: that time."""
+
+    def __init__(self, accelerator: Accelerator, program: Program, estimate: ProgramEstimate) -> None:
+        self.accelerator, self.program, self.estimate = accelerator, program, estimate
+        self.whole = self._time(estimate.cycles, ())
+
+    def of_host(self, nodes: Sequence[HostNode]) -> float:
+        """Of operators of the host."""
+        return self._saved(self._time(self.estimate.cycles, {node.name for node in nodes}))
+
+    def of_operations(self, change: Callable[[KernelOperation], KernelOperation | None]) -> float:
+        """Of what operations have that others in their places have not; None: of all that an operation is."""
+        return self._saved(self._time(_changed(self.estimate.cycles, change), ()))
+
+    def of_cycles(self, cycles: float) -> float:
+        """Of cycles of the kernel."""
+        return self._saved(self.whole.with_array(max(0.0, self.whole.array - cycles / clock_hz(self.accelerator))))
+
+    def _saved(self, time: StreamTime) -> float:
+        return 1 - time.seconds / self.whole.seconds
+
+    def _time(self, cycles: ProgramCycles, without: Collection[str]) -> StreamTime:
+        cores = self.accelerator.board.arm_cores
+
+        def host(node: HostNode) -> float:
+            return 0.0 if cores is None or node.name in without else cores.node_seconds(node)
+
+        return stream_time(self.program, cycles, self.estimate.bytes_per_clock, host)
+
+
+def _of_host(program: Program, shares: _Shares) -> Iterator[Advice]:
+    """Operators of the host: at the end, where a class needs none, and in the middle."""
     final = final_host_nodes(program)
     names = {node.name for node in final}
     if final:
         kinds = " and ".join(dict.fromkeys(kind for node in final for kind in node.operators))
-        spent = sum(seconds[name] for name in names)
+        share, whole = shares.of_host(final), 1e6 * shares.whole.seconds
         yield Advice(
-            spent / whole, f"the final {kinds} on the host takes {1e6 * spent:.0f} of {1e6 * whole:.0f} us a sample",
+            share, f"the final {kinds} on the host costs {share * whole:.0f} of {whole:.0f} us a sample",
             "the largest output is the same without it, so a class needs none: --outputs class",
         )  # fmt: skip
     rest = [node for node in host_nodes(program) if node.name not in names]
     if rest:
-        share = sum(seconds[node.name] for node in rest) / whole
-        yield Advice(share, f"the host computes {_operators(rest)}", _brought_to_the_array(program.config, rest))
+        cost = f"the host computes {_operators(rest)}"
+        yield Advice(shares.of_host(rest), cost, _brought_to_the_array(program.config, rest))
 
 
 def _operators(nodes: Sequence[HostNode]) -> str:
@@ -113,19 +140,18 @@ def _brought_to_the_array(config: KernelConfig, nodes: Sequence[HostNode]) -> st
     return "bfpga operators lists what the array computes in their place"
 
 
-def _of_weights(program: Program, estimate: ProgramEstimate, whole: float) -> Iterator[Advice]:
-    """Weights that come again for every sample: what the schedule is without them. whole: seconds of a sample."""
+def _of_weights(program: Program, shares: _Shares) -> Iterator[Advice]:
+    """Weights that come again for every sample: what the schedule is without them."""
     computed = {node.name for node in program.nodes if isinstance(node, MatMulNode)}
     words: Counter[str] = Counter()
-    for operations, times in estimate.cycles.starts:
-        for operation in operations:
+    for start in shares.estimate.cycles.starts:
+        for operation in start.operations:
             if operation.layer not in computed and (count := _words(program.config, operation.descriptor)):
-                words[operation.layer] += times * count
+                words[operation.layer] += start.times * count
     if not words:
         return
-    resident = _changed(estimate, lambda one: _with_resident_weights(one) if one.layer in words else one)
     yield Advice(
-        (estimate.stream_seconds - resident.stream_seconds) / whole,
+        shares.of_operations(lambda one: _with_resident_weights(one) if one.layer in words else one),
         f"{words.total():,} words of weights come again for every sample, most of {_layers(words)}",
         f"more `weight_words` than {program.config.weight_words:,} keep them",
     )
@@ -147,21 +173,21 @@ def _with_resident_weights(operation: KernelOperation) -> KernelOperation | None
     return replace(operation, descriptor=replace(descriptor, flags=descriptor.flags & ~Flag.STREAM_WEIGHTS))
 
 
-def _of_maps(program: Program, estimate: ProgramEstimate, whole: float) -> Iterator[Advice]:
-    """Maps that leave the chip and come back: what the schedule is without that. whole: seconds of a sample."""
+def _of_maps(program: Program, shares: _Shares) -> Iterator[Advice]:
+    """Maps that leave the chip and come back: what the schedule is without that."""
     needed = {name for node in host_nodes(program) for name in node.inputs} | set(program.leaving)
-    operations = [one for start, _ in estimate.cycles.starts for one in start]
+    starts = shares.estimate.cycles.starts
+    operations = [one for start in starts for one in start.operations]
     spilled = (_moved(operations, Operation.STORE) & _moved(operations, Operation.LOAD)) - needed
     octets: Counter[str] = Counter()
-    for operations, times in estimate.cycles.starts:
-        for one in operations:
+    for start in starts:
+        for one in start.operations:
             if one.transfer is not None and one.transfer.tensor in spilled:
-                octets[one.layer] += times * moved_bytes(program.config, one)
+                octets[one.layer] += start.times * moved_bytes(program.config, one)
     if not spilled:
         return
-    kept = _changed(estimate, lambda one: None if one.transfer and one.transfer.tensor in spilled else one)
     yield Advice(
-        (estimate.stream_seconds - kept.stream_seconds) / whole,
+        shares.of_operations(lambda one: None if one.transfer and one.transfer.tensor in spilled else one),
         f"{octets.total():,} bytes of maps leave the chip and come back, most in {_layers(octets)}",
         f"more `activation_words` than {program.config.activation_words:,} keep them",
     )
@@ -173,16 +199,15 @@ def _moved(operations: Sequence[KernelOperation], kind: Operation) -> set[str]:
 
 
 def _changed(
-    estimate: ProgramEstimate, change: Callable[[KernelOperation], KernelOperation | None]
-) -> ProgramEstimate:
-    """The estimate of other operations; None: of none in an operation's place."""
-    cycles = estimate.cycles
-    starts = [
-        ([new for one in operations if (new := change(one)) is not None], times) for operations, times in cycles.starts
-    ]
-    first = cycles.starts[0][0][: cycles.ahead] if cycles.starts else []
-    ahead = sum(change(one) is not None for one in first)
-    return replace(estimate, cycles=replace(cycles, starts=starts, ahead=ahead))
+    cycles: ProgramCycles, change: Callable[[KernelOperation], KernelOperation | None]
+) -> ProgramCycles:
+    """The cycles of other operations; None: of none in an operation's place."""
+    starts = []
+    for start in cycles.starts:
+        changed = [change(one) for one in start.operations]
+        ahead = sum(one is not None for one in changed[: start.ahead])
+        starts.append(replace(start, operations=[one for one in changed if one is not None], ahead=ahead))
+    return replace(cycles, starts=starts)
 
 
 def _layers(costs: Mapping[str, int]) -> str:
@@ -192,23 +217,23 @@ def _layers(costs: Mapping[str, int]) -> str:
     return ", ".join(most[:NAMED]) + (f" and {more} other layer{'s' * (more > 1)}" if more > 0 else "")
 
 
-def _of_waiting(program: Program, estimate: ProgramEstimate, whole: float) -> Iterator[Advice]:
-    """Layers of few pixels that wait for each other, as steps of a recurrent network do. whole: seconds of a sample."""
-    columns, cycles = program.config.columns, estimate.cycles
+def _of_waiting(program: Program, shares: _Shares) -> Iterator[Advice]:
+    """Layers of few pixels that wait for each other, as steps of a recurrent network do."""
+    columns, cycles = program.config.columns, shares.estimate.cycles
     if program.side_by_side < columns and _may_go_side_by_side(program):
-        share = (estimate.stream_seconds - cycles.latency_s(cycles.dma_inclusive)) / whole
+        share = 1 - cycles.latency_s(cycles.dma_inclusive) / shares.whole.seconds
         yield Advice(share, "layers wait for the results of the one before", _together(columns))
 
 
-def _of_idle_lanes(program: Program, layers: Sequence[LayerEstimate], cycle: float) -> Iterator[Advice]:
-    """Columns, rows and lanes without work, by their cause. cycle: share of the time of one cycle."""
-    idle = {layer.name: layer.limits.get("idle tiles", 0) for layer in layers}
+def _of_idle_lanes(program: Program, shares: _Shares) -> Iterator[Advice]:
+    """Columns, rows and lanes without work, by their cause."""
+    idle = {layer.name: layer.limits.get("idle tiles", 0) for layer in shares.estimate.layers}
     causes: dict[tuple[str, str], dict[str, int]] = {}
     for node in program.nodes:
         if idle.get(node.name) and not isinstance(node, HostNode):
             causes.setdefault(_cause(program, node), {})[node.name] = idle[node.name]
     for (cost, change), named in causes.items():
-        yield Advice(sum(named.values()) * cycle, f"{cost}, most in {_layers(named)}", change)
+        yield Advice(shares.of_cycles(sum(named.values())), f"{cost}, most in {_layers(named)}", change)
 
 
 def _cause(program: Program, node: ArrayNode | MatMulNode) -> tuple[str, str]:
@@ -273,9 +298,9 @@ def _pixel_by_pixel(node: ArrayNode) -> bool:
     return node.operand is None and kernel == 1
 
 
-def _of_limits(layers: Sequence[LayerEstimate], cycle: float) -> Iterator[Advice]:
+def _of_limits(shares: _Shares) -> Iterator[Advice]:
     """The other limits of layers."""
     for limit, (cost, change) in LIMITS.items():
-        spent = {layer.name: layer.limits.get(limit, 0) for layer in layers}
+        spent = {layer.name: layer.limits.get(limit, 0) for layer in shares.estimate.layers}
         most = max(spent, key=lambda name: spent[name], default="")
-        yield Advice(sum(spent.values()) * cycle, f"{cost}, most in {most}", change)
+        yield Advice(shares.of_cycles(sum(spent.values())), f"{cost}, most in {most}", change)

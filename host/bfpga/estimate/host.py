@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from bfpga.accelerator.boards import ArmCores
-from bfpga.contract.program import HostNode, Program
+from bfpga.contract.program import Program
+from bfpga.estimate.program import ProgramEstimate
 from bfpga.program.host import host_nodes
-
-
-def arm_seconds(node: HostNode, cores: ArmCores) -> float:
-    """Seconds of a host node for one sample on one core: its operations, and what calling each operator takes.
-
-    One core, since numpy computes most operators with one, and those of one sample are too small to share.
-    """
-    return cores.seconds(node.flops, len(node.operators))
+from bfpga.program.stream_time import StreamTime, stream_time
 
 
 def host_seconds(program: Program, cores: ArmCores | None) -> float | None:
@@ -20,4 +14,10 @@ def host_seconds(program: Program, cores: ArmCores | None) -> float | None:
     nodes = host_nodes(program)
     if cores is None:
         return None if nodes else 0.0
-    return sum((arm_seconds(node, cores) for node in nodes), 0.0)
+    return sum(map(cores.node_seconds, nodes), 0.0)
+
+
+def time_in_stream(program: Program, estimate: ProgramEstimate, cores: ArmCores | None) -> StreamTime:
+    """The time of a sample in a stream of them, host included; without it where a board's cores are not known."""
+    host = cores.node_seconds if cores is not None else lambda node: 0.0
+    return stream_time(program, estimate.cycles, estimate.bytes_per_clock, host)

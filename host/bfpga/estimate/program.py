@@ -77,7 +77,7 @@ class ProgramEstimate:
 
     @cached_property
     def stream_seconds(self) -> float:
-        """The same of one start among ``STREAM`` that follow each other."""
+        """The same of a sample among ``STREAM`` that follow each other."""
         return self.cycles.stream_seconds(self.bytes_per_clock)
 
     @property

@@ -8,16 +8,17 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.estimate.energy import board_watts, sample_joules
-from bfpga.estimate.host import host_seconds
+from bfpga.estimate.host import host_seconds, time_in_stream
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 
 
 @dataclass(frozen=True)
 class SampleEstimate:
-    """A program on an accelerator with the host's operators, which work after the kernel; resident weights are loaded.
+    """A program on an accelerator with the host's operators; resident weights are loaded.
 
-    ``latency``: seconds of one start alone, which computes ``together`` samples side by side. ``stream``: seconds of
-    the kernel for a sample in a stream of them, ``seconds`` the same with the host. ``includes_host``: whether the
+    ``latency``: seconds of one sample alone, or of ``together`` that are computed side by side: the host works before
+    and after the kernel. ``stream``: seconds of the kernel for a sample in a stream of them, ``seconds`` the same with
+    the host, which works beside it (``program/stream_time.py``). ``includes_host``: whether the
     board's cores are known. ``moved``: bytes of a sample between memory and kernel. ``used``: resources of the design.
     """
 
@@ -59,7 +60,7 @@ def estimate_sample(accelerator: Accelerator, program: Program, used: Resources)
         used=used,
         latency=estimate.seconds + (host or 0.0),
         stream=estimate.stream_seconds / together,
-        seconds=(estimate.stream_seconds + (host or 0.0)) / together,
+        seconds=time_in_stream(program, estimate, accelerator.board.arm_cores).seconds / together,
         includes_host=host is not None,
         moved=sum(layer.bytes for layer in estimate.layers) / together,
         together=together,

@@ -12,7 +12,6 @@ from bfpga.compiler.read.network import Network
 from bfpga.contract.program import Program
 from bfpga.errors import BfpgaError
 from bfpga.estimate.advice import TIE, kinds_text
-from bfpga.estimate.host import host_seconds
 from bfpga.estimate.sample import SampleEstimate, estimate_sample
 from bfpga.explore.figures import compile_for_figures
 from bfpga.explore.limits import excess
@@ -43,8 +42,8 @@ class Tried:
 
     @property
     def host(self) -> float:
-        """Seconds of the host for a sample."""
-        return (host_seconds(self.program, self.accelerator.board.arm_cores) or 0.0) / self.sample.together
+        """Seconds that the host adds to those of the kernel for a sample in a stream."""
+        return self.sample.seconds - self.sample.stream
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from bfpga.contract.program import (
     MatMulStep,
     Program,
     Step,
-    own_weights,
 )
 from bfpga.engines.kernel.cycles import (
     COUNTED_OPERATIONS,
@@ -33,13 +32,15 @@ from bfpga.engines.kernel.cycles import (
 )
 from bfpga.engines.kernel.order import in_stream
 from bfpga.engines.sparse_cluster.unit_clocks import most_clocks
+from bfpga.program.choices import RunTimeChoices
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
+from bfpga.program.turns import starts_stand_alone, turns_of
 
 #: Clocks of an operation of a configuration.
 ClocksOf = Callable[[KernelConfig, KernelOperation], int]
 #: Passes of a skip array in the model's clocks that one of them takes at most.
 LONGEST_PASS = 3
-#: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
+#: Samples for which throughput is computed: loads of one overlap with the operations of another.
 STREAM = 16
 
 
@@ -95,6 +96,21 @@ class CycleCount:
         self.transfer += times * other.transfer
 
 
+@dataclass(frozen=True)
+class SampleStart:
+    """A start of the kernel for one sample.
+
+    step: its place among the program's. times: how often one sample runs it. ahead: ``LaunchStep.ahead`` among these
+    operations. shared: whether samples may share it.
+    """
+
+    step: int
+    operations: list[KernelOperation]
+    times: int
+    ahead: int
+    shared: bool
+
+
 @dataclass
 class ProgramCycles:
     """Clocks of one sample, resident weights already loaded.
@@ -111,28 +127,29 @@ class ProgramCycles:
     layers: dict[str, CycleCount] = field(default_factory=dict)
     setup: CycleCount = field(default_factory=CycleCount)
     first_sample: dict[str, CycleCount] = field(default_factory=dict)
-    #: Operations of every kernel start of one sample, and how often it runs.
-    starts: list[tuple[list[KernelOperation], int]] = field(default_factory=list)
-    #: Of a program with one start for a sample: ``LaunchStep.ahead`` among those operations.
-    ahead: int = 0
-    #: Whether samples may share a start: none brings weights of its own.
-    shared: bool = True
+    starts: list[SampleStart] = field(default_factory=list)
 
     def scheduled(self, samples: int = 1, bytes_per_clock: float | None = None) -> int:
-        """Clocks of ``samples`` samples with all that overlaps and waits.
+        """Clocks of ``samples`` samples with all that overlaps and waits, the host's work left out.
 
-        Samples share a start where a program has one for a sample. bytes_per_clock: as for ``schedule``.
+        bytes_per_clock: as for ``schedule``.
         """
-        shared = samples if self.shared and len(self.starts) == 1 and self.starts[0][1] == 1 else 1
-        clocks = sum(
-            times * schedule(self.config, in_stream(operations, shared, self.ahead), 1, bytes_per_clock).clocks
-            for operations, times in self.starts
-        )
-        return clocks * samples // shared
+        return sum(self.start_clocks(start, samples, bytes_per_clock) for start in self.starts)
+
+    def start_clocks(self, start: SampleStart, samples: int, bytes_per_clock: float | None) -> int:
+        """Clocks of one of the starts for ``samples`` samples: of one start for all, where they share it."""
+        together = samples if start.shared else 1
+        operations = in_stream(start.operations, together, start.ahead)
+        clocks = schedule(self.config, operations, 1, bytes_per_clock).clocks
+        return start.times * clocks * (samples // together)
+
+    def start_seconds(self, start: SampleStart, bytes_per_clock: float) -> float:
+        """Seconds of one of the starts for a sample among ``STREAM`` that follow each other."""
+        return self.latency_s(self.start_clocks(start, STREAM, bytes_per_clock)) / STREAM
 
     def stream_seconds(self, bytes_per_clock: float) -> float:
-        """Seconds of a sample among ``STREAM`` that follow each other."""
-        return self.latency_s(self.scheduled(STREAM, bytes_per_clock)) / STREAM
+        """Seconds of a sample among ``STREAM`` that follow each other, the host's work left out."""
+        return sum(self.start_seconds(start, bytes_per_clock) for start in self.starts)
 
     @cached_property
     def schedule(self) -> int:
@@ -194,10 +211,17 @@ def expected(program: Program, operation: KernelOperation) -> bool:
     return not program.config.count_registers or runs(operation.descriptor, program.choices)
 
 
-def step_start(program: Program, step: LaunchStep | MatMulStep) -> tuple[list[KernelOperation], int]:
-    """Operations of the kernel start of a step that every sample executes, and how often one sample runs it."""
-    times = next((times for _, times in step_operations(program, step)), 1)
-    return always(program, step.operations), times
+def sample_starts(program: Program) -> list[SampleStart]:
+    """Starts of the kernel that every sample runs."""
+    found, alone = [], starts_stand_alone(program, bool(RunTimeChoices(program)))
+    for turn in turns_of(program):
+        step = turn.step
+        times = next((times for _, times in step_operations(program, step)), 1)
+        ahead = len(always(program, step.operations[: step.ahead])) if isinstance(step, LaunchStep) else 0
+        start = SampleStart(turn.index, always(program, step.operations), times, ahead, alone and turn.shared)
+        if start.operations:
+            found.append(start)
+    return found
 
 
 def tile_clocks(program: Program) -> dict[str, int]:
@@ -223,15 +247,8 @@ def program_cycles(program: Program, counted: ClocksOf = occupied_clocks) -> Pro
     """Clocks of every layer of ``program``. BFP 6. counted: of an operation; what a kernel counts is its work."""
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
     result = ProgramCycles(program.config, program.clock_mhz, macs, tile_clocks(program))
-    result.shared = not any(map(own_weights, program.nodes))
+    result.starts = sample_starts(program)
     for step in program.steps:
-        if isinstance(step, HostStep):
-            continue
-        start = step_start(program, step)
-        if start[0]:
-            result.starts.append(start)
-        if isinstance(step, LaunchStep):
-            result.ahead = len(always(program, step.operations[: step.ahead]))
         for operation, times in step_operations(program, step):
             if not expected(program, operation):
                 continue

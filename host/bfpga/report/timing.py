@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import HostNode, HostStep, KernelOperation, Program
-from bfpga.estimate.host import arm_seconds
 from bfpga.estimate.program import clock_hz
-from bfpga.program.cycles import step_start
+from bfpga.program.cycles import sample_starts
 from bfpga.program.schedule import schedule
 
 
@@ -34,6 +33,7 @@ def sample_times(accelerator: Accelerator, program: Program) -> tuple[list[Timed
     """
     work: list[Timed] = []
     moment = 0.0
+    starts = {start.step: start for start in sample_starts(program)}
     for number, step in enumerate(program.steps):
         if isinstance(step, HostStep):
             node = program.nodes[step.node]
@@ -42,12 +42,14 @@ def sample_times(accelerator: Accelerator, program: Program) -> tuple[list[Timed
             work.append(Timed(node, moment, end, number))
             moment = end
             continue
-        operations, times = step_start(program, step)
-        moments, length = start_times(accelerator, program, operations)
-        for _ in range(times):
+        if number not in starts:
+            continue
+        start = starts[number]
+        moments, length = start_times(accelerator, program, start.operations)
+        for _ in range(start.times):
             work += [
                 Timed(operation, moment + begin, moment + end, number)
-                for operation, (begin, end) in zip(operations, moments, strict=True)
+                for operation, (begin, end) in zip(start.operations, moments, strict=True)
             ]
             moment += length
     return work, moment
@@ -64,7 +66,7 @@ def start_times(
 def host_cycles(accelerator: Accelerator, node: HostNode) -> float:
     """Cycles of the kernel's clock that a node is estimated to take a core of the board; 0 if it is not known."""
     cores = accelerator.board.arm_cores
-    return 0.0 if cores is None else arm_seconds(node, cores) * clock_hz(accelerator)
+    return 0.0 if cores is None else cores.node_seconds(node) * clock_hz(accelerator)
 
 
 def kernel_operations(work: Sequence[Timed]) -> Iterator[tuple[KernelOperation, Timed]]:
