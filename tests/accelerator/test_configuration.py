@@ -242,6 +242,11 @@ def test_a_file_with_operands_that_travel_or_not_is_told_what_is_in_their_place(
 def test_accumulators_that_do_not_fit_a_word_of_the_activation_memory_are_not_kept_there(tmp_path: Path) -> None:
     kept = refusal(tmp_path, VALID.replace("wide_memory: false", "wide_memory: true"))
     assert "wide_memory: is true; an accumulator of 32 bits must fit a word of lanes x mantissa = 16" in kept
+    for mantissa, fits in ((16, True), (18, False)):
+        form = BlockFormat(mantissa)
+        wide = KernelConfig(format=form, lanes=4, accumulator_bits=48, stream_bits=128, wide_memory=True)
+        text = f"is true; a word of lanes x mantissa = {4 * mantissa} bits must have 64 bits at most"
+        assert [one.text for one in config_findings(wide)] == ([] if fits else [text])
 
 
 def test_a_first_light_is_the_same_accelerator_at_its_slower_clock(tmp_path: Path) -> None:

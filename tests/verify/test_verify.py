@@ -35,6 +35,7 @@ from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.formats.cache import cache_directory
 from bfpga.synthesis.kept import packaged_figures
 from bfpga.synthesis.loop_depths import loop_depths
+from bfpga.verify import random_network
 from bfpga.verify.check import VerifyReport, random_configs, random_inputs, simulation, verify, verify_case
 from bfpga.verify.orders import order_of
 from bfpga.verify.random_network import random_program
@@ -340,6 +341,13 @@ def test_an_unknown_target_is_refused() -> None:
 
 #: Flags of a descriptor, and numbers that stand between them.
 FLAGS = [flag for flag in Flag if flag]
+
+
+def test_a_memory_that_takes_no_usual_network_gets_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_network, "LARGEST", (400, 4000, 19))
+    config = KernelConfig(columns=2, rows=4, lanes=1, activation_words=64)
+    program = random_program(np.random.default_rng(4), config)
+    assert max(max(shape) for shape in program.inputs.values()) <= max(random_network.SMALL)
 
 
 def test_random_networks_have_functions_of_their_array_alone() -> None:

@@ -33,6 +33,8 @@ from bfpga.verify.random_zeros import pruned
 Generator = np.random.Generator
 #: Networks drawn for one case until one fits the array's memories.
 ATTEMPTS = 50
+#: Rows, columns and channels of the first map at most, and of memories that took none of so many such networks.
+LARGEST, SMALL = (14, 14, 19), (3, 3, 8)
 #: Rows and columns of the largest kernels of a sparse cluster.
 IN_PARTS = 11
 
@@ -43,6 +45,8 @@ class NetworkBuilder:
 
     rng: Generator
     config: KernelConfig
+    #: Rows, columns and channels of the first map at most.
+    largest: tuple[int, int, int] = LARGEST
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     nodes: list[ArrayNode] = field(default_factory=list)
 
@@ -246,9 +250,11 @@ class NetworkBuilder:
         return str(self.rng.choice(same))
 
     def grow(self, layers: int) -> str:
-        rng = self.rng
+        """Layers one after the other; the map they begin with has at most ``largest`` rows, columns, channels."""
+        rng, largest = self.rng, self.largest
         exponent = int(rng.integers(-7, 1)) if rng.random() < 0.6 else None
-        last = self.tensor(int(rng.integers(1, 15)), int(rng.integers(1, 15)), int(rng.integers(1, 20)), exponent)
+        height, width, channels = (int(rng.integers(1, most + 1)) for most in largest)
+        last = self.tensor(height, width, channels, exponent)
         if self.config.operand_weights and rng.random() < 0.4:  # as tokens are
             self.tensors.clear()
             last = self.tensor(int(rng.integers(1, 30)), 1, int(rng.integers(1, 30)), exponent)
@@ -273,8 +279,8 @@ class NetworkBuilder:
 
 def random_program(rng: Generator, config: KernelConfig) -> Program:
     """A scheduled program of one to three random layers that fits ``config``."""
-    for _ in range(ATTEMPTS):
-        builder = NetworkBuilder(rng, config)
+    for attempt in range(2 * ATTEMPTS):
+        builder = NetworkBuilder(rng, config, LARGEST if attempt < ATTEMPTS else SMALL)
         last = builder.grow(int(rng.integers(1, 4)))
         if config.array.reads_maps:
             join_any_pieces(rng, builder.nodes, config)

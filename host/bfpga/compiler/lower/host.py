@@ -14,7 +14,7 @@ from bfpga.compiler.read.graphs import rename
 from bfpga.compiler.read.grids import SAME_VALUES
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.compiler.read.opsets import opset_of
-from bfpga.contract.program import HostNode
+from bfpga.contract.program import HostNode, unpacked
 
 HOST, ARRAY, MATMUL = 0, 1, 2
 #: The name of a constant that holds the number of the first axis.
@@ -56,6 +56,19 @@ def stages(graph: Graph, lowered: Lowered) -> list[Stage]:
         else:
             stage.layers.append(item)
     return [result[key] for key in sorted(result)]
+
+
+def with_readers(graph: Graph, lowered: Lowered) -> list[Operator]:
+    """The host's operators whose results anything reads: a shape has no reader once its Reshape is a view."""
+    producers, kept = _producers(lowered), []
+    used = [*graph.outputs, *unpacked(graph.outputs, lowered.joined)]
+    used += [name for layer in lowered.layers for name in layer.inputs]
+    needed = {root for name in used for root in _roots(name, lowered, producers)}
+    for operator in reversed(lowered.host):
+        if needed & set(operator.outputs):
+            kept.append(operator)
+            needed |= {root for name in operator.uses for root in _roots(name, lowered, producers)}
+    return kept[::-1]
 
 
 def _producers(lowered: Lowered) -> dict[str, list[Operator | Layer]]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.host import with_readers
 from bfpga.compiler.lower.joins import Joins
 from bfpga.compiler.lower.layers import ArrayTensor, Lowered, View, order_of
 from bfpga.compiler.lower.matrix_products import MatrixProducts
@@ -198,4 +199,5 @@ def lower(graph: Graph, config: KernelConfig, blocked: frozenset[str] = frozense
             reordered.append(str(error))
         else:
             lowered.notes += [f"{name} runs on the host: {REORDERED}" for name in reordered]
+            lowered.host = with_readers(graph, lowered)
             return lowered

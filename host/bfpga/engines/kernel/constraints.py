@@ -19,6 +19,8 @@ POSITION_BINS = (8, 64)
 MOST_MAP_BITS, MAP_VALUES = 16, (4, 8)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
 WIDE_WORDS = 64
+#: Most bits of a word of the activation memory that takes an accumulator (hls: output/accumulator_word.hpp).
+WIDE_BITS = 64
 
 
 def findings(config: KernelConfig) -> Iterator[Finding]:
@@ -94,6 +96,9 @@ def wide_memory_findings(config: KernelConfig) -> Iterator[Finding]:
     word = config.lanes * config.format.mantissa_bits
     if config.accumulator_bits > word:
         text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
+        yield Finding("wide_memory", text)
+    elif word > WIDE_BITS:
+        text = f"is true; a word of lanes x mantissa = {word} bits must have {WIDE_BITS} bits at most"
         yield Finding("wide_memory", text)
 
 
