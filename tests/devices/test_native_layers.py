@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from array_layers import chain, gemm, image, static, vector
 from effort import drawn, some_of
+from operand_kernels import OPERANDS
+from row_kernels import ROWS
 
 from bfpga.cli.doctor import native_layers
 from bfpga.contract.configuration import KernelConfig
@@ -85,6 +87,20 @@ def test_random_networks_equal_the_engines(name: str) -> None:
         taken += len(emulator.native.covered) if emulator.native else 0
         total += len(program.nodes)
     assert taken > 0.8 * total
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("config", [ROWS, OPERANDS], ids=["rows", "operands"])
+def test_rows_and_weights_that_are_tensors_are_compiled(config: KernelConfig, name: str) -> None:
+    works: set[str] = set()
+    for seed in range(drawn(60)):
+        rng = np.random.default_rng([53, seed])
+        program = random_program(rng, config)
+        both_ways(program, random_inputs(rng, program), name)
+        layers = [node for node in program.nodes if isinstance(node, ArrayNode)]
+        works |= {node.rows.operation.name for node in layers if node.rows is not None}
+        works |= {f"pixels {node.operand.by_pixels}" for node in layers if node.operand is not None}
+    assert len(works) >= 2
 
 
 def test_the_command_verifies_every_instruction_set() -> None:
@@ -173,6 +189,22 @@ def test_saturated_biases_and_accumulators_keep_their_status(name: str) -> None:
     assert counters is not None
     wanted = Status.BIAS_SATURATED | Status.ACCUMULATOR_SATURATED
     assert counters.status & wanted == wanted
+
+
+@pytest.mark.parametrize("function", [Function.NONE, Function.GELU, Function.SIGMOID, Function.SOFTPLUS])
+@pytest.mark.parametrize("name", BOTH)
+def test_one_sample_saturates_accumulators_that_the_others_do_not_reach(name: str, function: Function) -> None:
+    """Vectors compute samples whose accumulators stay in range with their bias, one by one."""
+    config = replace(CONFIG, accumulator_bits=24, bias_bits=24)
+    node = gemm([[127, 3]] * 3, bias=np.array([(1 << 23) - 9000, -50, -(1 << 23) + 9000]), function=function,
+                weight_exponents=np.full(3, -20), bias_exponent=-20, policy=static(-9))  # fmt: skip
+    x = [[100.0, 5.0], [127.0, 127.0], [0.0, 0.0], [-127.0, -127.0], [-3.0, 90.0]]
+    expected = both_ways(one_layer(node, 2, config=config), {"x": x}, name)
+    assert expected.layers[0].counters is not None
+    assert expected.layers[0].counters.status & Status.ACCUMULATOR_SATURATED
+    calm = both_ways(one_layer(node, 2, config=config), {"x": x[2:3]}, name)
+    assert calm.layers[0].counters is not None
+    assert not calm.layers[0].counters.status & Status.ACCUMULATOR_SATURATED
 
 
 @pytest.mark.parametrize("saturation", ["sym", "full", "wrap"])

@@ -46,9 +46,11 @@ constexpr s64 SMALL = ((s64)1 << 30) - 1, WIDE = (s64)1 << 61;
 /// A layer's bias and exponents for one exponent of its accumulators.
 ///
 /// small, wide: values stay within SMALL or WIDE and nothing saturates before the requantizer, so vectors of 32 or 64
-/// bits are exact; else the scalar stage has to do it.
+/// bits are exact; else the scalar stage has to do it. likely: the same as small if no accumulator of the sample
+/// saturates with its bias; holds: none does, whatever it is. top: the largest.
 struct Aligned {
-    bool small = false, wide = false;
+    bool small = false, wide = false, likely = false, holds = true;
+    s64 top = 0;
     Array<s32> exponents, bias32, ceiling32;
     Array<s64> bias64, ceiling64;
     Array<u8> outside;

@@ -10,7 +10,9 @@
 #include "kernels.hpp"
 #include "ports.hpp"
 #include "records.hpp"
+#include "rows.hpp"
 #include "stage.hpp"
+#include "tables.hpp"
 
 namespace bfpga_native {
 
@@ -36,6 +38,10 @@ class KeptShifts {
     std::map<std::pair<s32, s32>, Shifts<T>> kept;
 };
 
+/// Routes of layers by the exponent of their accumulators.
+template <class T>
+using KeptRoutes = std::vector<std::map<s32, std::unique_ptr<TableRoute<T>>>>;
+
 /// What one thread needs for a chunk of samples.
 struct Workspace {
     std::vector<Array<Element>> buffers;
@@ -47,6 +53,10 @@ struct Workspace {
     std::vector<std::map<s32, std::unique_ptr<Aligned>>> aligned;
     std::vector<KeptShifts<s32>> shifts32;
     std::vector<KeptShifts<s64>> shifts64;
+    KeptRoutes<s32> tables32;
+    KeptRoutes<s64> tables64;
+    /// Results of functions with tables, of one sample.
+    Array<u8> table_results;
     std::vector<std::unique_ptr<Stage>> stages;
     Array<u8> raw;
     Array<s32> column, largest_values;
@@ -114,12 +124,16 @@ class Plan {
     void finish_sample(Workspace& w, const Call& call, int k, int s, const void* raw, Counts& counts) const;
     template <class T, class A>
     void finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a, KeptShifts<T>& kept,
-                     Counts& counts) const;
+                     Counts& counts, bool bias = true) const;
+    template <class T, class A>
+    void finish_table(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
+                      KeptRoutes<T>& routes, KeptShifts<T>& kept, Counts& counts) const;
     template <class A>
     void finish_slow(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
                      Counts& counts) const;
     template <class T, class A>
     bool lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const Aligned& a, s32& lead) const;
+    bool stays(const Prepared& p, const Aligned& a, const s32* raw) const;
     s32 accumulator_exponent(const Workspace& w, const Layer& l, int s) const;
     s32 output_exponent(Workspace& w, const Call& call, int k, s32 e_acc, s32 lead, bool nonzero) const;
     template <class T>
@@ -135,9 +149,16 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
         Prepared& p = *layers.back();
         p.prepare_chunk(g.chunk);
         const Layer& l = p.l;
+        if (l.unit != ACCUMULATOR) {
+            const s64 limit = (s64)l.limit << g.grid_bits;
+            p.looked_up.reset(2 * limit + 1);
+            for (s64 argument = -limit; argument <= limit; argument++)
+                p.looked_up[argument + limit] = (s32)interpolate(g, l, argument, -g.grid_bits);
+        }
         const Tensor& first = tensors[l.first];
         const bool known = first.known && (l.second < 0 || tensors[l.second].known);
-        if (!known || p.wide || l.kind == PRODUCT || l.kind == SCALE || (l.policy != STATIC && l.policy != INHERIT))
+        if (!known || p.wide || l.kind == PRODUCT || l.kind == SCALE || l.kind == ROWS ||
+            (l.policy != STATIC && l.policy != INHERIT))
             continue;
         const s32 e_acc = l.second < 0 ? first.exponent : std::max(first.exponent, tensors[l.second].exponent);
         p.aligned.reset(align(p, e_acc));
@@ -189,15 +210,17 @@ Aligned* Plan::align(const Prepared& p, s32 e_acc) const {
         a->exponents[i] = e3;
         const s64 reach = p.bound[i] + std::abs(a->bias64[i]);
         top = std::max(top, reach);
-        plain &= !l.bias || reach <= most;
+        a->holds &= !l.bias || reach <= most;
         if (l.function == CLIP)
             a->ceiling64[i] =
                 shift_saturate(l.argument, e3 - l.function_exponent, f.rounding, -most - 1, most, outside);
         a->bias32[i] = (s32)a->bias64[i];
         a->ceiling32[i] = (s32)std::max<s64>(std::min<s64>(a->ceiling64[i], SMALL), -SMALL);
     }
-    a->small = plain && !p.wide && top <= SMALL && (l.function != CLIP || l.argument >= 0);
-    a->wide = plain && top <= WIDE;
+    a->top = top;
+    a->likely = plain && !p.wide && top <= SMALL && (l.function != CLIP || l.argument >= 0);
+    a->small = a->likely && a->holds;
+    a->wide = plain && a->holds && top <= WIDE;
     return a.release();
 }
 
@@ -242,7 +265,7 @@ Finish<T> Plan::epilogue(const Prepared& p, const Aligned& a, const Shifts<T>& s
 Workspace& Plan::space(int number) {
     while ((int)spaces.size() <= number) {
         std::unique_ptr<Workspace> w(new Workspace);
-        size_t raw = 0, column = 0, scratch = 0, slots = 0, weights = 0, copy = 0;
+        size_t raw = 0, tabled = 0, column = 0, scratch = 0, slots = 0, weights = 0, copy = 0;
         w->buffers.resize(tensors.size());
         w->exponents.resize(tensors.size());
         w->positive.resize(tensors.size());
@@ -263,6 +286,8 @@ Workspace& Plan::space(int number) {
             const size_t samples = p->pixels < FEW_PIXELS ? g.chunk : 1;
             if (!p->fused)
                 raw = std::max(raw, samples * p->pixels * p->raw_pitch() * (p->wide ? 8 : 4));
+            if (p->l.unit != ACCUMULATOR)
+                tabled = std::max(tabled, p->pixels * p->raw_pitch() * sizeof(s64));
             column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + MOST_COLUMNS) * V);
             slots = std::max(slots, (size_t)p->slots);
             if (p->estimated() || p->centred.offset)
@@ -274,6 +299,9 @@ Workspace& Plan::space(int number) {
         w->aligned.resize(layers.size());
         w->shifts32.resize(layers.size());
         w->shifts64.resize(layers.size());
+        w->tables32.resize(layers.size());
+        w->tables64.resize(layers.size());
+        w->table_results.reset(tabled + 64);
         w->raw.reset(raw + 64);
         w->copy.reset(copy);
         w->column.reset(column);
@@ -421,9 +449,13 @@ void Plan::leave(Workspace& w, const Call& call, s32 first, s32 count) const {
 
 s32 Plan::accumulator_exponent(const Workspace& w, const Layer& l, int s) const {
     const s32 first = w.exponents[l.first][s];
+    if (l.kind == ROWS && l.second < 0)
+        return l.row_exponent;
     if (l.second < 0)
         return first;
     const s32 second = w.exponents[l.second][s];
+    if (l.kind == ROWS)
+        return first + second + l.row_exponent;
     return l.kind == PRODUCT || l.kind == SCALE ? first + second : std::max(first, second);
 }
 
@@ -433,8 +465,8 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
     const Element* in = w.buffers[l.first].data() + s * p.in.size;
     const Weight *weights = p.weights.data(), *low = p.low_weights.data();
     if (l.kind == PRODUCT) {
-        p.pack_products(w.buffers[l.second].data() + s * p.second.size, p.second, w.product_weights.data(),
-                        w.product_low.data(), w.product_correction.data());
+        p.pack_products(w.buffers[l.second].data() + s * p.second.size, w.product_weights.data(), w.product_low.data(),
+                        w.product_correction.data());
         weights = w.product_weights.data(), low = w.product_low.data();
         sink.initial = w.product_correction.data();
     }
@@ -472,6 +504,9 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
             return maxima(p, tensors[l.first], in, -(1 << (g.format.mantissa_bits - 1)), sink);
         case SCALES:
             return scales(p, in, w.buffers[l.second].data() + s * p.second.size, -g.format.mantissa_max, sink);
+        case WHOLE_ROWS:
+            return rows(p, g.rows, in, l.second < 0 ? nullptr : w.buffers[l.second].data() + s * p.second.size,
+                        w.exponents[l.first][s], sink.raw);
         case SUMS:
             const s32 e = accumulator_exponent(w, l, s), one = e - w.exponents[l.first][s];
             const Element* other = l.second < 0 ? nullptr : w.buffers[l.second].data() + s * p.second.size;
@@ -566,18 +601,41 @@ void Plan::finish_sample(Workspace& w, const Call& call, int k, int s, const voi
     const bool everything = l.row_step == 1 && l.block_count == 1 && l.blocks[0] == 0 && l.blocks[1] == l.channels;
     const bool measures = l.policy != STATIC && l.policy != INHERIT;
     const bool quick = l.policy != STATISTICS && (!measures || (l.rule == LEAD && everything));
-    if (p.wide) {
+    const bool holds = a->holds || (quick && !p.wide && a->top <= SMALL && stays(p, *a, (const s32*)raw));
+    if (quick && holds && takes_table(g, l, *a)) {
+        const bool small = !p.wide && a->top <= SMALL && largest_accumulator(g.format) <= SMALL;
+        if (small)
+            finish_table<s32>(w, call, k, s, (const s32*)raw, *a, w.tables32, w.shifts32[k], counts);
+        else if (p.wide)
+            finish_table<s64>(w, call, k, s, (const s64*)raw, *a, w.tables64, w.shifts64[k], counts);
+        else
+            finish_table<s64>(w, call, k, s, (const s32*)raw, *a, w.tables64, w.shifts64[k], counts);
+    } else if (p.wide) {
         if (quick && a->wide)
             finish_fast<s64>(w, call, k, s, (const s64*)raw, *a, w.shifts64[k], counts);
         else
             finish_slow(w, call, k, s, (const s64*)raw, *a, counts);
-    } else if (quick && a->small) {
+    } else if (quick && holds && a->likely) {
         finish_fast<s32>(w, call, k, s, (const s32*)raw, *a, w.shifts32[k], counts);
     } else if (quick && a->wide) {
         finish_fast<s64>(w, call, k, s, (const s32*)raw, *a, w.shifts64[k], counts);
     } else {
         finish_slow(w, call, k, s, (const s32*)raw, *a, counts);
     }
+}
+
+/// Whether no accumulator of a sample saturates with its bias.
+bool Plan::stays(const Prepared& p, const Aligned& a, const s32* raw) const {
+    const s64 most = largest_accumulator(g.format);
+    const s32 high = (s32)std::min(most, SMALL), low = (s32)std::max(-most - 1, -SMALL);
+    const s32* bias = a.bias32.data();
+    s32 beyond = 0;
+    for (int i = 0; i < p.pixels; i++) {
+        const s32* v = raw + (size_t)i * p.raw_pitch();
+        for (int s = 0; s < p.slots; s++)
+            beyond |= v[s] + bias[s] > high || v[s] + bias[s] < low;
+    }
+    return !beyond;
 }
 
 /// Largest leading position of a sample, from the extremes of each slot: functions here never decrease.
@@ -624,7 +682,7 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
 
 template <class T, class A>
 void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
-                       KeptShifts<T>& kept, Counts& counts) const {
+                       KeptShifts<T>& kept, Counts& counts, bool bias) const {
     const Prepared& p = *layers[k];
     const Layer& l = p.l;
     const s32 e_acc = accumulator_exponent(w, l, s);
@@ -632,9 +690,9 @@ void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* ra
     const bool measures = l.policy != STATIC && l.policy != INHERIT;
     // A measurement needs no shifts: any will do.
     const bool nonzero =
-        measures && lead_fast<T>(p, raw, epilogue<T>(p, a, kept.of(a, e_acc, 0, p.slots, g.format), true), a, lead);
+        measures && lead_fast<T>(p, raw, epilogue<T>(p, a, kept.of(a, e_acc, 0, p.slots, g.format), bias), a, lead);
     const s32 exponent = output_exponent(w, call, k, e_acc, lead, nonzero);
-    const Finish<T> f = epilogue<T>(p, a, kept.of(a, e_acc, exponent, p.slots, g.format), true);
+    const Finish<T> f = epilogue<T>(p, a, kept.of(a, e_acc, exponent, p.slots, g.format), bias);
     Element* out = w.buffers[l.output].data() + s * p.out.size;
     const int pitch = (int)p.raw_pitch();
     const bool row = p.pixels == 1 && p.groups == 1 && f.simple;
@@ -653,6 +711,19 @@ void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* ra
     w.exponents[l.output][s] = exponent;
     if (l.policy == ROLLING_MAX || l.policy == FEEDBACK)
         w.counters[k].status |= call.learn(k, exponent, lead, nonzero, w.overflows[s], nullptr, 0);
+}
+
+/// A function's results by its table, then the requantizer, which finds no function and no bias left.
+template <class T, class A>
+void Plan::finish_table(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
+                        KeptRoutes<T>& routes, KeptShifts<T>& kept, Counts& counts) const {
+    const Prepared& p = *layers[k];
+    std::unique_ptr<TableRoute<T>>& route = routes[k][accumulator_exponent(w, p.l, s)];
+    if (!route)
+        route.reset(new TableRoute<T>(g, p, a));
+    T* results = (T*)w.table_results.data();
+    route->apply(g, p, bias_of<T>(a), raw, results);
+    finish_fast<T>(w, call, k, s, (const T*)results, route->results, kept, counts, false);
 }
 
 template <class A>
@@ -688,7 +759,7 @@ extern "C" {
 
 /// Sizes of the structures, for a check against Python's.
 void bfpga_native_sizes(int32_t* sizes) {
-    const size_t all_sizes[] = {sizeof(Format),  sizeof(Tensor), sizeof(Layer),
+    const size_t all_sizes[] = {sizeof(Format),  sizeof(Tensor), sizeof(Layer),   sizeof(RowNumbers),
                                 sizeof(Segment), sizeof(Port),   sizeof(Counters)};
     for (size_t size : all_sizes)
         *sizes++ = (int32_t)size;

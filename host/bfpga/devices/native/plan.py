@@ -10,25 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.schedule.matmul import product_node
+from bfpga.contract import rows
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.flows import everything
 from bfpga.contract.functions import ACTIVATION_EXPONENT, GRID_BITS, TABLE_STEPS, Function, Table
-from bfpga.contract.program import ArrayNode, MatMulNode, Node, Program, TensorSpec, values_read
+from bfpga.contract.program import ArrayNode, MatMulNode, Node, OperandWeights, Program, TensorSpec, values_read
+from bfpga.contract.rows import RowOperation
 from bfpga.devices.matmul import matrix_tiles
 from bfpga.devices.native.library import InstructionSet, instruction_set
 from bfpga.devices.native.records import (
     HOLDS,
     INHERIT,
     KINDS,
+    ROW_NUMBERS,
     SYMMETRIES,
     UNITS,
     LayerRecord,
+    RowNumbersRecord,
     SegmentRecord,
     TensorRecord,
     format_record,
 )
 from bfpga.engines.kernel.streams import working_columns
 from bfpga.engines.output.exponents import LEARNING
+from bfpga.engines.rows.settings import RowSettings
 from bfpga.program.layout import memory_order
 
 #: Bytes of the activations of the samples that pass all layers of a run together: they should stay in the cache.
@@ -70,6 +75,8 @@ def _not_negative(node: ArrayNode, known: set[str]) -> bool:
     """Whether a layer gives no negative value, from its function alone or because it only selects or averages."""
     if node.function is Function.RELU or (node.function is Function.CLIP and node.function_argument >= 0):
         return not node.function_first or node.bias is None
+    if node.rows is not None:
+        return node.rows.operation is RowOperation.SOFTMAX and node.function is Function.NONE and node.bias is None
     window = node.window
     selects = node.kind == "max" and window.pad_top == window.pad_left == 0
     averages = node.uniform_weights and node.weights is not None and bool((node.weights >= 0).all())
@@ -106,12 +113,12 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         return "an operator of the host"
     elif node.factors and not _one_pixel(program.tensors[node.factors], node.channels):
         return "factors that are an image"
-    elif node.operand is not None:
-        return "weights that are a tensor"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
     elif node.function not in ARITHMETIC and node.function.row.table is None:
         return f"the function {node.function.key}"
+    elif node.operand is not None:
+        wide = node.operand.terms * fmt.mantissa_max * -fmt.mantissa_min
     elif node.weights is None or node.factors:
         wide = 0
     else:
@@ -230,7 +237,7 @@ class Description:
         self.record = SegmentRecord(
             format_record(config.format, config.accumulator_bits, config.position_bins),
             len(self.tensors), len(self.layers), self._chunk(), self.learns, TABLE_STEPS, GRID_BITS,
-            ACTIVATION_EXPONENT, 0, self.tensor_records, self.layer_records,
+            ACTIVATION_EXPONENT, 0, self._rows(), self.tensor_records, self.layer_records,
         )  # fmt: skip
 
     def _chunk(self) -> int:
@@ -269,7 +276,10 @@ class Description:
         window, policy, row = node.window, node.policy, node.function.row
         table = row.table
         sample = policy.sample or everything(node.channels)
-        kind = KINDS["product" if self.product else "scale" if node.factors else node.kind]
+        second = node.operand or OperandWeights(True, self.specs[self.tensors[0]].channels)
+        multiplies = self.product or node.operand is not None
+        kind = KINDS["product" if multiplies else "scale" if node.factors else node.kind]
+        operand = (second.by_pixels, second.terms, second.first_input, second.first_weight)
         inputs = self.tensors[:2] if self.product else values_read(node)
         columns = working_columns(node, self.program.config)
         tiles = [(tile.y0, tile.y1, tile.m0, tile.m1) for tile in node.tiles]
@@ -285,12 +295,27 @@ class Description:
             UNITS[row.unit], *_table_numbers(table),
             INHERIT if policy.inherit else policy.policy, policy.exponent, policy.rule, policy.rate, policy.margin,
             policy.base, sample.step, sample.offset % sample.step, len(sample.blocks), len(tiles), columns,
-            node.bias_exponent,
+            node.bias_exponent, *(operand if multiplies else (0, 0, 0, 0)), *_row_numbers(node), 0,
             None if self.product or node.factors else self._keep(node.weights, np.int32),
             self._keep(exponents, np.int32), self._keep(node.bias, np.int64),
             self._keep(table.points if table else None, np.int32), self._keep(sample.blocks, np.int32),
             self._keep(tiles, np.int32),
+            self._keep(node.rows.gains if node.rows else None, np.int32),
         )  # fmt: skip
+
+    def _rows(self) -> RowNumbersRecord:
+        tables = (rows.power_table(), rows.reciprocal_table(), rows.root_table())
+        numbers = [getattr(rows, name.upper()) for name in ROW_NUMBERS]
+        return RowNumbersRecord(*numbers, rows.log2_e(), 0, *(self._keep(table, np.int32) for table in tables))
+
+
+def _row_numbers(node: ArrayNode) -> tuple[int, ...]:
+    """Operation, exponent, magnitude and inverse of a row's channels, mantissa and exponent of epsilon's share."""
+    work = node.rows
+    if work is None:
+        return 0, 0, 0, 0, 0, 0
+    settings = RowSettings.of_layer(work, node.channels)
+    return int(work.operation), work.exponent, settings.magnitude, settings.inverse, *settings.epsilon
 
 
 def _table_numbers(table: Table | None) -> tuple[int, int, int, int]:

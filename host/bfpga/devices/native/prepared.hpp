@@ -9,7 +9,7 @@
 namespace bfpga_native {
 
 /// How a layer's accumulators are found.
-enum Way { DENSE, DEPTHWISE, COLUMNS, UNIFORM, MAXIMA, SUMS, SCALES };
+enum Way { DENSE, DEPTHWISE, COLUMNS, UNIFORM, MAXIMA, SUMS, SCALES, WHOLE_ROWS };
 
 /// Column blocks of a tile: as many accumulators as the registers hold.
 constexpr int MOST_BLOCKS = V == 16 ? 4 : 2;
@@ -86,10 +86,13 @@ struct Prepared {
     /// Pixels of several samples, for layers of few pixels.
     Array<s32> chunk_starts, chunk_places;
     Buffer in, second, out;
+    int second_width = 1;
     bool fused = false;
     std::unique_ptr<Aligned> aligned;
     Shifts<s32> shifts;
     Array<s32> initial;
+    /// A table's results for every argument of its grid, from its lower limit on.
+    Array<s32> looked_up;
     /// Pixels that the column kernel takes for one, whose channels fill a vector; ``pixels`` counts these.
     int join = 1;
 
@@ -113,7 +116,8 @@ struct Prepared {
         const int per_group = l.channels / groups;
         return (size_t)pixel * raw_pitch() + c / per_group * block_slots + c % per_group;
     }
-    void pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low_to, s32* correct) const;
+    void pack_products(const Element* operand, Weight* to, Weight* low_to, s32* correct) const;
+    int operand_place(int m, int term) const;
     int place(int y, int x) const;
 
    private:
@@ -135,14 +139,14 @@ struct Prepared {
 
 Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
     geometry(g);
-    if (l.kind == MAXIMUM || l.kind == SUM || l.kind == SCALE) {
-        way = l.kind == SUM ? SUMS : l.kind == SCALE ? SCALES : MAXIMA;
+    if (l.kind != GEMM && l.kind != PRODUCT) {
+        way = l.kind == SUM ? SUMS : l.kind == SCALE ? SCALES : l.kind == ROWS ? WHOLE_ROWS : MAXIMA;
         slots_of(l.channels, 1);
         bounds(g);
         return;
     }
     const Tensor& t = g.tensors[l.first];
-    inner = t.channels / l.groups;
+    inner = l.kind == PRODUCT ? l.terms : t.channels / l.groups;
     nonnegative = t.nonnegative;
     const bool depthwise = l.kind == GEMM && l.groups > 1 && l.groups == l.channels && inner == 1;
     slots_of(depthwise ? l.channels : l.channels / l.groups, depthwise ? 1 : l.groups);
@@ -176,8 +180,10 @@ void Prepared::geometry(const Segment& g) {
     const Tensor &t = g.tensors[l.first], &o = g.tensors[l.output];
     in = Buffer(t);
     out = Buffer(o);
-    if (l.second >= 0)
+    if (l.second >= 0) {
         second = Buffer(g.tensors[l.second]);
+        second_width = g.tensors[l.second].width;
+    }
     pixels = l.output_height * l.output_width;
     starts.reset(pixels);
     places.reset(pixels);
@@ -185,6 +191,7 @@ void Prepared::geometry(const Segment& g) {
         for (int x = 0; x < l.output_width; x++) {
             const int i = y * l.output_width + x;
             starts[i] = in.first + (y * l.stride_y - l.pad_top) * in.row + (x * l.stride_x - l.pad_left) * in.pitch;
+            starts[i] += l.first_input;
             places[i] = place(y, x);
         }
 }
@@ -221,6 +228,8 @@ void Prepared::bounds(const Segment& g) {
         }
         // A maximum over nothing is one below the symmetric range.
         bound[i] = sum * (l.kind == GEMM || l.kind == PRODUCT ? most : (s64)f.mantissa_max + 1);
+        if (l.kind == ROWS)
+            bound[i] = (s64)1 << (g.rows.result_bits - 1);
         top = std::max(top, bound[i]);
     }
     wide = top > SMALL;
@@ -384,8 +393,15 @@ void Prepared::pack_dense(const Format& f) {
         pack_centred(f);
 }
 
-/// The second operand of a product, (1, channels, inner) of one sample, in place of weights.
-void Prepared::pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low, s32* correct) const {
+/// Where the second operand of a product has the weight of an output channel for a term.
+int Prepared::operand_place(int m, int term) const {
+    const int pixel = l.by_pixels ? m : term, y = pixel / second_width;
+    return second.first + y * second.row + (pixel - y * second_width) * second.pitch + l.first_weight +
+           (l.by_pixels ? term : m);
+}
+
+/// The second operand of a product, of one sample, in place of weights.
+void Prepared::pack_products(const Element* operand, Weight* to, Weight* low, s32* correct) const {
     memset(correct, 0, sizeof(s32) * slots);
     for (int block = 0; block < blocks;) {
         const int q = std::min(most_blocks(), blocks - block);
@@ -395,7 +411,7 @@ void Prepared::pack_products(const Element* operand, const Buffer& b, Weight* to
                 for (int e = 0; e < G; e++, to++) {
                     const int at = k * G + e;
                     const bool some = channel[slot] >= 0 && at < inner;
-                    const s32 w = some ? (s32)operand[b.first + slot * b.pitch + at] - ZERO : 0;
+                    const s32 w = some ? (s32)operand[operand_place(slot, at)] - ZERO : 0;
                     correct[slot] -= ZERO * w;
                     *to = (Weight)w;
                     if (wide) {

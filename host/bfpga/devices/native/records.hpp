@@ -5,7 +5,8 @@
 
 namespace bfpga_native {
 
-enum Kind { GEMM = 0, MAXIMUM = 1, SUM = 2, PRODUCT = 3, SCALE = 4 };
+enum Kind { GEMM = 0, MAXIMUM = 1, SUM = 2, PRODUCT = 3, SCALE = 4, ROWS = 5 };
+enum RowOperation { SOFTMAX = 1, LAYER_NORM = 2, RMS_NORM = 3, ROW_PRODUCT = 4 };
 enum Function { NONE = 0, RELU = 1, LEAKY_RELU = 2, CLIP = 5 };  // those without a table
 enum Unit { ACCUMULATOR = 0, TABLE = 1, FINER = 2 };
 enum Holds { VALUE = 0, BELOW_RELU = 1, ABOVE_RELU = 2 };
@@ -36,9 +37,10 @@ struct Tensor {
     int32_t known, exponent, nonnegative;
 };
 
-/// A layer; a SCALE multiplies each channel of the first tensor with one number of the second. weights: (channels,
-/// kernel_height, kernel_width, input channels / groups); row_exponents, bias: (channels,) or null; points: a
-/// function's table or null; blocks: measured ranges of channels; tiles: (y0, y1, m0, m1) each.
+/// A layer; a SCALE multiplies each channel of the first tensor with one number of the second, a PRODUCT takes the
+/// second for weights as ``OperandWeights`` of a program says, ROWS go through whole rows (``engines/rows``). weights:
+/// (channels, kernel_height, kernel_width, input channels / groups); row_exponents, bias, gains: (channels,) or null;
+/// points: a function's table or null; blocks: measured ranges of channels; tiles: (y0, y1, m0, m1) each.
 struct Layer {
     int32_t kind, first, second, output, channels, channel_offset, groups;
     int32_t kernel_height, kernel_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
@@ -47,18 +49,30 @@ struct Layer {
     int32_t fraction_bits;
     int32_t policy, exponent, rule, rate, margin, base, row_step, row_offset, block_count, tile_count, columns;
     int32_t bias_exponent;
+    int32_t by_pixels, terms, first_input, first_weight;
+    int32_t row_operation, row_exponent, row_magnitude, row_inverse, row_epsilon, row_epsilon_exponent, reserved;
     const int32_t* weights;
     const int32_t* row_exponents;
     const int64_t* bias;
     const int32_t* points;
     const int32_t* blocks;
     const int32_t* tiles;
+    const int32_t* gains;
+};
+
+/// Numbers and tables of the process of rows, as `contract/rows.py` declares them.
+struct RowNumbers {
+    int32_t position, scale_bits, normal_fraction, mean_fraction, inverse_bits, variance_fraction, share_bits;
+    int32_t power_index, power_bits, sum_fraction, kept_fraction, root_index, root_bits, log2_e_fraction, dropped;
+    int32_t result_bits, factor_position, least_position, log2_e, reserved;
+    const int32_t *power, *reciprocal, *root;
 };
 
 /// Layers that run one after the other, a few samples at a time. step: steps of a table.
 struct Segment {
     Format format;
     int32_t tensor_count, layer_count, chunk, learns, table_steps, grid_bits, table_exponent, reserved;
+    RowNumbers rows;
     const Tensor* tensors;
     const Layer* layers;
 };

@@ -9,11 +9,17 @@ from typing import Any
 from bfpga.formats.block_format import BlockFormat, Rounding
 
 #: Codes of the C++ side.
-KINDS = {"gemm": 0, "max": 1, "sum": 2, "product": 3, "scale": 4}
+KINDS = {"gemm": 0, "max": 1, "sum": 2, "product": 3, "scale": 4, "rows": 5}
 ROUNDINGS: dict[Rounding, int] = {"trunc": 0, "tozero": 1, "half_up": 2, "half_away": 3, "rne": 4}
 UNITS = {"accumulator": 0, "table": 1, "finer": 2}
 HOLDS = {"value": 0, "below_relu": 1, "above_relu": 2}
 SYMMETRIES = {"none": 0, "even": 1, "odd": 2}
+#: Names of ``contract/rows.py`` that C++ reads, in its order.
+ROW_NUMBERS = (
+    "position", "scale_bits", "normal_fraction", "mean_fraction", "inverse_bits", "variance_fraction", "share_bits",
+    "power_index", "power_bits", "sum_fraction", "kept_fraction", "root_index", "root_bits", "log2_e_fraction",
+    "dropped", "result_bits", "factor_position", "least_position",
+)  # fmt: skip
 #: A policy besides those of the descriptor: the exponent of the accumulators.
 INHERIT = 5
 #: What a run returns.
@@ -47,10 +53,18 @@ class LayerRecord(Structure):
             "kernel_height kernel_width stride_y stride_x pad_top pad_left dilation_y dilation_x "
             "output_height output_width spread_y first_y first_x negate_second "
             "function argument function_exponent function_first unit limit holds symmetry fraction_bits "
-            "policy exponent rule rate margin base row_step row_offset block_count tile_count columns bias_exponent"
+            "policy exponent rule rate margin base row_step row_offset block_count tile_count columns bias_exponent "
+            "by_pixels terms first_input first_weight "
+            "row_operation row_exponent row_magnitude row_inverse row_epsilon row_epsilon_exponent reserved"
         ),
-        *_fields("weights row_exponents bias points blocks tiles", c_void_p),
+        *_fields("weights row_exponents bias points blocks tiles gains", c_void_p),
     ]
+
+
+class RowNumbersRecord(Structure):
+    """Numbers and tables of the process of rows."""
+
+    _fields_ = [*_fields(" ".join(ROW_NUMBERS) + " log2_e reserved"), *_fields("power reciprocal root", c_void_p)]
 
 
 class SegmentRecord(Structure):
@@ -59,6 +73,7 @@ class SegmentRecord(Structure):
     _fields_ = [
         ("format", FormatRecord),
         *_fields("tensor_count layer_count chunk learns table_steps grid_bits table_exponent reserved"),
+        ("rows", RowNumbersRecord),
         ("tensors", POINTER(TensorRecord)),
         ("layers", POINTER(LayerRecord)),
     ]
@@ -84,7 +99,7 @@ class CounterRecord(Structure):
 
 
 #: In the order of ``bfpga_native_sizes``.
-RECORDS = (FormatRecord, TensorRecord, LayerRecord, SegmentRecord, PortRecord, CounterRecord)
+RECORDS = (FormatRecord, TensorRecord, LayerRecord, RowNumbersRecord, SegmentRecord, PortRecord, CounterRecord)
 Choose = ctypes.CFUNCTYPE(c_int32, c_int32, c_int32, c_int32, POINTER(c_int32))
 Learn = ctypes.CFUNCTYPE(c_int32, c_int32, c_int32, c_int32, c_int32, c_int64, POINTER(c_int64), c_int64)
 
