@@ -308,7 +308,7 @@ def test_kernels_that_cannot_have_it_are_refused(changes: dict[str, Any], said: 
         ({"first_input": 1}, "are no whole words"),
         ({"first_weight": CHANNELS}, "are no whole words"),
         ({"terms": 1 << 20}, "terms"),
-        ({"by_pixels": False}, "the 11 pixels of k are not its terms"),
+        ({"first_pixel": 1}, "pixels 1 to 12 are not among the 11 of k"),
     ],
 )
 def test_products_that_do_not_fit_a_program_are_refused(changes: dict[str, Any], said: str) -> None:

@@ -206,13 +206,15 @@ class OperandWeights:
 
     by_pixels: output channel m is pixel m of the second tensor, term t its channel ``first_weight`` + t (scores of
     attention); otherwise m is its channel ``first_weight`` + m, and t its pixel t (values). The first tensor's channel
-    of term t is ``first_input`` + t.
+    of term t is ``first_input`` + t. first_pixel: the pixel of the second tensor, in the order of memory, that is the
+    first one; as many as there are output channels or terms follow each other.
     """
 
     by_pixels: bool
     terms: int
     first_input: int = 0
     first_weight: int = 0
+    first_pixel: int = 0
 
 
 @dataclass

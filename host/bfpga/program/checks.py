@@ -232,10 +232,10 @@ def _operand_problems(
     most = config.terms_limit(biased=False)
     yield from _outside("its second tensor", operand, 1, min(most, MOST), "terms")
     first, second = sources
-    pixels = second.height * second.width
-    read = operand.terms if operand.by_pixels else node.channels
-    if pixels != (node.channels if operand.by_pixels else operand.terms):
-        yield f"the {pixels} pixels of {second.name} are not its {'channels' if operand.by_pixels else 'terms'}"
+    read, count = (operand.terms, node.channels) if operand.by_pixels else (node.channels, operand.terms)
+    start, pixels = operand.first_pixel, second.height * second.width
+    if not 0 <= start <= start + count <= pixels:
+        yield f"pixels {start} to {start + count} are not among the {pixels} of {second.name}"
     slices = ((first, operand.first_input, operand.terms), (second, operand.first_weight, read))
     for spec, start, count in slices:
         end, lanes = start + count, config.lanes

@@ -37,21 +37,31 @@ def add_products(builder: Builder, source: str) -> str:
     slices = list(_slices(spec.channels, keys.channels, lanes))
     if not slices:
         return source
-    pixels = keys.height * keys.width
+    run = start, pixels = _run_of_pixels(rng, keys.height * keys.width)
     heads = int(rng.integers(1, MOST_HEADS + 1)) if spec.width == 1 else 1
     window = Window(output_height=spec.height, output_width=spec.width)
     scores = builder.tensor(spec.height, spec.width * heads, pixels)
     _heads(builder, (source, second), scores, heads, [
-        (replace(window, first_x=head), 0, OperandWeights(True, terms, first, start))
-        for head, (first, start, terms) in enumerate(slices[index] for index in rng.integers(0, len(slices), heads))
+        (replace(window, first_x=head), 0, OperandWeights(True, terms, first, channel, start))
+        for head, (first, channel, terms) in enumerate(slices[index] for index in rng.integers(0, len(slices), heads))
     ], pixels)  # fmt: skip
     if rng.random() < 0.3:
         return scores
-    return _values(builder, scores, second, window, heads)
+    return _values(builder, scores, second, run, window, heads)
 
 
-def _values(builder: Builder, scores: str, second: str, window: Window, heads: int) -> str:
-    """The second tensor's pixels summed by scores, a slice of its channels in each head."""
+def _run_of_pixels(rng: np.random.Generator, count: int) -> tuple[int, int]:
+    """The first one of pixels that weigh, and their number: mostly all of them."""
+    if rng.random() < 0.7:
+        return 0, count
+    start = int(rng.integers(count))
+    return start, int(rng.integers(start, count)) - start + 1
+
+
+def _values(
+    builder: Builder, scores: str, second: str, run: tuple[int, int], window: Window, heads: int
+) -> str:  # fmt: skip
+    """A run of the second tensor's pixels summed by scores, a slice of its channels in each head."""
     rng, keys, lanes = builder.rng, builder.tensors[second], builder.config.lanes
     words = -(-keys.channels // lanes)
     first = int(rng.integers(0, words))
@@ -60,7 +70,7 @@ def _values(builder: Builder, scores: str, second: str, window: Window, heads: i
     # Slices that end within a word leave no room for another one behind them.
     columns = range(heads) if channels % lanes == 0 else [int(rng.integers(heads))]
     output = builder.tensor(window.output_height, window.output_width, len(columns) * channels)
-    operand = OperandWeights(False, keys.height * keys.width, 0, first * lanes)
+    operand = OperandWeights(False, run[1], 0, first * lanes, run[0])
     _heads(builder, (scores, second), output, len(columns), [
         (replace(window, pad_left=-column), place * channels, operand) for place, column in enumerate(columns)
     ], channels)  # fmt: skip

@@ -38,9 +38,14 @@ class _Rows:
     window: Window
 
     @property
-    def whole(self) -> bool:
-        """Whether the rows are all pixels of the tensor."""
-        return self.window.output_height * self.window.output_width == self.tensor.height * self.tensor.width
+    def adjacent(self) -> bool:
+        """Whether the rows follow each other in memory without a gap."""
+        return self.window.output_height == 1 or self.window.output_width == self.tensor.width
+
+    @property
+    def first(self) -> int:
+        """The pixel that is the first row."""
+        return -self.window.pad_top * self.tensor.width - self.window.pad_left
 
 
 class ChipProducts(RowLayers):
@@ -55,22 +60,20 @@ class ChipProducts(RowLayers):
         (rows, inner), columns = shapes[0][-2:], shapes[1][-1]
         first, second = self._left_operand(operator, heads), self._heads(operator.inputs[1], heads)
         pairs = [(self._rows_of(a), *self._weights_of(b)) for a, b in zip(first, second, strict=True)]
-        joined = self._joins_heads(operator, heads, columns)
+        joined = self._joined_heads(operator, shapes[0][:-2], columns)
         height, width = pairs[0][0].window.output_height, pairs[0][0].window.output_width
-        order = positions((heads, rows, columns))
-        if joined:
-            order = np.ascontiguousarray(order.transpose(1, 0, 2).reshape(height, width, heads * columns))
-        else:
-            order = order.reshape(heads * height, width, columns)
+        order = positions((heads // joined, joined, rows, columns)).transpose(0, 2, 1, 3)
+        order = np.ascontiguousarray(order.reshape(heads // joined * height, width, joined * columns))
         self._check_room(inner, first[0][0], second[0][0], order)
         layers = []
         for head, (source, weights, by_pixels) in enumerate(pairs):
-            window = source.window if joined else replace(source.window, first_y=head * height)
+            part, place = divmod(head, joined)
             name = operator.name if heads == 1 else f"{operator.name}:{head}"
             inputs = source.tensor.name, weights.tensor.name
-            layer = Layer(name, "product", inputs, operator.outputs[0], columns, window,
-                          channel_offset=head * columns if joined else 0, operators=[operator],
-                          operand=OperandWeights(by_pixels, inner, source.channel, weights.channel))  # fmt: skip
+            layer = Layer(name, "product", inputs, operator.outputs[0], columns,
+                          replace(source.window, first_y=part * height), channel_offset=place * columns,
+                          operators=[operator], operand=OperandWeights(
+                              by_pixels, inner, source.channel, weights.channel, weights.first))  # fmt: skip
             layer.macs = rows * inner * columns
             layers.append(layer)
         left = first[0][0]
@@ -147,20 +150,21 @@ class ChipProducts(RowLayers):
                 found = self._rows_of((tensor, matrix.T if turned else matrix))
             except NotOnArrayError:
                 continue
-            if found.whole:
+            if found.adjacent:
                 return found, turned
-        raise NotOnArrayError("its second operand is not some channels of all pixels of a tensor")
+        raise NotOnArrayError("its second operand is not some channels of pixels that follow each other")
 
-    def _joins_heads(self, operator: Operator, heads: int, columns: int) -> bool:
-        """Whether what follows reads the heads as channels next to each other."""
+    def _joined_heads(self, operator: Operator, leading: tuple[int, ...], columns: int) -> int:
+        """How many heads, of the last of their axes, what follows reads as channels next to each other; 1: none."""
         value = operator.outputs[0]
         while True:
             reader = self.graph.only_consumer(value)
             if reader is None or reader.type not in place.VIEWS or reader.name not in self.chosen:
                 break
             value = reader.outputs[0]
-        shape = self.graph.shapes.get(value, (0,))
-        return heads > 1 and shape[-1] == heads * columns and columns % self.config.lanes == 0
+        joined = self.graph.shapes.get(value, (0,))[-1] // columns
+        heads = {int(np.prod(leading[axis:])) for axis in range(len(leading))}
+        return joined if joined in heads and columns % self.config.lanes == 0 else 1
 
     # Parts that only products read
 

@@ -150,13 +150,14 @@ def _tensor_products(layer: ArrayNode, operand: OperandWeights, fmt: BlockFormat
     """Products with the second tensor, another one in each sample; exponents are the sums of both."""
     kind = exact_type(operand.terms * fmt.mantissa_max * -fmt.mantissa_min) or np.dtype(np.int64)
     terms = slice(operand.first_input, operand.first_input + operand.terms)
-    channels = operand.terms if operand.by_pixels else layer.channels
+    channels, count = (operand.terms, layer.channels) if operand.by_pixels else (layer.channels, operand.terms)
+    rows = slice(operand.first_pixel, operand.first_pixel + count)
     weights = slice(operand.first_weight, operand.first_weight + channels)
 
     def accumulate(inputs: Sequence[Block]) -> Accumulated:
         pixels = patches(padded(inputs[0].mantissa, layer.window, 0, kind), layer.window)[:, :, 0, terms]
         second = inputs[1].mantissa
-        matrix = second.reshape(len(second), -1, second.shape[3])[..., weights].astype(kind)
+        matrix = second.reshape(len(second), -1, second.shape[3])[:, rows, weights].astype(kind)
         acc = np.matmul(pixels, matrix.transpose(0, 2, 1) if operand.by_pixels else matrix)
         return Accumulated(acc, inputs[0].exponent.astype(np.int64) + inputs[1].exponent)
 

@@ -127,6 +127,7 @@ def weigh_descriptor(config: KernelConfig, node: ArrayNode, second: Region, m0: 
     assert operand is not None
     by_pixels = operand.by_pixels
     first, pixels = (m0, m1 - m0) if by_pixels else (0, operand.terms)
+    first += operand.first_pixel
     channels = operand.terms if by_pixels else m1 - m0
     first_channel = operand.first_weight + (0 if by_pixels else m0)
     group = config.rows if by_pixels else lanes
