@@ -18,6 +18,7 @@ import numpy.typing as npt
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.chosen_numbers import Numbers, choose_numbers
 from bfpga.compiler.dispatch.input_zeros import measure_zeros
+from bfpga.compiler.lower.batched_parts import with_parts_apart, with_parts_in_samples
 from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.lower.left_products import left_products, with_left_products
 from bfpga.compiler.nodes import Nodes, make_nodes
@@ -118,12 +119,18 @@ class _Task:
     kept: Set[str] = frozenset()
 
     def ways(self) -> list[_Task]:
-        """The task, and another way to the same results where there is one: constants that multiply from the left."""
+        """The task, and other ways to the same results: constants that multiply from the left, parts of samples in the
+        samples."""
         if not self.accelerator.config.operand_weights or self.calibration is None:
             return [self]
+        result = [self]
         turned = with_left_products(self.read)
-        kept = left_products(turned)
-        return [self, replace(self, read=turned, kept=kept)] if kept else [self]
+        if kept := left_products(turned):
+            result.append(replace(self, read=turned, kept=kept))
+        parted = with_parts_in_samples(self.read)
+        if parted is not self.read:
+            result.append(replace(self, read=with_parts_apart(parted)))
+        return result
 
     def program(self) -> Program:
         """The program, without parts of the kernel whose layers the memories do not hold."""

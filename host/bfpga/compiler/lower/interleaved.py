@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, places_of, positions, spatial
+from bfpga.compiler.lower.moves import copying_layer
 from bfpga.compiler.lower.selection import apply_operator, selected_positions
 from bfpga.compiler.lower.state import LoweringState, NotOnArrayError
 from bfpga.compiler.read.importer import Operator, constant_of
@@ -270,7 +271,7 @@ class Interleaving(LoweringState):
                 self._root(name)
                 continue
             named = operator.name if len(parts) == 1 else f"{operator.name}:{number}"
-            self._emit(self._copy(named, operator, source, window, channels, name), name, layout)
+            self._emit(copying_layer(named, operator, source, window, channels, name), name, layout)
 
     def _selected(
         self, source: ArrayTensor, places: IndexArray
@@ -289,17 +290,6 @@ class Interleaving(LoweringState):
         self._check_slots(window)
         order = np.argsort(layout[0, 0])
         return window, axes[2][order], np.ascontiguousarray(layout[:, :, order])
-
-    def _copy(
-        self, name: str, operator: Operator, source: ArrayTensor, window: Window, channels: IndexArray, output: str
-    ) -> Layer:
-        """A layer that copies some channels of the pixels that a window covers."""
-        layer = Layer(name, "max", (source.name,), output, len(channels), window, operators=[operator])
-        if not np.array_equal(channels, np.arange(source.channels)):
-            layer.kind = "gemm"
-            layer.weights = np.zeros((len(channels), 1, 1, source.channels))
-            layer.weights[np.arange(len(channels)), 0, 0, channels] = 1.0
-        return layer
 
     def _space_to_depth(self, operator: Operator) -> None:
         """Blocks of pixels become channels: a convolution that selects."""

@@ -14,12 +14,12 @@ import numpy as np
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.host import with_readers
 from bfpga.compiler.lower.joins import Joins
-from bfpga.compiler.lower.layers import ArrayTensor, Lowered, View, order_of
+from bfpga.compiler.lower.layers import ArrayTensor, Lowered, View, order_of, positions
 from bfpga.compiler.lower.matrix_products import MatrixProducts
 from bfpga.compiler.lower.pointwise import ARITHMETIC, Pointwise
 from bfpga.compiler.lower.pooling import Pooling
 from bfpga.compiler.lower.selection import selected_positions
-from bfpga.compiler.lower.state import REORDERED, NotOnArrayError, ReorderedError
+from bfpga.compiler.lower.state import REORDERED, NotOnArrayError, ReorderedError, image_order
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.grids import Grid
 from bfpga.compiler.read.importer import Graph, Operator, constant_of
@@ -74,6 +74,11 @@ class Lowering(MatrixProducts, Pointwise, Pooling, Joins):
             raise NotOnArrayError("not a rearrangement of its input")
         self.views[output] = View(view.root, index)
         self.view_operators[output] = operator
+        if operator.name in self.moving:
+            rows = positions(index.shape).reshape(-1, 1, index.shape[-1])
+            if not self._moved(output, image_order(index.shape) if index.ndim == 3 else rows):
+                del self.views[output], self.view_operators[output]
+                raise NotOnArrayError(REORDERED)
 
     def _moved_blocks(self, operator: Operator) -> None:
         """DepthToSpace, and SpaceToDepth of an input: who reads it, or the host that unpacks it, knows the places."""
@@ -191,12 +196,18 @@ def pattern_operators() -> set[str]:
 
 def lower(graph: Graph, config: KernelConfig, blocked: frozenset[str] = frozenset()) -> Lowered:
     """Array layers, host operators and tensors of a network for one array."""
+    kinds = {operator.name: operator.type for operator in graph.operators}
     reordered: list[str] = []
+    moving: set[str] = set()
     while True:
         try:
-            lowered = Lowering(graph, config, blocked | set(reordered)).run()
+            lowered = Lowering(graph, config, blocked | set(reordered), frozenset(moving)).run()
         except ReorderedError as error:
-            reordered.append(str(error))
+            name = str(error)
+            if kinds.get(name) in place.VIEWS and name not in moving:
+                moving.add(name)
+            else:
+                reordered.append(name)
         else:
             lowered.notes += [f"{name} runs on the host: {REORDERED}" for name in reordered]
             lowered.host = with_readers(graph, lowered)

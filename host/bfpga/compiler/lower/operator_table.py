@@ -73,8 +73,8 @@ CONDITIONS = {
 }
 #: Operators that only rearrange: where adjacent layers can follow, nothing is moved.
 REARRANGED = (
-    "adjacent layers read or write in its order, at the ends of a network the host packs or unpacks so, or the host "
-    "rearranges"
+    "adjacent layers read or write in its order, at the ends of a network the host packs or unpacks so, layers copy whole "
+    "pixels, or the host rearranges"
 )
 
 

@@ -132,7 +132,7 @@ def _supported(
     if operator.type == "Mul" and len(sources) == 2:
         return _reached_by_array(graph, operator, chosen, producers) and _feeds_array(graph, operator, chosen)
     there = [source is not None and source.name in chosen for source in sources]
-    if operator.type in ("Add", "Sub") and any(there):
+    if operator.type in ("Add", "Sub", "Concat") and any(there):
         there = [own or _loaded(graph, name, operator, chosen)
                  for own, name in zip(there, activations(graph, operator), strict=True)]  # fmt: skip
     if not all(there):

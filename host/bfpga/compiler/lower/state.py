@@ -9,6 +9,7 @@ import numpy as np
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.functions import find_functions, with_functions, with_single
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, order_of, places_of, positions
+from bfpga.compiler.lower.moves import moving_layers
 from bfpga.compiler.lower.row_groups import find_row_groups
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import KernelConfig
@@ -32,8 +33,12 @@ class ReorderedError(Exception):
 class LoweringState:
     """Values and layers so far. Methods raise NotOnArrayError where a value cannot be had as wanted."""
 
-    def __init__(self, graph: Graph, config: KernelConfig, blocked: frozenset[str] = frozenset()) -> None:
-        """blocked: operators that must stay on the host (they do not fit the array's memory)."""
+    def __init__(
+        self, graph: Graph, config: KernelConfig, blocked: frozenset[str] = frozenset(),
+        moving: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        """blocked: operators that must stay on the host (they do not fit the array's memory). moving: rearrangements
+        whose results the array copies into their order."""
         self.config = config
         self.functions = find_functions(graph, config)
         self.graph = with_functions(graph, self.functions)
@@ -53,7 +58,7 @@ class LoweringState:
         self.notes: list[str] = []
         #: Operators of the host by type and reason.
         self.reasons: dict[tuple[str, str], list[str]] = {}
-        self.blocked = blocked
+        self.blocked, self.moving = blocked, moving
         #: Outputs that the host puts together as it unpacks.
         self.joined: dict[str, Joined] = {}
         for name in graph.inputs:
@@ -100,7 +105,7 @@ class LoweringState:
         while pending:
             made = [done for layer in self.producers.get(pending.pop(), ()) for done in layer.operators]
             for name in [name for done in made for name in done.uses]:
-                if self.graph.shapes.get(name) != self.graph.shapes[value] or name in seen:
+                if self.graph.shapes.get(name, ())[1:] != self.graph.shapes[value][1:] or name in seen:
                     continue
                 if name in self.view_operators:
                     return self.view_operators[name]
@@ -125,8 +130,25 @@ class LoweringState:
             return view.root
         if tensor is not None and tensor.constant is not None:
             raise NotOnArrayError("its constant is wanted in two orders")
+        if value in self.view_operators and self._moved(value, wanted):
+            return value
         self._materialize(value)
         return self._tensor(value, wanted)
+
+    def _moved(self, value: str, wanted: IndexArray) -> bool:
+        """Let the array copy a view into an order (positions in it); whether it can."""
+        view, operator = self._view(value), self.view_operators[value]
+        source, shape = self.tensors.get(view.root), self.graph.shapes.get(value)
+        made = source is not None and view.root in self.producers
+        if source is None or not made or shape is None or order_of(shape, wanted) is None:
+            return False
+        places = places_of(source.layout)[view.index.reshape(-1)[wanted]]
+        layers = moving_layers(operator, source, places, self.config.banks)
+        if layers is None:
+            return False
+        del self.view_operators[value]
+        self._emit(layers, value, wanted)
+        return True
 
     def _is_packed(self, value: str, layout: IndexArray) -> bool:
         """Whether the host packs the root of a value so on its way to the array.
