@@ -303,6 +303,26 @@ class ConvolvedMixer(nn.Module):
         return result
 
 
+class ConvolutionalAttention(nn.Module):
+    """CBAM: channels are weighed by their average and maximum, pixels by mean and maximum of their channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.deep = nn.Conv2d(3, 16, 3, 2, 1), nn.Conv2d(16, 16, 3, padding=1)
+        self.weigh = nn.Sequential(nn.Conv2d(16, 4, 1, bias=False), nn.ReLU(), nn.Conv2d(4, 16, 1, bias=False))
+        self.place, self.head = nn.Conv2d(2, 1, 7, padding=3, bias=False), nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.stem(x))
+        y = self.deep(x)
+        found = functional.adaptive_avg_pool2d(y, 1), functional.adaptive_max_pool2d(y, 1)
+        y = y * torch.sigmoid(self.weigh(found[0]) + self.weigh(found[1]))
+        both = torch.cat([y.mean(1, keepdim=True), y.max(1, keepdim=True)[0]], 1)
+        y = y * torch.sigmoid(self.place(both))
+        result: Tensor = self.head(torch.relu(x + y).mean((2, 3)))
+        return result
+
+
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "gru": (lambda: Recurrent(nn.GRU), (6, 6)),
     "lstm": (lambda: Recurrent(nn.LSTM), (6, 6)),
@@ -314,6 +334,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "yolo": (YoloHead, (3, 16, 16)),
     "distributions": (DistributionHead, (3, 16, 16)),
     "mobilenetv3": (MobileNetV3, (3, 16, 16)),
+    "cbam": (ConvolutionalAttention, (3, 16, 16)),
     "unet": (UNet, (3, 8, 8)),
     "pixel_shuffle": (PixelShuffle, (1, 8, 8)),
     "decoder": (Decoder, (8, 6)),

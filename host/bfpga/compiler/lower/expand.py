@@ -20,6 +20,14 @@ from bfpga.compiler.lower.definitions import DEFINED, by_definition
 from bfpga.compiler.lower.functions import find_functions
 from bfpga.compiler.lower.gathered import gathered
 from bfpga.compiler.lower.masks import MASKING, masked_scores, may_mask
+from bfpga.compiler.lower.over_channels import (
+    largest_channel,
+    may_place,
+    may_spread,
+    placed_channels,
+    spread_over_channels,
+    sum_of_channels,
+)
 from bfpga.compiler.lower.rotary import may_turn, rotated, turned_parts
 from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
@@ -136,14 +144,28 @@ def _matmul(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     return True
 
 
+def _may_join(graph: Graph, operator: Operator) -> bool:
+    return may_turn(graph, operator) or may_place(graph, operator)
+
+
+def _joined(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
+    """Parts of pairs that are turned, along the last axis, or channels of images."""
+    rule = placed_channels if int(attributes_of(node)["axis"]) == 1 else turned_parts
+    return rule(rewriter, node, config)
+
+
 #: Rules write an operator in parts, with those after it that are fused, or return False and write nothing.
 RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
-    "ConvTranspose": phases_as_channels, "Gather": gathered, **dict.fromkeys(MASKING, masked_scores),
+    "ConvTranspose": phases_as_channels, "Gather": gathered, "ReduceMean": sum_of_channels,
+    "ReduceSum": sum_of_channels, "ReduceMax": largest_channel, "Mul": spread_over_channels,
+    **dict.fromkeys(MASKING, masked_scores),
 }  # fmt: skip
 #: Those of operators that ONNX defines by others, and of what exporters write for these: parts may have parts again.
 DEFINITIONS: dict[str, _Rule] = {
-    **dict.fromkeys(DEFINED, by_definition), "RotaryEmbedding": rotated, "Concat": turned_parts,
+    **dict.fromkeys(DEFINED, by_definition), "RotaryEmbedding": rotated, "Concat": _joined,
 }  # fmt: skip
 #: What is asked before a rule of operators that rarely have parts.
-LOOKED_AT: dict[str, Callable[[Graph, Operator], bool]] = {**dict.fromkeys(MASKING, may_mask), "Concat": may_turn}
+LOOKED_AT: dict[str, Callable[[Graph, Operator], bool]] = {
+    **dict.fromkeys(MASKING, may_mask), "Concat": _may_join, "Mul": may_spread,
+}  # fmt: skip

@@ -30,8 +30,8 @@ CONDITIONS = {
     "BatchNormalization": "with constants: goes into the layer before, or a factor for each channel",
     "Celu": "as its definition says: a factor, elu, a factor",
     "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied; at the end "
-    "of a network along any axis: the host unpacks so; parts of one value's channels, some negated, as a grouped "
-    "convolution",
+    "of a network along any axis: the host unpacks so; channels within words in front of convolutions, as a sum; parts "
+    "of one value's channels, some negated, as a grouped convolution",
     "Conv": "over 1, 2 or 3 axes, any groups, dilation, stride and padding; constant weights",
     "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other; "
     "along a row channels that the host rearranges, if the width is a multiple of the stride",
@@ -52,14 +52,15 @@ CONDITIONS = {
     "MaxPool": "over 1 or 2 axes, without positions",
     "MeanVarianceNormalization": "with a process of rows (key `row_columns`), over the channels of each pixel",
     "Mul": "by a constant for each channel, which goes into the layer before; or by a computed factor for each "
-    "channel; or two computed values of one shape where there is a process of rows",
+    "channel; or, where there is a process of rows, two computed values of one shape, or one of them a map with one "
+    "channel",
     "PRelu": "slopes up to 1, one or one a channel: a sum of two layers",
     "Pad": "zeros around images in front of convolutions: becomes their padding",
     "RMSNormalization": f"{OF_ROWS}; constant scale; also written in parts",
     "RNN": "tanh, up to 128 steps; all of it",
-    "ReduceMax": "over rows, columns or both",
-    "ReduceMean": "over rows, columns or both, channels in addition",
-    "ReduceSum": "over rows, columns or both, channels in addition",
+    "ReduceMax": "over rows, columns or both; over channels as a pooling of channels that are copied below each other",
+    "ReduceMean": "over rows, columns or both, channels in addition or alone",
+    "ReduceSum": "over rows, columns or both, channels in addition or alone",
     "Resize": "by ratios of integers, nearest, linear or cubic, if its pixels are few different sums of the input's; "
     f"{APART}",
     "RotaryEmbedding": "with a process of rows: two products with constants, and a grouped convolution that turns "
@@ -73,8 +74,8 @@ CONDITIONS = {
 }
 #: Operators that only rearrange: where adjacent layers can follow, nothing is moved.
 REARRANGED = (
-    "adjacent layers read or write in its order, at the ends of a network the host packs or unpacks so, layers copy whole "
-    "pixels, or the host rearranges"
+    "adjacent layers read or write in its order, at the ends of a network the host packs or unpacks so, layers copy "
+    "whole pixels, or the host rearranges"
 )
 
 
