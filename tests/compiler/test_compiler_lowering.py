@@ -133,12 +133,14 @@ def test_additions_of_two_tensors_run_on_the_array(kind: str, tmp_path: Path) ->
     assert largest_error(network, program) < CLOSE
 
 
-def concatenated() -> Network:
+def concatenated(*between: str) -> Network:
     network = Network(4, 8, 9)
     first = network.add("Relu", network.conv(6, 4, 1))
     second = network.conv(8, 6, 3, pads=[1, 1, 1, 1])
     third = network.conv(5, 6, 1, source=first)
     network.add("Concat", second, third, first, axis=1)
+    for kind in between:
+        network.add(kind)
     network.conv(4, 19, 1)
     return network
 
@@ -154,10 +156,12 @@ def test_concatenation_is_written_in_place_where_the_producer_has_no_other_reade
     assert largest_error(network, program) < CLOSE
 
 
-def test_concatenation_at_an_odd_channel_is_done_by_the_host(tmp_path: Path) -> None:
-    program = compiled(concatenated(), tmp_path)
-    assert "Concat" in [name for node in program.nodes if isinstance(node, HostNode) for name in node.operators]
-    assert largest_error(concatenated(), program) < CLOSE
+def test_concatenation_at_an_odd_channel_is_a_sum_for_convolutions_and_else_done_by_the_host(tmp_path: Path) -> None:
+    for between in ((), ("Relu",)):
+        program = compiled(concatenated(*between), tmp_path)
+        host = [name for node in program.nodes if isinstance(node, HostNode) for name in node.operators]
+        assert ("Concat" in host) == bool(between)
+        assert largest_error(concatenated(*between), program) < CLOSE
 
 
 def test_flatten_before_a_product_is_a_convolution_over_the_whole_image(tmp_path: Path) -> None:
