@@ -32,11 +32,14 @@ from bfpga.compiler.lower.rotary import may_turn, rotated, turned_parts
 from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, activations, rebuilt
+from bfpga.compiler.read.opsets import opset_of
 from bfpga.compiler.read.simplify import without_unused
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 
 Floats = npt.NDArray[np.float32]
+#: Mean square of the shortest vector that is scaled to length 1, about; opset since which ReduceMean reads its axes.
+SHORTEST, AXES_AS_INPUT = 1e-12, 18
 _Rule = Callable[[Rewriter, NodeProto, KernelConfig], bool]
 
 
@@ -134,6 +137,29 @@ def _hard_sigmoid(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> 
     return True
 
 
+def _lp_normalization(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
+    """Vectors of length 1: an RMSNormalization, whose parts are found by their values, over the root of the size."""
+    shape, attributes = rewriter.shapes.get(node.input[0], ()), attributes_of(node)
+    axis = int(attributes.get("axis", -1)) % max(len(shape), 1)
+    if not config.has_rows or attributes.get("p", 2) != 2 or axis == 0 or len(shape) < 2:
+        return False
+    order = [*(place for place in range(len(shape)) if place != axis), axis]
+    last = axis == len(shape) - 1
+    value = node.input[0] if last else rewriter.add("Transpose", node.input[0], perm=order)
+    squares = rewriter.add("Mul", value, value)
+    if opset_of(rewriter.model) < AXES_AS_INPUT:
+        mean = rewriter.add("ReduceMean", squares, axes=[-1], keepdims=1)
+    else:
+        mean = rewriter.add("ReduceMean", squares, rewriter.constant(np.array([-1], np.int64)), keepdims=1)
+    length = rewriter.add("Sqrt", rewriter.add("Add", mean, rewriter.constant(np.float32(SHORTEST))))
+    scaled = rewriter.add("Div", value, length)
+    factor = rewriter.constant(np.float32(1 / np.sqrt(shape[axis])))
+    result = rewriter.add("Mul", scaled, factor, output=node.output[0] if last else "")
+    if not last:
+        rewriter.add("Transpose", result, perm=np.argsort(order).tolist(), output=node.output[0])
+    return True
+
+
 def _matmul(rewriter: Rewriter, node: NodeProto, config: KernelConfig) -> bool:
     matrix, shape = rewriter.constants.get(node.input[0]), rewriter.shapes.get(node.input[1], ())
     if matrix is None or matrix.ndim != 2 or len(shape) != 3:
@@ -163,7 +189,8 @@ RULES: dict[str, _Rule] = {
 }  # fmt: skip
 #: Those of operators that ONNX defines by others, and of what exporters write for these: parts may have parts again.
 DEFINITIONS: dict[str, _Rule] = {
-    **dict.fromkeys(DEFINED, by_definition), "RotaryEmbedding": rotated, "Concat": _joined,
+    **dict.fromkeys(DEFINED, by_definition), "LpNormalization": _lp_normalization, "RotaryEmbedding": rotated,
+    "Concat": _joined,
 }  # fmt: skip
 #: What is asked before a rule of operators that rarely have parts.
 LOOKED_AT: dict[str, Callable[[Graph, Operator], bool]] = {

@@ -48,6 +48,7 @@ CONDITIONS = {
     "LSTM": "products, functions and gates step by step, up to 128 steps",
     "LayerNormalization": f"{OF_ROWS}; constant scale and shift; also written in parts",
     "LeakyRelu": "any slope up to 1; powers of two by the function unit, others as a sum of two layers",
+    "LpNormalization": f"of order 2, {OF_ROWS}",
     "MatMul": "with a constant matrix on either side; products of two computed values with the same leading axes",
     "MaxPool": "over 1 or 2 axes, without positions",
     "MeanVarianceNormalization": "with a process of rows (key `row_columns`), over the channels of each pixel",
