@@ -279,7 +279,7 @@ class Description:
         second = node.operand or OperandWeights(True, self.specs[self.tensors[0]].channels)
         multiplies = self.product or node.operand is not None
         kind = KINDS["product" if multiplies else "scale" if node.factors else node.kind]
-        operand = (second.by_pixels, second.terms, second.first_input, second.first_weight)
+        operand = (second.by_pixels, second.terms, second.first_input, second.first_weight, second.first_pixel)
         inputs = self.tensors[:2] if self.product else values_read(node)
         columns = working_columns(node, self.program.config)
         tiles = [(tile.y0, tile.y1, tile.m0, tile.m1) for tile in node.tiles]
@@ -295,7 +295,7 @@ class Description:
             UNITS[row.unit], *_table_numbers(table),
             INHERIT if policy.inherit else policy.policy, policy.exponent, policy.rule, policy.rate, policy.margin,
             policy.base, sample.step, sample.offset % sample.step, len(sample.blocks), len(tiles), columns,
-            node.bias_exponent, *(operand if multiplies else (0, 0, 0, 0)), *_row_numbers(node), 0,
+            node.bias_exponent, *(operand if multiplies else (0,) * 5), *_row_numbers(node),
             None if self.product or node.factors else self._keep(node.weights, np.int32),
             self._keep(exponents, np.int32), self._keep(node.bias, np.int64),
             self._keep(table.points if table else None, np.int32), self._keep(sample.blocks, np.int32),

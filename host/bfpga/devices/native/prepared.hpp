@@ -395,7 +395,7 @@ void Prepared::pack_dense(const Format& f) {
 
 /// Where the second operand of a product has the weight of an output channel for a term.
 int Prepared::operand_place(int m, int term) const {
-    const int pixel = l.by_pixels ? m : term, y = pixel / second_width;
+    const int pixel = l.first_pixel + (l.by_pixels ? m : term), y = pixel / second_width;
     return second.first + y * second.row + (pixel - y * second_width) * second.pitch + l.first_weight +
            (l.by_pixels ? term : m);
 }

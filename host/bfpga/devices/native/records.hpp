@@ -49,8 +49,8 @@ struct Layer {
     int32_t fraction_bits;
     int32_t policy, exponent, rule, rate, margin, base, row_step, row_offset, block_count, tile_count, columns;
     int32_t bias_exponent;
-    int32_t by_pixels, terms, first_input, first_weight;
-    int32_t row_operation, row_exponent, row_magnitude, row_inverse, row_epsilon, row_epsilon_exponent, reserved;
+    int32_t by_pixels, terms, first_input, first_weight, first_pixel;
+    int32_t row_operation, row_exponent, row_magnitude, row_inverse, row_epsilon, row_epsilon_exponent;
     const int32_t* weights;
     const int32_t* row_exponents;
     const int64_t* bias;

@@ -54,8 +54,8 @@ class LayerRecord(Structure):
             "output_height output_width spread_y first_y first_x negate_second "
             "function argument function_exponent function_first unit limit holds symmetry fraction_bits "
             "policy exponent rule rate margin base row_step row_offset block_count tile_count columns bias_exponent "
-            "by_pixels terms first_input first_weight "
-            "row_operation row_exponent row_magnitude row_inverse row_epsilon row_epsilon_exponent reserved"
+            "by_pixels terms first_input first_weight first_pixel "
+            "row_operation row_exponent row_magnitude row_inverse row_epsilon row_epsilon_exponent"
         ),
         *_fields("weights row_exponents bias points blocks tiles gains", c_void_p),
     ]
