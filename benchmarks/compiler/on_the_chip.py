@@ -44,7 +44,10 @@ BUILT = (
     "vit_block", "transformer_encoder", "mlp_mixer", "convnext", "mobilenet_v3", "efficientnet", "yolo_v8", "wavenet",
     "gru", "lstm", "lstm_bidirectional", "crnn_kws", "espcn",
 )  # fmt: skip
-FILES = ("vit_legacy", "decoder_legacy", "mobilevit_legacy", "gru_legacy", "bilstm_legacy", "keras_lstm", "yolo_legacy")
+FILES = (
+    "vit_legacy", "decoder_legacy", "mobilevit_legacy", "cbam_legacy", "gru_legacy", "bilstm_legacy", "keras_lstm",
+    "yolo_legacy",
+)  # fmt: skip
 #: Networks whose steps wait for each other, and samples that a step computes side by side in a second line.
 RECURRENT, TOGETHER = ("gru", "lstm", "lstm_bidirectional", "gru_legacy", "bilstm_legacy", "keras_lstm"), 8
 CALIBRATION, SAMPLES = 16, 4
