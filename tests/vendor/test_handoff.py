@@ -12,8 +12,9 @@ import pytest
 from process_designs import TINY
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.contract.cores import Core
 from bfpga.contract.registers import ARGUMENT_REGISTERS, REGISTER_SPACE, REGISTERS, Control
-from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design
+from bfpga.vendor.block_design import BlockDesign, Cell, Link, Net, Segment, block_design
 from bfpga.vendor.handoff import derived_parameters, render_handoff
 from bfpga.vendor.ip_registers import counter_registers, dma_registers, interrupt_controller_registers, kernel_registers
 
@@ -126,7 +127,7 @@ def test_registers_of_the_file_are_those_of_the_ip_cores(name: str) -> None:
         "tensor_dma": dma_registers(source.cell("tensor_dma").parameters),
         "weight_dma": dma_registers(source.cell("weight_dma").parameters),
         "clock_counter": counter_registers(),
-        "interrupt_controller": interrupt_controller_registers(len(INTERRUPTS)),
+        "interrupt_controller": interrupt_controller_registers(len(Core(0).interrupts)),
     }
     for instance, module in modules(document(name)).items():
         found = {
@@ -240,7 +241,8 @@ def test_pynq_finds_the_register_map_of_the_kernel(parsed: tuple[BlockDesign, An
 def test_pynq_finds_the_interrupts_through_the_controller(parsed: tuple[BlockDesign, Any]) -> None:
     source, parser = parsed
     pins = {name: entry for name, entry in parser.interrupt_pins.items() if not name.startswith("interrupt_concat/")}
-    assert {name: entry["index"] for name, entry in pins.items()} == {pin: n for n, pin in enumerate(INTERRUPTS)}
+    found = {name: entry["index"] for name, entry in pins.items()}
+    assert found == {pin: n for n, pin in enumerate(Core(0).interrupts)}
     assert {entry["controller"] for entry in pins.values()} == {"interrupt_controller"}
     controllers = dict(parser.interrupt_controllers.items())
     assert controllers.keys() == {"interrupt_controller"}

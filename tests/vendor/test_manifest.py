@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.cores import Core
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout
 from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
-from bfpga.vendor.block_design import INTERRUPTS, block_design
+from bfpga.vendor.block_design import block_design
 from bfpga.vendor.json_fields import WIDTH, FieldError
 from bfpga.vendor.manifest import (
     FORMAT,
@@ -64,7 +65,7 @@ def test_a_manifest_holds_the_accelerator(tmp_path: Path) -> None:
     assert VALID.accelerator.digest == accelerator.digest
     assert f"{VALID.identification:08x}" == accelerator.digest[:8]
     assert VALID.layout == layout()
-    assert VALID.interrupts == INTERRUPTS
+    assert VALID.interrupts == Core(0).interrupts
     assert VALID.cells["accelerator"] == CellEntry("xilinx.com:hls:bfpga_systolic:1.0", 0x43C00000, 0x10000)
     assert VALID.dma == DmaEntry(length_bits=26, stream_bits=64, weight_stream_bits=64, alignment=8)
     assert VALID.bitstream is None

@@ -9,12 +9,13 @@ from process_designs import TINY
 from vendor_tools.artefacts import component_xml
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.contract.cores import Core
 from bfpga.contract.process_stream import PROCESSES
 from bfpga.contract.processes import HOST_STREAMS, process_function, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.ip_check import check_ip
-from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, block_design
+from bfpga.vendor.block_design import BlockDesign, block_design
 from bfpga.vendor.kernel_ips import FIFO_IP, kernel_ips
 from bfpga.vendor.overlay_files import make_manifest
 
@@ -95,7 +96,7 @@ def test_every_ip_and_fifo_hangs_on_the_clock_and_the_reset() -> None:
 def test_a_driver_sees_registers_dmas_and_interrupts_and_nothing_of_the_other_processes() -> None:
     manifest = make_manifest(design(), {"handoff": None, "bitstream": None})
     assert manifest.cells.keys() == {"accelerator", "clock_counter", "tensor_dma", "weight_dma", "interrupt_controller"}
-    assert manifest.interrupts == INTERRUPTS
+    assert manifest.interrupts == Core(0).interrupts
 
 
 # What C synthesis exports

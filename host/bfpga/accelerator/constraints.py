@@ -7,7 +7,7 @@ from dataclasses import replace
 from bfpga.accelerator.boards import Board
 from bfpga.contract.configuration import KernelConfig
 from bfpga.engines.interface.finding import Finding
-from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.interface.resource_units import Resources, scaled
 from bfpga.engines.kernel.constraints import POSITION_BINS, WIDE_WORDS, findings
 from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.engines.kernel.engine import engine_of
@@ -29,6 +29,17 @@ def board_findings(config: KernelConfig, board: Board) -> list[Finding]:
     blocks = engine_of(config).multiplier_dsp(config)
     excess = f"an array with {blocks} DSP blocks in its dot tiles needs {'; '.join(over)} of {board.title}"
     return [positions_excess(config, board, excess) or columns_excess(config, board, excess)]
+
+
+def cores_excess(config: KernelConfig, board: Board, cores: int) -> str:
+    """What so many copies of a kernel that fits the board take too much; empty if they fit too."""
+    one = needed(config)
+    over = exceeded(scaled(one, cores), board)
+    if not over:
+        return ""
+    best = next(count for count in range(cores - 1, 0, -1) if count == 1 or not exceeded(scaled(one, count), board))
+    verb = "fits" if best == 1 else "fit"
+    return f"is {cores}: the kernels need {'; '.join(over)} of {board.title}; at most {best} {verb}"
 
 
 def needed(config: KernelConfig) -> Resources:

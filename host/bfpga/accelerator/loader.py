@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from bfpga.accelerator.array_section import (
     ArraySection,
@@ -17,7 +18,7 @@ from bfpga.accelerator.array_section import (
 )
 from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.clocks import clock_problem
-from bfpga.accelerator.constraints import board_findings, config_findings
+from bfpga.accelerator.constraints import board_findings, config_findings, cores_excess
 from bfpga.accelerator.schema import (
     AcceleratorFile,
     ClusterArraySection,
@@ -60,7 +61,7 @@ class Accelerator:
     ``config``: the numbers of the kernel.
     ``digest`` is the SHA-256 of what the kernel is: its numbers, its processes, the layout of descriptors, registers
     and streams (name and description do not enter); ``path`` is the file read. ``first_light_mhz``: the slower clock of
-    the file, or 0.
+    the file, or 0. ``cores``: copies of the kernel in the overlay.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Accelerator:
     digest: str
     path: Path
     first_light_mhz: float = 0.0
+    cores: int = 1
 
     @property
     def bytes_per_clock(self) -> float:
@@ -78,7 +80,8 @@ class Accelerator:
         return self.board.assumed_gb_s * 1e9 / (self.clock_mhz * 1e6)
 
     def __repr__(self) -> str:
-        numbers = f"{self.config.macs_per_clock} MAC/cycle at {self.clock_mhz:g} MHz"
+        times = f"{self.cores} cores of " if self.cores > 1 else ""
+        numbers = f"{times}{self.config.macs_per_clock} MAC/cycle at {self.clock_mhz:g} MHz"
         mantissas = f"{self.config.format.mantissa_bits}-bit mantissas"
         return f"Accelerator({clipped(self.name)} for {clipped(self.board.title)}: {numbers}, {mantissas})"
 
@@ -131,9 +134,10 @@ def accelerator_of(document: Document) -> Accelerator:
         board=board,
         clock_mhz=float(described.clock_mhz),
         config=config,
-        digest=digest(board, described.clock_mhz, config),
+        digest=digest(board, described.clock_mhz, config, described.cores),
         path=document.source,
         first_light_mhz=float(described.first_light_mhz),
+        cores=described.cores,
     )
 
 
@@ -145,7 +149,7 @@ def at_first_light(accelerator: Accelerator) -> Accelerator:
     clock, name = accelerator.first_light_mhz, accelerator.name
     if not clock:
         raise ConfigurationError(f"{name} has no key first_light_mhz, so there is no {name}{FIRST_LIGHT}")
-    number = digest(accelerator.board, clock, accelerator.config)
+    number = digest(accelerator.board, clock, accelerator.config, accelerator.cores)
     return replace(accelerator, name=f"{name}{FIRST_LIGHT}", clock_mhz=clock, digest=number)
 
 
@@ -316,6 +320,9 @@ def check(document: Document, described: AcceleratorFile, board: Board, config: 
     for finding in config_findings(config) or board_findings(config, board):
         document.refuse(section_path(finding.key), finding.text)
     document.raise_problems("an accelerator")
+    if excess := cores_excess(config, board, described.cores):
+        document.refuse(("cores",), excess)
+    document.raise_problems("an accelerator")
 
 
 def check_clock(document: Document, key: str, clock: float, high: float, board: Board) -> None:
@@ -327,10 +334,11 @@ def check_clock(document: Document, key: str, clock: float, high: float, board: 
         document.refuse((key,), problem)
 
 
-def digest(board: Board, clock_mhz: float, config: KernelConfig) -> str:
-    """SHA-256 of the canonical JSON of everything that makes the kernel another one.
+def digest(board: Board, clock_mhz: float, config: KernelConfig, cores: int = 1) -> str:
+    """SHA-256 of the canonical JSON of everything that makes the kernel, or the number of its copies, another one.
 
     It follows from what a key does in the kernel: a new key whose default leaves kernels as they are changes nothing.
     """
-    numbers = {"part": board.part, "clock_mhz": float(clock_mhz), "kernel": kernel_identity(config)}
+    numbers: dict[str, Any] = {"part": board.part, "clock_mhz": float(clock_mhz), "kernel": kernel_identity(config)}
+    numbers |= {"cores": cores} if cores > 1 else {}
     return hashlib.sha256(json.dumps(numbers, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -12,6 +12,7 @@ from pydantic import Field
 from bfpga.accelerator.sections import Section
 from bfpga.contract.arrays.skip_array import SkipSource
 from bfpga.contract.configuration import Dsp, Multiplier, UltraRam
+from bfpga.contract.cores import MOST_CORES
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.contract.loaded_tables import MOST_TABLES
 from bfpga.contract.names import NAME_PATTERN
@@ -326,6 +327,10 @@ class AcceleratorFile(Section):
     first_light_mhz: float = Field(
         0, ge=0, le=1000, description="a slower clock, for the first start on a board, of NAME_first_light; 0: none"
     )
+    cores: int = Field(
+        1, ge=1, le=MOST_CORES,
+        description="copies of the kernel in the overlay, each with DMA engines of its own; samples go to a free one",
+    )  # fmt: skip
     engines: list[EngineSection] = Field(
         min_length=1,
         max_length=1,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bfpga.accelerator.boards import Board, load_boards
-from bfpga.accelerator.constraints import board_findings
+from bfpga.accelerator.constraints import board_findings, cores_excess
 from bfpga.accelerator.loader import Accelerator, digest
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.names import DIGEST_DIGITS
@@ -26,8 +26,14 @@ def accelerator_around(
 
 def on_board(accelerator: Accelerator, board: Board) -> Accelerator:
     """The accelerator with another board and the digest that follows; nothing is checked."""
-    number = digest(board, accelerator.clock_mhz, accelerator.config)
+    number = digest(board, accelerator.clock_mhz, accelerator.config, accelerator.cores)
     return replace(accelerator, board=board, digest=number)
+
+
+def with_cores(accelerator: Accelerator, cores: int) -> Accelerator:
+    """The accelerator with so many copies of its kernel and the digest that follows; nothing is checked."""
+    number = digest(accelerator.board, accelerator.clock_mhz, accelerator.config, cores)
+    return replace(accelerator, cores=cores, digest=number)
 
 
 def fitting_boards(accelerator: Accelerator) -> list[Board]:
@@ -41,5 +47,6 @@ def fitting_boards(accelerator: Accelerator) -> list[Board]:
         and board.dsp_kind == accelerator.config.dsp
         and board.clock_min <= clock <= board.clock_max
         and not board_findings(accelerator.config, board)
+        and not cores_excess(accelerator.config, board, accelerator.cores)
     ]
     return [own, *others]

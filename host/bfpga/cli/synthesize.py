@@ -204,6 +204,7 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
         *(row(ip.name, ip.area) for ip in figures.ips),
         *alone,
         *([row(STREAMS, figures.streams)] if figures.ips else []),
+        *([row(f"{figures.cores} kernels", figures.kernel.times(figures.cores))] if figures.cores > 1 else []),
         row("interconnect, DMAs (assumed)", figures.infrastructure),
         row("total", total),
         (board.title, *limits.values()),

@@ -39,6 +39,10 @@ class Area:
     def __add__(self, other: Area) -> Area:
         return Area(*(one + two for one, two in zip(asdict(self).values(), asdict(other).values(), strict=True)))
 
+    def times(self, copies: int) -> Area:
+        """The cells of so many copies."""
+        return Area(*(copies * one for one in asdict(self).values()))
+
     @property
     def tables(self) -> int:
         """Look-up tables, whatever they do."""
@@ -127,7 +131,7 @@ class HardwareFigures:
 
     ``sources``: digest of the sources of each IP; ``period`` and ``usable``: ns of the clock, and of it for logic.
     ``memories``: of all IPs, by ``memories_of``; ``streams``: the FIFOs between the IPs. ``wholes``: cells of IPs that
-    were mapped in one piece, with all that they have.
+    were mapped in one piece, with all that they have. ``cores``: copies of the kernel; ``infrastructure`` is of all.
     """
 
     accelerator: str
@@ -142,20 +146,21 @@ class HardwareFigures:
     memories_of: dict[str, Area] = field(default_factory=dict)
     streams: Area = field(default_factory=Area)
     wholes: dict[str, Area] = field(default_factory=dict)
+    cores: int = 1
 
     @property
     def kernel(self) -> Area:
-        """Cells of the kernel's IPs, and of the streams between them."""
+        """Cells of one kernel's IPs, and of the streams between them."""
         alone = [loop.area for loop in self.loops if loop.ip not in self.memories_of]
         beside = Area() if self.memories_of else self.memories
         return sum((ip.area for ip in self.ips), sum(alone, beside + self.streams))
 
     @property
     def parts(self) -> dict[str, Area]:
-        """Cells of every IP, of the streams between them, of the shell around the kernel."""
+        """Cells of every IP, of the streams between them, in all copies, and of the shell around the kernels."""
         return {
-            **{ip.name: ip.area for ip in self.ips},
-            STREAMS: self.streams,
+            **{ip.name: ip.area.times(self.cores) for ip in self.ips},
+            STREAMS: self.streams.times(self.cores),
             SHELL_PART: self.infrastructure,
         }
 
@@ -172,8 +177,8 @@ class HardwareFigures:
 
     @property
     def total(self) -> Area:
-        """Cells of the kernel, interconnect and DMAs."""
-        return self.kernel + self.infrastructure
+        """Cells of the kernels, interconnect and DMAs."""
+        return self.kernel.times(self.cores) + self.infrastructure
 
 
 def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.interface.resource_units import Resources, scaled
 from bfpga.engines.kernel import counted_resources
 from bfpga.formats.cache import cache_directory
 from bfpga.synthesis.kept import kept_figures, packaged_figures
@@ -19,7 +19,7 @@ from bfpga.synthesis.kept import kept_figures, packaged_figures
 
 @dataclass(frozen=True)
 class BoardUse:
-    """Resources of every part of a kernel, with interconnect and DMAs.
+    """Resources of every part of a kernel, in all of its copies, with interconnect and DMAs.
 
     ``basis``: what the numbers are, in a word or two; ``origin``: the same in a sentence.
     """
@@ -55,7 +55,8 @@ def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
         f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
         f"there; bfpga synthesize {accelerator.name} counts these"
     )
-    parts = counted_resources.estimate_resources(accelerator.config).parts
+    one = counted_resources.estimate_resources(accelerator.config).parts
+    parts = {name: scaled(part, accelerator.cores) for name, part in one.items()}
     return BoardUse(parts, "fitted to counted netlists", origin)
 
 

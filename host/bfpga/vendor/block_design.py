@@ -1,4 +1,4 @@
-"""The block design around a kernel: cells, pins, links, addresses, interrupts.
+"""The block design around the cores, which are copies of one kernel: cells, pins, links, addresses, interrupts.
 
 One description from which the Vivado script, the hardware handoff of the virtual board and the overlay's manifest are
 rendered. Names of cells are what a user sees in `overlay.ip_dict`.
@@ -6,11 +6,13 @@ rendered. Names of cells are what a user sees in `overlay.ip_dict`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.accelerator.clocks import ClockSetting, clock_setting
 from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.cores import Core, cores_of
 from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import (
     CLOCK_COUNTER,
@@ -25,7 +27,6 @@ from bfpga.vendor.clock_counter import CONTROL_MONITOR, INTERRUPT_PIN
 from bfpga.vendor.kernel_ips import (
     FIFO_IP,
     FIFO_VERSION,
-    KERNEL_CELL,
     KERNEL_VERSION,
     REGISTER_BLOCK,
     fifo_cell,
@@ -34,7 +35,7 @@ from bfpga.vendor.kernel_ips import (
     kernel_ips,
     process_cell,
 )
-from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS, ProcessingSystem
+from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS, MemoryPort, ProcessingSystem
 
 #: Bits of the DMA's length register: the most that the IP offers (PG021), 64 MiB - 1 byte.
 DMA_LENGTH_BITS = 26
@@ -114,6 +115,7 @@ class BlockDesign:
     accelerator: Accelerator
     system: ProcessingSystem
     clock: ClockSetting
+    cores: tuple[Core, ...]
     cells: tuple[Cell, ...]
     links: tuple[Link, ...]
     nets: tuple[Net, ...]
@@ -123,46 +125,123 @@ class BlockDesign:
         """The cell of that name; KeyError if there is none."""
         return {cell.name: cell for cell in self.cells}[name]
 
+    @property
+    def interrupts(self) -> tuple[str, ...]:
+        """Interrupt sources in the order of the controller's inputs."""
+        return tuple(source for core in self.cores for source in core.interrupts)
+
     def base_address(self, cell: str) -> int:
         """Where the processor finds the registers of a cell."""
         return next(s.base for s in self.segments if s.usage == "register" and s.slave.split("/")[0] == cell)
 
 
-def block_design(accelerator: Accelerator) -> BlockDesign:
-    """The design of an accelerator on its board: tensors by one DMA on port HP0, weights by another on HP1.
+@dataclass(frozen=True)
+class _Interconnect:
+    """A SmartConnect that leads DMA engines to a port of the memory. ``masters``: their interfaces."""
 
-    A kernel is six IPs or more with a FIFO in every stream between them, so that a stream holds what it must.
+    cell: str
+    port: MemoryPort
+    masters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Registers:
+    """A slave of the control interconnect, as `cell/interface`. ``block``: its address block."""
+
+    slave: str
+    block: str
+    monitor: str | None = None
+
+
+def block_design(accelerator: Accelerator) -> BlockDesign:
+    """The design of an accelerator on its board: tensors of a core by one DMA, its weights by another.
+
+    Each DMA has a port of the memory to itself, from HP0 on; where there are more DMAs than ports, some share one. A
+    kernel is six IPs or more with a FIFO in every stream between them, so that a stream holds what it must.
     """
-    system = PROCESSING_SYSTEMS[accelerator.board.processing_system]
+    system, cores = PROCESSING_SYSTEMS[accelerator.board.processing_system], cores_of(accelerator.cores)
     clock = clock_setting(system.name, accelerator.clock_mhz)
+    interconnects, registers = _interconnects(system, cores), _registers(cores)
     return BlockDesign(
         accelerator,
         system,
         clock,
-        _cells(accelerator, system, clock),
-        _links(accelerator, system),
-        (*_clock_and_reset(accelerator, system), *_interrupts(system)),
-        _segments(accelerator, system),
+        cores,
+        _cells(accelerator, system, clock, cores, interconnects),
+        _links(accelerator.config, system, cores, interconnects),
+        (*_clock_and_reset(accelerator.config, system, cores, interconnects), *_interrupts(system, cores)),
+        (*_register_segments(system, registers), *_memory_segments(accelerator, system, interconnects)),
     )
 
 
-def _cells(accelerator: Accelerator, system: ProcessingSystem, clock: ClockSetting) -> tuple[Cell, ...]:
-    config = accelerator.config
-    smartconnect = "xilinx.com:ip:smartconnect"
+def _interconnects(system: ProcessingSystem, cores: Sequence[Core]) -> tuple[_Interconnect, ...]:
+    """One for each port in use; DMAs beyond the number of ports join those of the first ones."""
+    dmas = [
+        dma
+        for core in cores
+        for dma in (
+            (core.cell("tensor_interconnect"), (f"{core.tensor_dma}/M_AXI_MM2S", f"{core.tensor_dma}/M_AXI_S2MM")),
+            (core.cell("weight_interconnect"), (f"{core.weight_dma}/M_AXI_MM2S",)),
+        )
+    ]
+    ports = system.memory_ports[: len(dmas)]
+    shared = [dmas[number :: len(ports)] for number in range(len(ports))]
+    return tuple(
+        _Interconnect(group[0][0], port, tuple(master for _, masters in group for master in masters))
+        for port, group in zip(ports, shared, strict=True)
+    )
+
+
+def _registers(cores: Sequence[Core]) -> tuple[_Registers, ...]:
+    """All slaves of the control interconnect, in the order of its masters and of their addresses."""
+    (kernel, *dmas, counter), *others = (_core_registers(core) for core in cores)
+    controller = _Registers("interrupt_controller/s_axi", "Reg")
+    return (kernel, *dmas, controller, counter, *(item for own in others for item in own))
+
+
+def _core_registers(core: Core) -> tuple[_Registers, ...]:
     return (
-        Cell("ps", system.ip, system.version, system.parameters(clock, accelerator.board.port_bits)),
+        _Registers(f"{core.kernel}/{CONTROL_PORT}", REGISTER_BLOCK, f"{core.clock_counter}/{CONTROL_MONITOR}"),
+        _Registers(f"{core.tensor_dma}/S_AXI_LITE", "Reg"),
+        _Registers(f"{core.weight_dma}/S_AXI_LITE", "Reg"),
+        # The name that Vivado gives to the address block of a module of plain Verilog.
+        _Registers(f"{core.clock_counter}/{COUNTER_PORT}", "reg0"),
+    )
+
+
+def _cells(
+    accelerator: Accelerator,
+    system: ProcessingSystem,
+    clock: ClockSetting,
+    cores: Sequence[Core],
+    interconnects: Sequence[_Interconnect],
+) -> tuple[Cell, ...]:
+    ports = [interconnect.port for interconnect in interconnects]
+    smartconnect = "xilinx.com:ip:smartconnect"
+    masters, interrupts = len(_registers(cores)), sum(len(core.interrupts) for core in cores)
+    return (
+        Cell("ps", system.ip, system.version, system.parameters(clock, ports, accelerator.board.port_bits)),
         Cell("reset", "xilinx.com:ip:proc_sys_reset", "5.0"),
-        *(Cell(ip.cell, ip.ip, KERNEL_VERSION) for ip in kernel_ips(config)),
-        *(Cell(fifo_cell(item), FIFO_IP, FIFO_VERSION, fifo_parameters(item)) for item in process_streams(config)),
-        Cell("clock_counter", f"{MODULE_REFERENCE}:{CLOCK_COUNTER}", "1.0"),
-        Cell("tensor_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.stream_bits, True)),
-        Cell("weight_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.weight_stream_bits, False)),
-        Cell("tensor_interconnect", smartconnect, "1.0", {"NUM_SI": "2", "NUM_MI": "1"}),
-        Cell("weight_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": "1"}),
-        Cell("control_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": "5"}),
-        Cell("interrupt_concat", "xilinx.com:ip:xlconcat", "2.1", {"NUM_PORTS": "4"}),
+        *(cell for core in cores for cell in _core_cells(accelerator, system, core)),
+        *(
+            Cell(item.cell, smartconnect, "1.0", {"NUM_SI": str(len(item.masters)), "NUM_MI": "1"})
+            for item in interconnects
+        ),
+        Cell("control_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": str(masters)}),
+        Cell("interrupt_concat", "xilinx.com:ip:xlconcat", "2.1", {"NUM_PORTS": str(interrupts)}),
         Cell("interrupt_controller", "xilinx.com:ip:axi_intc", "4.1", {"C_IRQ_CONNECTION": "1"}),
     )
+
+
+def _core_cells(accelerator: Accelerator, system: ProcessingSystem, core: Core) -> Iterator[Cell]:
+    config, dma = accelerator.config, "xilinx.com:ip:axi_dma"
+    for ip in kernel_ips(config):
+        yield Cell(core.cell(ip.cell), ip.ip, KERNEL_VERSION)
+    for stream in process_streams(config):
+        yield Cell(core.cell(fifo_cell(stream)), FIFO_IP, FIFO_VERSION, fifo_parameters(stream))
+    yield Cell(core.clock_counter, f"{MODULE_REFERENCE}:{CLOCK_COUNTER}", "1.0")
+    yield Cell(core.tensor_dma, dma, "7.1", _dma(accelerator, system, config.stream_bits, True))
+    yield Cell(core.weight_dma, dma, "7.1", _dma(accelerator, system, config.weight_stream_bits, False))
 
 
 def _dma(accelerator: Accelerator, system: ProcessingSystem, bits: int, both: bool) -> dict[str, str]:
@@ -190,69 +269,66 @@ def _dma(accelerator: Accelerator, system: ProcessingSystem, bits: int, both: bo
     return parameters
 
 
-def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ...]:
-    config = accelerator.config
-    tensors, weights = config.stream_bits, config.weight_stream_bits
-    ports = {name: f"{host_stream_cell(config, name)}/{name}" for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)}
+def _links(
+    config: KernelConfig, system: ProcessingSystem, cores: Sequence[Core], interconnects: Sequence[_Interconnect]
+) -> tuple[Link, ...]:
     return (
-        _watched("tensor_dma/M_AXIS_MM2S", ports[INPUT_STREAM], "axis", tensors, INPUT_STREAM),
-        _watched("weight_dma/M_AXIS_MM2S", ports[WEIGHT_STREAM], "axis", weights, WEIGHT_STREAM),
-        _watched(ports[OUTPUT_STREAM], "tensor_dma/S_AXIS_S2MM", "axis", tensors, OUTPUT_STREAM),
-        *_inner_links(accelerator),
-        Link("tensor_dma/M_AXI_MM2S", "tensor_interconnect/S00_AXI", "aximm"),
-        Link("tensor_dma/M_AXI_S2MM", "tensor_interconnect/S01_AXI", "aximm"),
-        Link("tensor_interconnect/M00_AXI", f"ps/{system.memory_ports[0]}", "aximm"),
-        Link("weight_dma/M_AXI_MM2S", "weight_interconnect/S00_AXI", "aximm"),
-        Link("weight_interconnect/M00_AXI", f"ps/{system.memory_ports[1]}", "aximm"),
+        *(link for core in cores for link in _core_links(config, core)),
+        *(link for interconnect in interconnects for link in _memory_links(interconnect)),
         Link(f"ps/{system.control_port}", "control_interconnect/S00_AXI", "aximm"),
-        _watched("control_interconnect/M00_AXI", f"{KERNEL_CELL}/{CONTROL_PORT}", "aximm", 32, CONTROL_MONITOR),
-        Link("control_interconnect/M01_AXI", "tensor_dma/S_AXI_LITE", "aximm", 32),
-        Link("control_interconnect/M02_AXI", "weight_dma/S_AXI_LITE", "aximm", 32),
-        Link("control_interconnect/M03_AXI", "interrupt_controller/s_axi", "aximm", 32),
-        Link("control_interconnect/M04_AXI", f"clock_counter/{COUNTER_PORT}", "aximm", 32),
+        *(
+            Link(f"control_interconnect/M{number:02}_AXI", item.slave, "aximm", 32, item.monitor)
+            for number, item in enumerate(_registers(cores))
+        ),
     )
 
 
-def _inner_links(accelerator: Accelerator) -> Iterator[Link]:
+def _core_links(config: KernelConfig, core: Core) -> Iterator[Link]:
+    """Streams from and to the DMA engines, which the clock counter watches, and those between the processes."""
+    tensors, weights = config.stream_bits, config.weight_stream_bits
+    for stream, bits, dma in (
+        (INPUT_STREAM, tensors, f"{core.tensor_dma}/M_AXIS_MM2S"),
+        (WEIGHT_STREAM, weights, f"{core.weight_dma}/M_AXIS_MM2S"),
+        (OUTPUT_STREAM, tensors, f"{core.tensor_dma}/S_AXIS_S2MM"),
+    ):
+        own = f"{core.cell(host_stream_cell(config, stream))}/{stream}"
+        master, slave = (own, dma) if stream == OUTPUT_STREAM else (dma, own)
+        yield Link(master, slave, "axis", bits, f"{core.clock_counter}/{stream}")
+    yield from _inner_links(config, core)
+
+
+def _inner_links(config: KernelConfig, core: Core) -> Iterator[Link]:
     """From the port of a process into the FIFO of the stream, and on to the port of that name of the other process."""
-    for stream in process_streams(accelerator.config):
-        fifo, bits = fifo_cell(stream), 8 * stream.octets
-        source, target = (f"{process_cell(process)}/{stream.name}" for process in (stream.source, stream.target))
+    for stream in process_streams(config):
+        fifo, bits = core.cell(fifo_cell(stream)), 8 * stream.octets
+        ends = (stream.source, stream.target)
+        source, target = (f"{core.cell(process_cell(process))}/{stream.name}" for process in ends)
         yield Link(source, f"{fifo}/S_AXIS", "axis", bits, packets=False)
         yield Link(f"{fifo}/M_AXIS", target, "axis", bits, packets=False)
 
 
-def _watched(master: str, slave: str, protocol: str, bits: int, monitor: str) -> Link:
-    """A link of the kernel that the clock counter watches."""
-    return Link(master, slave, protocol, bits, f"clock_counter/{monitor}")
+def _memory_links(interconnect: _Interconnect) -> Iterator[Link]:
+    for number, master in enumerate(interconnect.masters):
+        yield Link(master, f"{interconnect.cell}/S{number:02}_AXI", "aximm")
+    yield Link(f"{interconnect.cell}/M00_AXI", f"ps/{interconnect.port.name}", "aximm")
 
 
-def _clock_and_reset(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Net, ...]:
-    kernel = [ip.cell for ip in kernel_ips(accelerator.config)]
-    fifos = [fifo_cell(stream) for stream in process_streams(accelerator.config)]
-    interconnects = ("tensor_interconnect", "weight_interconnect", "control_interconnect")
+def _clock_and_reset(
+    config: KernelConfig, system: ProcessingSystem, cores: Sequence[Core], interconnects: Sequence[_Interconnect]
+) -> tuple[Net, ...]:
+    names = (*(interconnect.cell for interconnect in interconnects), "control_interconnect")
     clocks = (
         "reset/slowest_sync_clk",
-        *(f"{cell}/ap_clk" for cell in kernel),
-        *(f"{cell}/s_axis_aclk" for cell in fifos),
-        "clock_counter/aclk",
-        "tensor_dma/s_axi_lite_aclk",
-        "tensor_dma/m_axi_mm2s_aclk",
-        "tensor_dma/m_axi_s2mm_aclk",
-        "weight_dma/s_axi_lite_aclk",
-        "weight_dma/m_axi_mm2s_aclk",
+        *(pin for core in cores for pin in _core_clocks(config, core)),
         "interrupt_controller/s_axi_aclk",
-        *(f"{name}/aclk" for name in interconnects),
-        *(f"ps/{pin}" for pin in system.port_clocks),
+        *(f"{name}/aclk" for name in names),
+        f"ps/{system.control_clock}",
+        *(f"ps/{interconnect.port.clock}" for interconnect in interconnects),
     )
     resets = (
-        *(f"{cell}/ap_rst_n" for cell in kernel),
-        *(f"{cell}/s_axis_aresetn" for cell in fifos),
-        "clock_counter/aresetn",
-        "tensor_dma/axi_resetn",
-        "weight_dma/axi_resetn",
+        *(pin for core in cores for pin in _core_resets(config, core)),
         "interrupt_controller/s_axi_aresetn",
-        *(f"{name}/aresetn" for name in interconnects),
+        *(f"{name}/aresetn" for name in names),
     )
     return (
         Net("clock", f"ps/{system.clock_pin}", clocks),
@@ -261,51 +337,54 @@ def _clock_and_reset(accelerator: Accelerator, system: ProcessingSystem) -> tupl
     )
 
 
-#: Interrupt sources in the order of the controller's inputs.
-INTERRUPTS = (
-    "tensor_dma/mm2s_introut",
-    "tensor_dma/s2mm_introut",
-    "weight_dma/mm2s_introut",
-    "accelerator/interrupt",
-)
-
-
-def _interrupts(system: ProcessingSystem) -> tuple[Net, ...]:
-    """PYNQ finds an interrupt only through `xlconcat` and `axi_intc`, on the first line of the processor."""
-    loads = {"accelerator/interrupt": (f"clock_counter/{INTERRUPT_PIN}",)}
-    sources = (
-        Net(f"interrupt_{n}", source, (f"interrupt_concat/In{n}", *loads.get(source, ())))
-        for n, source in enumerate(INTERRUPTS)
-    )
+def _core_clocks(config: KernelConfig, core: Core) -> tuple[str, ...]:
     return (
-        *sources,
-        Net("interrupts", "interrupt_concat/dout", ("interrupt_controller/intr",), bits=len(INTERRUPTS)),
+        *(f"{core.cell(ip.cell)}/ap_clk" for ip in kernel_ips(config)),
+        *(f"{core.cell(fifo_cell(stream))}/s_axis_aclk" for stream in process_streams(config)),
+        f"{core.clock_counter}/aclk",
+        f"{core.tensor_dma}/s_axi_lite_aclk",
+        f"{core.tensor_dma}/m_axi_mm2s_aclk",
+        f"{core.tensor_dma}/m_axi_s2mm_aclk",
+        f"{core.weight_dma}/s_axi_lite_aclk",
+        f"{core.weight_dma}/m_axi_mm2s_aclk",
+    )
+
+
+def _core_resets(config: KernelConfig, core: Core) -> tuple[str, ...]:
+    return (
+        *(f"{core.cell(ip.cell)}/ap_rst_n" for ip in kernel_ips(config)),
+        *(f"{core.cell(fifo_cell(stream))}/s_axis_aresetn" for stream in process_streams(config)),
+        f"{core.clock_counter}/aresetn",
+        f"{core.tensor_dma}/axi_resetn",
+        f"{core.weight_dma}/axi_resetn",
+    )
+
+
+def _interrupts(system: ProcessingSystem, cores: Sequence[Core]) -> tuple[Net, ...]:
+    """PYNQ finds an interrupt only through `xlconcat` and `axi_intc`, on the first line of the processor."""
+    watched = {core.interrupts[-1]: (f"{core.clock_counter}/{INTERRUPT_PIN}",) for core in cores}
+    sources = [source for core in cores for source in core.interrupts]
+    return (
+        *(
+            Net(f"interrupt_{n}", source, (f"interrupt_concat/In{n}", *watched.get(source, ())))
+            for n, source in enumerate(sources)
+        ),
+        Net("interrupts", "interrupt_concat/dout", ("interrupt_controller/intr",), bits=len(sources)),
         Net("interrupt", "interrupt_controller/irq", (f"ps/{system.interrupt_pin}",)),
     )
 
 
-def _segments(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Segment, ...]:
-    control, base = f"ps/{system.control_port}", system.register_base
-    slaves = (
-        (f"{KERNEL_CELL}/{CONTROL_PORT}", REGISTER_BLOCK),
-        ("tensor_dma/S_AXI_LITE", "Reg"),
-        ("weight_dma/S_AXI_LITE", "Reg"),
-        ("interrupt_controller/s_axi", "Reg"),
-        # The name that Vivado gives to the address block of a module of plain Verilog.
-        (f"clock_counter/{COUNTER_PORT}", "reg0"),
-    )
-    registers = [
-        Segment(control, slave, block, base + n * REGISTER_SPACE, REGISTER_SPACE)
-        for n, (slave, block) in enumerate(slaves)
-    ]
+def _register_segments(system: ProcessingSystem, registers: Sequence[_Registers]) -> Iterator[Segment]:
+    for number, item in enumerate(registers):
+        base = system.register_base + number * REGISTER_SPACE
+        yield Segment(f"ps/{system.control_port}", item.slave, item.block, base, REGISTER_SPACE)
+
+
+def _memory_segments(
+    accelerator: Accelerator, system: ProcessingSystem, interconnects: Sequence[_Interconnect]
+) -> Iterator[Segment]:
     size = min(accelerator.board.ddr_mib << 20, system.low_memory)
-    masters = (
-        ("tensor_dma/M_AXI_MM2S", 0),
-        ("tensor_dma/M_AXI_S2MM", 0),
-        ("weight_dma/M_AXI_MM2S", 1),
-    )
-    memory = [
-        Segment(master, f"ps/{system.memory_ports[port]}", system.memory_blocks[port], 0, size, "memory")
-        for master, port in masters
-    ]
-    return (*registers, *memory)
+    for interconnect in interconnects:
+        port = interconnect.port
+        for master in interconnect.masters:
+            yield Segment(master, f"ps/{port.name}", port.block, 0, size, "memory")

@@ -20,6 +20,7 @@ from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import BlockDesign, Cell, Segment
 from bfpga.vendor.ip_packaging import packaging_context
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
+from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS
 from bfpga.vendor.source_text import braced, own, prose, source_environment
 
 #: Who makes the kernel's IPs of its C++: Vitis HLS, or this toolkit, whose Verilog Vivado packages.
@@ -42,7 +43,9 @@ _ADDRESS_SPACES = {
     "M_AXI_MM2S": "Data_MM2S",
     "M_AXI_S2MM": "Data_S2MM",
 }
-_MEMORY_MAPS = {"S_AXI_HP0_FPD": "SAXIGP2", "S_AXI_HP1_FPD": "SAXIGP3", "s_axi": "S_AXI"}
+_MEMORY_MAPS = {"s_axi": "S_AXI"} | {
+    port.name: port.memory_map for system in PROCESSING_SYSTEMS.values() for port in system.memory_ports
+}
 
 
 @dataclass(frozen=True)
@@ -396,7 +399,7 @@ def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
 
 def _modules(design: BlockDesign, paths: ScriptPaths) -> list[dict[str, str]]:
     """Cells of plain Verilog: the module, its file, and a message for when Vivado cannot read it."""
-    names = [cell.module for cell in design.cells if cell.module]
+    names = dict.fromkeys(cell.module for cell in design.cells if cell.module)
     return [
         {
             "name": name,

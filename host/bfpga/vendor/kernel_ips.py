@@ -1,4 +1,4 @@
-"""The IPs that C synthesis makes of a kernel, one for each process; their place in the block design.
+"""The IPs that C synthesis makes of a kernel, one for each process; their place in the block design's first core.
 
 What is said here once reaches the HLS scripts, the checks of what the tools export, the cells and links of the design.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.cores import KERNEL
 from bfpga.contract.process_stream import SEQUENCER, ProcessStream
 from bfpga.contract.processes import host_streams, kernel_processes, process_function, process_streams
 from bfpga.contract.registers import OUTPUT_STREAM, WEIGHT_STREAM
@@ -17,8 +18,6 @@ LIBRARY = "xilinx.com:hls"
 KERNEL_VERSION = "1.0"
 #: The address block of the kernel's registers, as C synthesis calls it.
 REGISTER_BLOCK = "Reg"
-#: The cell with registers and interrupt: the kernel as the host sees it.
-KERNEL_CELL = "accelerator"
 #: FIFO of a stream between two processes (PG085).
 FIFO_IP, FIFO_VERSION = "xilinx.com:ip:axis_data_fifo", "2.0"
 
@@ -90,7 +89,7 @@ def host_stream_cell(config: KernelConfig, stream: str) -> str:
 
 def process_cell(process: str) -> str:
     """The cell of a process."""
-    return KERNEL_CELL if process == SEQUENCER else process
+    return KERNEL if process == SEQUENCER else process
 
 
 def fifo_cell(stream: ProcessStream) -> str:

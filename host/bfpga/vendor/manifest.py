@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.cores import Core, cores_of
 from bfpga.contract.names import check_name
+from bfpga.contract.registers import TOP_FUNCTION
 from bfpga.engines.configurations import config_from_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import check_regular, read_file, replace_file
@@ -120,6 +122,12 @@ class Manifest:
     def config(self) -> KernelConfig:
         """The numbers of the kernel; ConfigurationError if ``configuration`` has others."""
         return config_from_dict(dict(self.configuration))
+
+    @property
+    def cores(self) -> tuple[Core, ...]:
+        """The cores: one for each kernel among the cells."""
+        kernels = [cell for cell in self.cells.values() if f":{TOP_FUNCTION}:" in cell.vlnv]
+        return cores_of(max(1, len(kernels)))
 
     @property
     def identification(self) -> int:

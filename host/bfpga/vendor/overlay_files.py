@@ -17,7 +17,7 @@ from bfpga.contract.layout import layout
 from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import FULL, replace_file, write_error
-from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, block_design
+from bfpga.vendor.block_design import BlockDesign, block_design
 from bfpga.vendor.handoff import render_handoff
 from bfpga.vendor.manifest import (
     BITSTREAM,
@@ -155,7 +155,7 @@ def make_manifest(
         layout=layout(accelerator.config.built_in_functions, accelerator.config.part_operations),
         cells=_cells(design),
         dma=_dma(design),
-        interrupts=INTERRUPTS,
+        interrupts=design.interrupts,
         files=files,
         tools=build.tools if build else None,
         utilization=build.utilization if build else None,

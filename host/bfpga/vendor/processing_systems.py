@@ -5,19 +5,35 @@ Sources: UG585 (Zynq-7000), UG1085 and UG1087 (Zynq UltraScale+), PG082 and PG20
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bfpga.accelerator.clocks import ClockSetting
 
 
 @dataclass(frozen=True)
+class MemoryPort:
+    """A slave port to the DDR memory.
+
+    block: its address block; memory_map: what Vivado calls its map. enable, width: parameters of the IP that switch it
+    on and that say how wide it is.
+    """
+
+    name: str
+    memory_map: str
+    block: str
+    clock: str
+    enable: str
+    width: str
+
+
+@dataclass(frozen=True)
 class ProcessingSystem:
     """Names and numbers of one family.
 
-    memory_ports, memory_blocks: high-performance slave ports and their DDR address blocks. port_clocks: clock inputs
-    of the ports in use. low_memory: DDR bytes below the register windows. automation: rule that applies the preset of
-    the board.
+    memory_ports: in the order in which designs take them. control_clock: clock input of the control port. low_memory:
+    DDR bytes below the register windows. automation: rule that applies the preset of the board. parameters: of a clock,
+    the ports in use and their bits.
     """
 
     name: str
@@ -26,25 +42,25 @@ class ProcessingSystem:
     automation: str
     automation_config: str
     control_port: str
-    memory_ports: tuple[str, str]
-    memory_blocks: tuple[str, str]
-    port_clocks: tuple[str, ...]
+    control_clock: str
+    memory_ports: tuple[MemoryPort, ...]
     clock_pin: str
     reset_pin: str
     interrupt_pin: str
     register_base: int
     low_memory: int
     address_bits: int
-    parameters: Callable[[ClockSetting, int], Mapping[str, str]]
+    parameters: Callable[[ClockSetting, Sequence[MemoryPort], int], Mapping[str, str]]
 
 
-def _zynq7_parameters(clock: ClockSetting, port_bits: int) -> dict[str, str]:
+def _port_parameters(ports: Sequence[MemoryPort], bits: int) -> dict[str, str]:
+    return {port.enable: "1" for port in ports} | {port.width: str(bits) for port in ports}
+
+
+def _zynq7_parameters(clock: ClockSetting, ports: Sequence[MemoryPort], port_bits: int) -> dict[str, str]:
     return {
         "PCW_USE_M_AXI_GP0": "1",
-        "PCW_USE_S_AXI_HP0": "1",
-        "PCW_USE_S_AXI_HP1": "1",
-        "PCW_S_AXI_HP0_DATA_WIDTH": str(port_bits),
-        "PCW_S_AXI_HP1_DATA_WIDTH": str(port_bits),
+        **_port_parameters(ports, port_bits),
         "PCW_EN_CLK0_PORT": "1",
         "PCW_FPGA0_PERIPHERAL_FREQMHZ": f"{clock.requested_mhz:g}",
         "PCW_USE_FABRIC_INTERRUPT": "1",
@@ -52,19 +68,29 @@ def _zynq7_parameters(clock: ClockSetting, port_bits: int) -> dict[str, str]:
     }
 
 
-def _zynqmp_parameters(clock: ClockSetting, port_bits: int) -> dict[str, str]:
+def _zynqmp_parameters(clock: ClockSetting, ports: Sequence[MemoryPort], port_bits: int) -> dict[str, str]:
     return {
         "PSU__USE__M_AXI_GP0": "1",
         "PSU__USE__M_AXI_GP1": "0",
         "PSU__USE__M_AXI_GP2": "0",
-        "PSU__USE__S_AXI_GP2": "1",
-        "PSU__USE__S_AXI_GP3": "1",
-        "PSU__SAXIGP2__DATA_WIDTH": str(port_bits),
-        "PSU__SAXIGP3__DATA_WIDTH": str(port_bits),
+        **_port_parameters(ports, port_bits),
         "PSU__FPGA_PL0_ENABLE": "1",
         "PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ": f"{clock.requested_mhz:g}",
         "PSU__USE__IRQ0": "1",
     }
+
+
+def _zynq7_port(number: int) -> MemoryPort:
+    name = f"S_AXI_HP{number}"
+    return MemoryPort(name, name, f"HP{number}_DDR_LOWOCM", f"{name}_ACLK", f"PCW_USE_{name}", f"PCW_{name}_DATA_WIDTH")
+
+
+def _zynqmp_port(name: str, number: int) -> MemoryPort:
+    """A port by its name and its number among all slave ports. The DMAs' accesses are coherent on none of them."""
+    return MemoryPort(
+        f"S_AXI_{name}_FPD", f"SAXIGP{number}", f"{name}_DDR_LOW", f"saxi{name.lower()}_fpd_aclk",
+        f"PSU__USE__S_AXI_GP{number}", f"PSU__SAXIGP{number}__DATA_WIDTH",
+    )  # fmt: skip
 
 
 PROCESSING_SYSTEMS: dict[str, ProcessingSystem] = {
@@ -75,9 +101,8 @@ PROCESSING_SYSTEMS: dict[str, ProcessingSystem] = {
         automation="xilinx.com:bd_rule:processing_system7",
         automation_config='make_external "FIXED_IO, DDR" apply_board_preset "1" Master "Disable" Slave "Disable"',
         control_port="M_AXI_GP0",
-        memory_ports=("S_AXI_HP0", "S_AXI_HP1"),
-        memory_blocks=("HP0_DDR_LOWOCM", "HP1_DDR_LOWOCM"),
-        port_clocks=("M_AXI_GP0_ACLK", "S_AXI_HP0_ACLK", "S_AXI_HP1_ACLK"),
+        control_clock="M_AXI_GP0_ACLK",
+        memory_ports=tuple(map(_zynq7_port, range(4))),
         clock_pin="FCLK_CLK0",
         reset_pin="FCLK_RESET0_N",
         interrupt_pin="IRQ_F2P",
@@ -93,9 +118,11 @@ PROCESSING_SYSTEMS: dict[str, ProcessingSystem] = {
         automation="xilinx.com:bd_rule:zynq_ultra_ps_e",
         automation_config='apply_board_preset "1"',
         control_port="M_AXI_HPM0_FPD",
-        memory_ports=("S_AXI_HP0_FPD", "S_AXI_HP1_FPD"),
-        memory_blocks=("HP0_DDR_LOW", "HP1_DDR_LOW"),
-        port_clocks=("maxihpm0_fpd_aclk", "saxihp0_fpd_aclk", "saxihp1_fpd_aclk"),
+        control_clock="maxihpm0_fpd_aclk",
+        memory_ports=(
+            *(_zynqmp_port(f"HP{number}", 2 + number) for number in range(4)),
+            *(_zynqmp_port(f"HPC{number}", number) for number in range(2)),
+        ),
         clock_pin="pl_clk0",
         reset_pin="pl_resetn0",
         interrupt_pin="pl_ps_irq0",

@@ -164,7 +164,8 @@ def test_a_rendered_handoff_is_the_block_design(name: str) -> None:
     for module_name in ("pydantic", "jinja2", "yaml"):
         pytest.importorskip(module_name)
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.vendor.block_design import INTERRUPTS, block_design
+    from bfpga.contract.cores import Core
+    from bfpga.vendor.block_design import block_design
     from bfpga.vendor.handoff import render_handoff
 
     design = block_design(load_accelerator(name))
@@ -183,7 +184,7 @@ def test_a_rendered_handoff_is_the_block_design(name: str) -> None:
         for link in links.values()
         if not link.master.endswith("_fifo/M_AXIS")
     }
-    assert [f"{i.source}/{i.pin}" for i in hardware.interrupt_inputs] == list(INTERRUPTS)
+    assert [f"{i.source}/{i.pin}" for i in hardware.interrupt_inputs] == list(Core(0).interrupts)
     assert hardware.clocks[0].frequency_mhz == pytest.approx(design.clock.actual_mhz)
     board = VirtualBoard(hardware.family)  # type: ignore[arg-type]
     board.configure(render_handoff(design), {})

@@ -31,7 +31,9 @@ _IPS = """
 xilinx.com:ip:processing_system7
   set PCW_USE_M_AXI_GP0 ? [01]
   set PCW_USE_S_AXI_HP{0,1} 0 [01]
+  set PCW_USE_S_AXI_HP{2,3} 0 [01]
   set PCW_S_AXI_HP{0,1}_DATA_WIDTH 64 32|64
+  set PCW_S_AXI_HP{2,3}_DATA_WIDTH 64 32|64
   set PCW_EN_CLK0_PORT 0 [01]
   set PCW_FPGA0_PERIPHERAL_FREQMHZ 50 [0-9.]+
   set PCW_USE_FABRIC_INTERRUPT 0 [01]
@@ -42,12 +44,18 @@ xilinx.com:ip:processing_system7
   out aximm M_AXI_GP0 bits=32 copies=PCW_USE_M_AXI_GP0 at=Data
   in clock M_AXI_GP0_ACLK copies=PCW_USE_M_AXI_GP0
   in aximm S_AXI_HP{0,1} bits=PCW_S_AXI_HP{0,1}_DATA_WIDTH copies=PCW_USE_S_AXI_HP{0,1} at=S_AXI_HP{0,1}/HP{0,1}_DDR_LOWOCM
+  in aximm S_AXI_HP{2,3} bits=PCW_S_AXI_HP{2,3}_DATA_WIDTH copies=PCW_USE_S_AXI_HP{2,3} at=S_AXI_HP{2,3}/HP{2,3}_DDR_LOWOCM
   in clock S_AXI_HP{0,1}_ACLK copies=PCW_USE_S_AXI_HP{0,1}
+  in clock S_AXI_HP{2,3}_ACLK copies=PCW_USE_S_AXI_HP{2,3}
 xilinx.com:ip:zynq_ultra_ps_e
   set PSU__USE__M_AXI_GP0 ? [01]
   set PSU__USE__M_AXI_GP{1,2} ? 0
   set PSU__USE__S_AXI_GP{2,3} 0 [01]
+  set PSU__USE__S_AXI_GP{4,5} 0 [01]
+  set PSU__USE__S_AXI_GP{0,1} 0 [01]
   set PSU__SAXIGP{2,3}__DATA_WIDTH 128 32|64|128
+  set PSU__SAXIGP{4,5}__DATA_WIDTH 128 32|64|128
+  set PSU__SAXIGP{0,1}__DATA_WIDTH 128 32|64|128
   set PSU__FPGA_PL0_ENABLE 0 [01]
   set PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ 100 [0-9.]+
   set PSU__USE__IRQ0 0 [01]
@@ -57,7 +65,11 @@ xilinx.com:ip:zynq_ultra_ps_e
   out aximm M_AXI_HPM0_FPD bits=128 copies=PSU__USE__M_AXI_GP0 at=Data
   in clock maxihpm0_fpd_aclk copies=PSU__USE__M_AXI_GP0
   in aximm S_AXI_HP{0,1}_FPD bits=PSU__SAXIGP{2,3}__DATA_WIDTH copies=PSU__USE__S_AXI_GP{2,3} at=SAXIGP{2,3}/HP{0,1}_DDR_LOW
+  in aximm S_AXI_HP{2,3}_FPD bits=PSU__SAXIGP{4,5}__DATA_WIDTH copies=PSU__USE__S_AXI_GP{4,5} at=SAXIGP{4,5}/HP{2,3}_DDR_LOW
+  in aximm S_AXI_HPC{0,1}_FPD bits=PSU__SAXIGP{0,1}__DATA_WIDTH copies=PSU__USE__S_AXI_GP{0,1} at=SAXIGP{0,1}/HPC{0,1}_DDR_LOW
   in clock saxihp{0,1}_fpd_aclk copies=PSU__USE__S_AXI_GP{2,3}
+  in clock saxihp{2,3}_fpd_aclk copies=PSU__USE__S_AXI_GP{4,5}
+  in clock saxihpc{0,1}_fpd_aclk copies=PSU__USE__S_AXI_GP{0,1}
 xilinx.com:ip:proc_sys_reset
   in clock slowest_sync_clk
   in board_reset ext_reset_in

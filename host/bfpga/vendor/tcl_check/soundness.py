@@ -54,15 +54,19 @@ def _cells(design: BlockDesign) -> Iterator[Fault]:
 
 def _widths(design: BlockDesign, ends: dict[str, End]) -> Iterator[Fault]:
     """Memory sides of DMAs hold their streams; memory ports are as wide as the board says."""
-    board = design.accelerator.board
+    board, memory_ports = design.accelerator.board, _memory_ports(design)
     for path, end in ends.items():
         cell, _, name = path.partition("/")
         stream = ends.get(f"{cell}/{_CHANNELS.get(name, '')}", end)
         if end.bits < stream.bits:
             problem = f"`{path}` has {end.bits} bits, its stream {stream.bits}"
             yield "parameter", cell, problem, "make the memory side as wide as the stream or wider"
-        if name in design.system.memory_ports and end.bits != board.port_bits:
+        if name in memory_ports and end.bits != board.port_bits:
             yield "parameter", cell, f"`{path}` has {end.bits} bits", f"{board.title} has ports of {board.port_bits}"
+
+
+def _memory_ports(design: BlockDesign) -> set[str]:
+    return {port.name for port in design.system.memory_ports}
 
 
 def _connections(design: BlockDesign, ends: dict[str, End]) -> Iterator[Fault]:
@@ -125,7 +129,7 @@ def _addresses(design: BlockDesign, ends: dict[str, End]) -> Iterator[Fault]:
 def _segment(design: BlockDesign, segment: Segment, ends: dict[str, End]) -> Iterator[Fault]:
     base, size, slave = segment.base, segment.size, segment.slave
     low, high = _WINDOWS.get(segment.master.split("/")[1], (0, 1 << design.system.address_bits))
-    if slave.split("/")[1] in design.system.memory_ports:
+    if slave.split("/")[1] in _memory_ports(design):
         low, high = 0, min(design.accelerator.board.ddr_mib << 20, design.system.low_memory)
     if size <= 0 or size & (size - 1) or base % size:
         yield "address", slave, f"`{slave}` has {size:#x} bytes at {base:#x}", "a power of two, at a multiple of it"
