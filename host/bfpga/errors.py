@@ -57,5 +57,9 @@ class ClockWarning(UserWarning):
     """Hardware took more clocks than its schedule and the waits of its streams account for."""
 
 
+class CoreWarning(UserWarning):
+    """A core of an overlay failed and was taken out; the others got its samples."""
+
+
 class RangeWarning(UserWarning):
     """Samples far outside of the range with which a program was calibrated: it runs, and loses accuracy."""

@@ -22,13 +22,14 @@ from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.input_ranges import range_warning
 from bfpga.devices.judge import JUDGE, KINDS, Judged, batches, energies_of, layers_of, outputs_of, remark_of
-from bfpga.devices.parts import joined, learns
+from bfpga.devices.parts import joined
 from bfpga.devices.reference import cosines, ratio_db, worst_ratio_db
 from bfpga.devices.rtl import is_rtl, named_seed
 from bfpga.errors import DataError, DeviceError, RangeWarning, ToolError
 from bfpga.formats import notebook
 from bfpga.program.file import load_program
 from bfpga.program.layout import apart, together
+from bfpga.program.learning import learns
 from bfpga.scale.work import IN_PROCESS, Workers
 
 if TYPE_CHECKING:

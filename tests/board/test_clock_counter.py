@@ -14,10 +14,10 @@ pytest.importorskip("pynq")
 from board_fixtures import expected
 from board_targets import check_run, opened, same
 
-from bfpga.board.hardware import CLOCK_COUNTER
 from bfpga.board.virtual.clock_counter import BUFFERED_BEATS, FIRST_BEAT_CLOCKS, StreamPace, elapsed
 from bfpga.board.virtual.faults import Fault, SlowKernel, SlowStream
 from bfpga.board.virtual.kernel_model import OperationTime
+from bfpga.contract.cores import CLOCK_COUNTER
 from bfpga.contract.registers import counter_offset_of
 from bfpga.devices.measured_clocks import BEGIN_WAITS, START_CLOCKS, UNEXPLAINED_SHARE, MeasuredClocks
 from bfpga.errors import ClockWarning, DeviceError

@@ -277,3 +277,35 @@ def test_the_bundle_alone_passes_on_a_virtual_board(bundle: Bundle, tmp_path: Pa
     report = json.loads((tmp_path / "report.json").read_text())
     assert [stage["status"] for stage in report["stages"]] == ["PASS"] * len(STAGES + PROGRAM_STAGES)
     assert "4 test vectors" in result.stdout
+
+
+# Several cores
+
+
+def test_every_core_is_tested_and_timed_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "digits.bfpga"
+    path.write_bytes(program_file("digits_three_cores").read_bytes())
+    report = self_test(tmp_path, path, overlay_directory("tiny", 3))
+    assert report["passed"]
+    stages = {stage["name"]: stage for stage in report["stages"]}
+    assert len(stages["dma limits"]["data"]["bytes"]) == 9
+    together = stages["every core"]["data"]
+    assert set(together["samples"]) == {"core 0", "core 1", "core 2"}
+    assert sum(together["samples"].values()) == 12
+    assert "every core" in capsys.readouterr().out
+
+
+def test_core_that_is_another_kernel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second core's register says something else after the overlay was loaded."""
+    path = tmp_path / "digits.bfpga"
+    path.write_bytes(program_file("digits_two_cores").read_bytes())
+    identification = self_test_stages.OverlayStages.identification
+
+    def changed(self: self_test_stages.OverlayStages) -> Any:
+        monkeypatch.setattr(self.loaded.cores[1].registers, "probe", lambda seconds: 5)
+        return identification(self)
+
+    monkeypatch.setattr(self_test_stages.OverlayStages, "identification", changed)
+    stage, text = failed(self_test(tmp_path, path, overlay_directory("tiny", 2)))
+    assert stage == "identification"
+    assert "core 1 says 0x00000005" in text

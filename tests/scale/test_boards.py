@@ -17,12 +17,12 @@ from board_fixtures import compiled_program, expected
 
 from bfpga.board.many import pool as pool_module
 from bfpga.board.many.pool import BoardPool
-from bfpga.board.many.queue import PartQueue
 from bfpga.board.many.station import Opener
 from bfpga.cli import main
 from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.emulator import Emulator
+from bfpga.devices.part_queue import PartQueue
 from bfpga.errors import DeviceError, ScaleError
 from bfpga.runtime import check_device, run
 from bfpga.scale.cluster import Cluster

@@ -29,11 +29,15 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """A network on an accelerator. ``network`` gives the ONNX file, calibration samples and test samples."""
+    """A network on an accelerator. ``network`` gives the ONNX file, calibration samples and test samples.
+
+    ``cores``: copies of the kernel in its overlay.
+    """
 
     accelerator: str
     network: Callable[[Path], tuple[Path, Arrays, Arrays]]
     options: dict[str, Any] = field(default_factory=dict)
+    cores: int = 1
 
 
 @dataclass(frozen=True)
@@ -100,13 +104,18 @@ CASES = {
     "residual_zcu104": Case("zcu104_dense", _residual),
     # Exponents that follow the data: what a start leaves behind changes the next one.
     "digits_tiny_learning": Case("tiny", _digits, {"policy": "rolling_max", "window": 4}),
+    "digits_two_cores": Case("tiny", _digits, cores=2),
+    "digits_three_cores": Case("tiny", _digits, cores=3),
+    "lenet_three_cores": Case("tiny", _lenet, cores=3),
+    "digits_learning_cores": Case("tiny", _digits, {"policy": "rolling_max", "window": 4}, cores=2),
 }
-ACCELERATORS = tuple(dict.fromkeys(case.accelerator for case in CASES.values()))
+ACCELERATORS = tuple(dict.fromkeys((case.accelerator, case.cores) for case in CASES.values()))
 
 
-def overlay_directory(accelerator: str) -> Path:
+def overlay_directory(accelerator: str, cores: int = 1) -> Path:
     """Folder with the overlay of a ready accelerator: its manifest and its hardware handoff."""
-    return _made(Path("overlays") / accelerator, lambda folder: _write_overlay(accelerator, folder))
+    name = accelerator if cores == 1 else f"{accelerator}_{cores}_cores"
+    return _made(Path("overlays") / name, lambda folder: _write_overlay(accelerator, cores, folder))
 
 
 def compiled_program(name: str) -> Program:
@@ -130,22 +139,26 @@ def expected(name: str, samples: int = SAMPLES) -> Expected:
     return Expected(split["input"], split["output"], int(arrays["cycles"]))
 
 
-def _write_overlay(accelerator: str, folder: Path) -> None:
+def _write_overlay(accelerator: str, cores: int, folder: Path) -> None:
     from bfpga.accelerator.loader import load_accelerator
+    from bfpga.accelerator.variants import with_cores
     from bfpga.vendor.overlay_files import write_overlay
 
-    write_overlay(load_accelerator(accelerator), folder)
+    write_overlay(with_cores(load_accelerator(accelerator), cores), folder)
 
 
 def _write_case(name: str, folder: Path) -> None:
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.accelerator.variants import with_cores
     from bfpga.compiler.options import CompileOptions
     from bfpga.devices.emulator import Emulator
     from bfpga.runtime import compile as compile_model
 
     case = CASES[name]
+    accelerator = with_cores(load_accelerator(case.accelerator), case.cores)
     with tempfile.TemporaryDirectory() as scratch:
         model, calibration, samples = case.network(Path(scratch))
-        program = compile_model(model, case.accelerator, calibration, CompileOptions(**case.options))
+        program = compile_model(model, accelerator, calibration, CompileOptions(**case.options))
     result = Emulator(program).run(samples)
     save_program(program, folder / "program.bfpga")
     arrays = {f"input:{key}": value for key, value in samples.items()}
@@ -177,10 +190,10 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 def write_all(folder: Path) -> None:
     """Write every overlay and every case into ``folder``."""
-    for accelerator in ACCELERATORS:
-        target = folder / "overlays" / accelerator
+    for accelerator, cores in ACCELERATORS:
+        target = folder / "overlays" / (accelerator if cores == 1 else f"{accelerator}_{cores}_cores")
         target.mkdir(parents=True, exist_ok=True)
-        _write_overlay(accelerator, target)
+        _write_overlay(accelerator, cores, target)
     for name in CASES:
         target = folder / "cases" / name
         target.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,7 @@ def target_of(name: str, family: Family, **board: Any) -> BoardTarget:
 
 def open_case(case: str, target: str, **options: Any) -> BoardOverlay:
     """The overlay of a case's accelerator on a virtual board."""
-    files = load_overlay(overlay_directory(CASES[case].accelerator))
+    files = load_overlay(overlay_directory(CASES[case].accelerator, CASES[case].cores))
     return BoardOverlay(files, target_of(target, files.manifest.board.processing_system), **options)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bfpga.board.errors import Differences
-from bfpga.board.hardware import KERNEL, TENSOR_DMA, WEIGHT_DMA
 from bfpga.contract.registers import REGISTERS
 from bfpga.vendor.manifest import Manifest
 
@@ -28,11 +27,14 @@ def check_handoff(ip_dict: Mapping[str, Any], manifest: Manifest) -> Differences
         differences.compare(f"{name}: type", cell.vlnv, entry["type"], _OTHER_HANDOFF)
         differences.compare(f"{name}: address", cell.base, entry["phys_addr"], _OTHER_HANDOFF)
         differences.compare(f"{name}: address range", cell.size, entry["addr_range"], _OTHER_HANDOFF)
-    if KERNEL in ip_dict:
-        _check_registers(ip_dict[KERNEL], differences)
-    for name in (TENSOR_DMA, WEIGHT_DMA):
-        if name in ip_dict:
-            _check_dma(name, ip_dict[name], manifest, differences)
+    for name in (name for core in manifest.cores for name in core.registers if name not in manifest.cells):
+        differences.add(f"cell {name}", "in the manifest", None, _OTHER_BUILD)
+    for core in manifest.cores:
+        if core.kernel in ip_dict:
+            _check_registers(ip_dict[core.kernel], differences)
+        for name in (core.tensor_dma, core.weight_dma):
+            if name in ip_dict:
+                _check_dma(name, ip_dict[name], name == core.tensor_dma, manifest, differences)
     return differences
 
 
@@ -45,9 +47,10 @@ def _check_registers(entry: Mapping[str, Any], differences: Differences) -> None
             differences.add(f"register {register.name}", f"offset {register.offset:#x}", shown, _OTHER_BUILD)
 
 
-def _check_dma(name: str, entry: Mapping[str, Any], manifest: Manifest, differences: Differences) -> None:
+def _check_dma(
+    name: str, entry: Mapping[str, Any], receives: bool, manifest: Manifest, differences: Differences
+) -> None:
     parameters: Mapping[str, str] = entry.get("parameters") or {}
-    receives = name == TENSOR_DMA
     bits = manifest.dma.stream_bits if receives else manifest.dma.weight_stream_bits
     expected = {
         "c_include_sg": 0,

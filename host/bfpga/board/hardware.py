@@ -16,12 +16,12 @@ from bfpga.board.dma import MM2S, S2MM, BoardChannel, Registers, reset_dma, star
 from bfpga.board.errors import BoardError
 from bfpga.board.registers import CounterRegisters, KernelRegisters
 from bfpga.board.waiters import InterruptThread, InterruptWaiter, PollingWaiter, Waiter
+from bfpga.contract.cores import TENSOR_DMA, WEIGHT_DMA, Core
 from bfpga.devices.kernel_start import KernelStart
 from bfpga.vendor.manifest import Manifest
 
-#: Names of cells of the block design.
-KERNEL, CLOCK_COUNTER, TENSOR_DMA, WEIGHT_DMA = "accelerator", "clock_counter", "tensor_dma", "weight_dma"
-#: Streams by the channel that serves them: cell, offset of the registers, attribute of PYNQ's DMA, its interrupt.
+#: Streams by the channel that serves them: cell of the first core, offset of the registers, attribute of PYNQ's DMA,
+#: its interrupt.
 CHANNELS = {
     "output": (TENSOR_DMA, S2MM, "recvchannel", "s2mm_introut"),
     "input": (TENSOR_DMA, MM2S, "sendchannel", "mm2s_introut"),
@@ -31,7 +31,7 @@ CHANNELS = {
 
 @dataclass
 class BoardHardware:
-    """One loaded overlay. ``clock_mhz``: as measured."""
+    """One core of a loaded overlay. ``clock_mhz``: as measured."""
 
     registers: KernelRegisters
     counter: CounterRegisters
@@ -96,26 +96,37 @@ class BoardHardware:
 
 @dataclass(frozen=True)
 class _Dma:
+    name: str
     registers: Registers
     driver: Any
 
 
 def open_hardware(
     pynq: Any, overlay: Any, device: Any, manifest: Manifest, clock_mhz: float, wait: str
-) -> BoardHardware:
-    """Drivers of an overlay that was checked. wait: `poll` or `interrupt`. BoardError if a DMA does not start."""
+) -> tuple[BoardHardware, ...]:
+    """Drivers of the cores of an overlay that was checked, which share a thread that awaits interrupts.
+
+    wait: `poll` or `interrupt`. BoardError if a DMA does not start.
+    """
     thread = InterruptThread() if wait == "interrupt" else None
     try:
-        dmas = {name: _dma(pynq, overlay, device, name, thread) for name in (TENSOR_DMA, WEIGHT_DMA)}
-        channels = {stream: _channel(stream, dmas, manifest) for stream in CHANNELS}
-        waiter: Waiter = _interrupt_waiter(thread, dmas) if thread else PollingWaiter()
+        return tuple(_core(pynq, overlay, device, manifest, core, clock_mhz, thread) for core in manifest.cores)
     except BaseException:
         if thread:
             thread.close()
         raise
+
+
+def _core(
+    pynq: Any, overlay: Any, device: Any, manifest: Manifest, core: Core, clock_mhz: float,
+    thread: InterruptThread | None,
+) -> BoardHardware:  # fmt: skip
+    dmas = {role: _dma(pynq, overlay, device, core.cell(role), role, thread) for role in (TENSOR_DMA, WEIGHT_DMA)}
+    channels = {stream: _channel(stream, dmas, manifest) for stream in CHANNELS}
+    waiter: Waiter = _interrupt_waiter(thread, dmas) if thread else PollingWaiter()
     return BoardHardware(
-        registers=KernelRegisters(_registers(pynq, overlay, device, KERNEL)),
-        counter=CounterRegisters(_registers(pynq, overlay, device, CLOCK_COUNTER)),
+        registers=kernel_registers(pynq, overlay, device, core),
+        counter=CounterRegisters(_registers(pynq, overlay, device, core.clock_counter)),
         **channels,
         dmas=tuple((dma.registers, MM2S) for dma in dmas.values()),
         pool=BufferPool(_allocator(pynq, device), manifest.dma.alignment),
@@ -126,9 +137,9 @@ def open_hardware(
     )
 
 
-def kernel_registers(pynq: Any, overlay: Any, device: Any) -> KernelRegisters:
-    """The kernel's registers alone, for the probe that comes before everything else."""
-    return KernelRegisters(_registers(pynq, overlay, device, KERNEL))
+def kernel_registers(pynq: Any, overlay: Any, device: Any, core: Core) -> KernelRegisters:
+    """The registers of a core's kernel alone, for the probe that comes before everything else."""
+    return KernelRegisters(_registers(pynq, overlay, device, core.kernel))
 
 
 def _allocator(pynq: Any, device: Any) -> Callable[[int], Any]:
@@ -141,13 +152,13 @@ def _registers(pynq: Any, overlay: Any, device: Any, cell: str) -> Registers:
     return mmio
 
 
-def _dma(pynq: Any, overlay: Any, device: Any, name: str, thread: InterruptThread | None) -> _Dma:
+def _dma(pynq: Any, overlay: Any, device: Any, name: str, role: str, thread: InterruptThread | None) -> _Dma:
     """PYNQ's driver of a DMA, made only after the engine was seen to start: its constructor waits for that for ever.
 
     Without interrupts in its description it makes no objects for them, which a Kria or a remote board could not serve.
     """
     registers = _registers(pynq, overlay, device, name)
-    offsets = [offset for cell, offset, _, _ in CHANNELS.values() if cell == name]
+    offsets = [offset for cell, offset, _, _ in CHANNELS.values() if cell == role]
     if not reset_dma(registers, MM2S) or not all(starts(registers, offset) for offset in offsets):
         raise BoardError(
             f"{name} does not start: it stays halted or in reset. likely cause: its clock or its reset is not "
@@ -157,21 +168,21 @@ def _dma(pynq: Any, overlay: Any, device: Any, name: str, thread: InterruptThrea
     description = dict(overlay.ip_dict[name])
     if thread is None:
         description["interrupts"] = {}
-        return _Dma(registers, import_module("pynq.lib.dma").DMA(description))
+        return _Dma(name, registers, import_module("pynq.lib.dma").DMA(description))
     dma = thread.build(lambda: import_module("pynq.lib.dma").DMA(description))
     for cell, _, _, interrupt in CHANNELS.values():
-        if cell == name and getattr(dma, interrupt, None) is None:
+        if cell == role and getattr(dma, interrupt, None) is None:
             raise BoardError(
                 f'interrupt {name}/{interrupt} has no device on this board, so wait="interrupt" is not possible. '
                 'likely cause: no UIO device for the interrupt controller\ntry: wait="poll"'
             )
-    return _Dma(registers, dma)
+    return _Dma(name, registers, dma)
 
 
 def _channel(stream: str, dmas: dict[str, _Dma], manifest: Manifest) -> BoardChannel:
     cell, offset, attribute, _ = CHANNELS[stream]
     dma = dmas[cell]
-    name = f"{cell} {'S2MM' if offset == S2MM else 'MM2S'}"
+    name = f"{dma.name} {'S2MM' if offset == S2MM else 'MM2S'}"
     limit, alignment = int(dma.driver.buffer_max_size), manifest.dma.alignment
     return BoardChannel(getattr(dma.driver, attribute), dma.registers, name, offset, limit, alignment)
 
@@ -179,5 +190,5 @@ def _channel(stream: str, dmas: dict[str, _Dma], manifest: Manifest) -> BoardCha
 def _interrupt_waiter(thread: InterruptThread, dmas: dict[str, _Dma]) -> InterruptWaiter:
     interrupts = {}
     for cell, offset, _, interrupt in CHANNELS.values():
-        interrupts[f"{cell} {'S2MM' if offset == S2MM else 'MM2S'}"] = getattr(dmas[cell].driver, interrupt)
+        interrupts[f"{dmas[cell].name} {'S2MM' if offset == S2MM else 'MM2S'}"] = getattr(dmas[cell].driver, interrupt)
     return InterruptWaiter(thread, interrupts)

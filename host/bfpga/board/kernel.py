@@ -75,8 +75,11 @@ class Board(Protocol):
         """BoardError if this program has loaded another overlay on the board; no register is touched then."""
         ...
 
-    def recover(self, connection_lost: bool = False) -> None:
-        """Reset the DMAs, load the overlay again, check it; BoardError if the board does not come back."""
+    def recover(self, connection_lost: bool = False) -> str:
+        """Reset the DMAs, load the overlay again, check it; BoardError if the board does not come back.
+
+        The sentence says how the board was left.
+        """
         ...
 
     def release(self) -> None:
@@ -366,16 +369,16 @@ class BoardKernel:
         """Bring the board back at once; the sentence that says how it was left."""
         self._forget()
         try:
-            self._recover(connection_lost)
+            return self._recover(connection_lost)
         except BoardError as error:
             return f"the board could not be brought back: {error}\nthe next run tries again"
-        return "the overlay was loaded again and the board is ready; the next run loads its weights again"
 
-    def _recover(self, connection_lost: bool = False) -> None:
+    def _recover(self, connection_lost: bool = False) -> str:
         self._broken = True
-        self._board.recover(connection_lost)
+        left = self._board.recover(connection_lost)
         self._weights = ResidentWeights(self._board.hardware)
         self._broken = False
+        return left
 
     def _forget(self) -> None:
         self._running = None

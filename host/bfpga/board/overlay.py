@@ -24,13 +24,16 @@ from bfpga.board.overlays import OverlayFiles, find_overlay, overlay_for_program
 from bfpga.board.target import BoardTarget, describe_failure
 from bfpga.board.target_choice import default_target, open_target
 from bfpga.board.virtual.pynq_internals import release_clocks
+from bfpga.contract.cores import Core
 from bfpga.formats.cache import cache_directory, make_private
 from bfpga.formats.notebook import clipped
 from bfpga.program.file import load_program
+from bfpga.program.learning import learns
 from bfpga.vendor.manifest import Manifest
 
 if TYPE_CHECKING:
     from bfpga.contract.program import Program
+    from bfpga.devices.cores import CoresDevice
     from bfpga.devices.streaming_device import StreamingDevice
 
 #: Seconds the kernel may take to answer a start without descriptors.
@@ -60,7 +63,7 @@ def open_overlay(
     return BoardOverlay(files, target, wait, timeout)
 
 
-def open_program(program: Program, target: str) -> StreamingDevice:
+def open_program(program: Program, target: str) -> StreamingDevice | CoresDevice:
     """A program on a board with the overlay of its accelerator, which is closed with the device.
 
     DeviceError if no overlay holds its accelerator, BoardError as for ``load``.
@@ -96,8 +99,8 @@ class BoardOverlay:
         self._files = files
         self._wait = wait
         self._timeout = timeout
-        self._hardware: BoardHardware | None = None
-        self._kernel: BoardKernel | None = None
+        self._cores: tuple[BoardHardware, ...] = ()
+        self._kernel: BoardKernel | CoresDevice | None = None
         self._close_with_kernel = False
         self._left: list[Any] = []
         self._disconnected = False
@@ -111,35 +114,51 @@ class BoardOverlay:
             raise
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "loaded" if self._hardware is not None else "not loaded"
+        state = "closed" if self._closed else "loaded" if self._cores else "not loaded"
         clock = f"{self.manifest.clock.actual_mhz:g} MHz"
         accelerator = clipped(self.manifest.accelerator.name)
         return f"Overlay({clipped(self.manifest.name)} with {accelerator} on {self.target.name}, {clock}, {state})"
 
     # What a user calls
 
-    def open(self, program: Program | str | Path, *, close_overlay: bool = False) -> StreamingDevice:
-        """A program on this overlay; the one opened before is closed, because the kernel holds one set of weights.
+    def open(self, program: Program | str | Path, *, close_overlay: bool = False) -> StreamingDevice | CoresDevice:
+        """A program on this overlay; the one opened before is closed, because a kernel holds one set of weights.
 
-        program: as such, or its file. close_overlay: closing the device closes the overlay too. ProgramError if the
-        program was compiled for another accelerator.
+        Of several cores each takes samples when it is free; a program that learns from sample to sample has the first
+        core alone. program: as such, or its file. close_overlay: closing the device closes the overlay too.
+        ProgramError if the program was compiled for another accelerator.
         """
         from bfpga.devices.streaming_device import StreamingDevice
 
         if isinstance(program, (str, Path)):
             program = load_program(program)
         self._files.check_program(program)
-        return StreamingDevice(program, self.kernel(close_overlay), self.target.name)
+        if len(self.manifest.cores) == 1 or learns(program):
+            return StreamingDevice(program, self.kernel(close_overlay), self.target.name)
+        return self._on_all_cores(program, close_overlay)
 
     def kernel(self, close_overlay: bool = False) -> BoardKernel:
-        """The kernel alone, for starts of one's own; the one opened before is closed."""
+        """The first core's kernel alone, for starts of one's own; what was opened before is closed."""
+        self._make_ready()
+        self._kernel = kernel = BoardKernel(self)
+        self._close_with_kernel = close_overlay
+        return kernel
+
+    def _on_all_cores(self, program: Program, close_overlay: bool) -> CoresDevice:
+        from bfpga.board.cores import OverlayCores
+        from bfpga.devices.cores import CoresDevice
+
+        self._make_ready()
+        self._kernel = device = CoresDevice(program, OverlayCores(self, program, self.target.name), self.target.name)
+        self._close_with_kernel = close_overlay
+        return device
+
+    def _make_ready(self) -> None:
+        """Nothing is open and the overlay is loaded."""
         if self._kernel is not None:
             self._kernel.close()
-        if self._hardware is None and not self._closed:  # the last failure left no board; it may be back
+        if not self._cores and not self._closed:  # the last failure left no board; it may be back
             self.recover()
-        self._kernel = BoardKernel(self)
-        self._close_with_kernel = close_overlay
-        return self._kernel
 
     def close(self) -> None:
         """Stop the DMAs, free the buffers, release the target. Closing twice does nothing."""
@@ -147,9 +166,10 @@ class BoardOverlay:
         self._closed = True
         if self._kernel is not None:
             self._kernel.close()
-        if self._hardware is not None:
-            self._hardware.close(loaded=self._is_loaded())
-            self._hardware = None
+        loaded = bool(self._cores) and self._is_loaded()
+        for hardware in self._cores:
+            hardware.close(loaded=loaded)
+        self._cores = ()
         self.overlay = None
         self.target.close()
 
@@ -170,9 +190,14 @@ class BoardOverlay:
 
     @property
     def hardware(self) -> BoardHardware:
-        if self._hardware is None:
+        return self.cores[0]
+
+    @property
+    def cores(self) -> tuple[BoardHardware, ...]:
+        """What each core has; BoardError if the overlay is not loaded."""
+        if not self._cores:
             raise BoardError(f"overlay {self.manifest.name} is not loaded; load it again")
-        return self._hardware
+        return self._cores
 
     @property
     def identification(self) -> int:
@@ -213,24 +238,26 @@ class BoardOverlay:
     def _is_loaded(self) -> bool:
         return self.overlay is not None and bool(self.overlay.is_loaded())
 
-    def recover(self, connection_lost: bool = False) -> None:
+    def recover(self, connection_lost: bool = False) -> str:
         """Reset the DMAs and load the overlay again: a kernel in the middle of a start has no other reset."""
         self._disconnected |= connection_lost
-        if self._hardware is not None:
-            self._left += self._hardware.close(not self._disconnected, self._is_loaded())
-            self._hardware = None
+        loaded = bool(self._cores) and self._is_loaded()
+        for hardware in self._cores:
+            self._left += hardware.close(not self._disconnected, loaded)
+        self._cores = ()
         if self._disconnected:
             self.target.reconnect()
             self._disconnected = False
         self._load()
         self.target.free(self._left)
         self._left.clear()
+        return "the overlay was loaded again and the board is ready; the next run loads its weights again"
 
     def release(self) -> None:
         """The kernel was closed; its buffers are free for the next one."""
         self._kernel = None
-        if self._hardware is not None:
-            self._hardware.pool.reclaim()
+        for hardware in self._cores:
+            hardware.pool.reclaim()
         if self._close_with_kernel:
             self._close_with_kernel = False
             self.close()
@@ -263,8 +290,9 @@ class BoardOverlay:
             _complete_clocks(self.overlay.clock_dict, self.manifest)
             self.overlay.download()
         clock = self._checked_clock(pynq)
-        self._check_identification(pynq)
-        self._hardware = open_hardware(pynq, self.overlay, device, self.manifest, clock, self._wait)
+        for core in self.manifest.cores:
+            self._check_identification(pynq, core)
+        self._cores = open_hardware(pynq, self.overlay, device, self.manifest, clock, self._wait)
 
     def _differences(self, differences: Differences) -> None:
         if differences.found:
@@ -290,8 +318,9 @@ class BoardOverlay:
         assert mhz is not None
         return mhz
 
-    def _check_identification(self, pynq: Any) -> None:
-        registers = kernel_registers(pynq, self.overlay, self.target.device)
+    def _check_identification(self, pynq: Any, core: Core) -> None:
+        registers = kernel_registers(pynq, self.overlay, self.target.device, core)
+        of_core = f" of core {core.index}" if core.index else ""
         try:
             found = registers.probe(PROBE_SECONDS)
         except Exception as error:
@@ -301,10 +330,10 @@ class BoardOverlay:
         differences = Differences()
         if found is None:
             cause = "the kernel has no clock, is held in reset, or is another"
-            differences.add("start without work", "ends at once", "no end", cause)
+            differences.add(f"start without work{of_core}", "ends at once", "no end", cause)
         elif found != self.identification:
             differences.add(
-                "identification of the kernel",
+                f"identification of the kernel{of_core}",
                 f"{self.identification:#010x} ({self.manifest.accelerator.name})",
                 f"{found:#010x}",
                 "the .hwh does not belong to the .bit, the .bit was built for another layout of descriptors, registers "

@@ -71,16 +71,18 @@ def run(report: Report, overlay: Path, programs: Sequence[Path], target: str, re
         report.stage("identification", stages.identification)
         report.stage("dma limits", stages.dma_limits)
         for path in programs:
-            _run_program(report, ProgramStages(stages, path), repeat, batch)
+            _run_program(report, ProgramStages(stages, path), stages.cores, repeat, batch)
 
 
-def _run_program(report: Report, program: ProgramStages, repeat: int, batch: int) -> None:
+def _run_program(report: Report, program: ProgramStages, cores: int, repeat: int, batch: int) -> None:
     report.begin_program(program.path.stem)
     report.stage("open", program.open)
     report.stage("repeatable", program.repeatable)
     report.stage("equals emulator", program.equals_emulator)
     report.stage("weights resident", program.weights_resident)
     report.stage("throughput", lambda: program.throughput(repeat, batch))
+    if cores > 1:
+        report.stage("every core", lambda: program.every_core(batch))
     program.close()
 
 

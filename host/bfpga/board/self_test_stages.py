@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +23,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
 from bfpga.devices.vectors import Arrays, random_inputs, read_vectors
 from bfpga.program.file import load_program
+from bfpga.program.learning import learns
 
 if TYPE_CHECKING:
     from bfpga.board.overlay import BoardOverlay
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 PYTHON, NUMPY_MAJOR = (3, 10), 1
 #: Fresh random samples compared with the emulator, which is slow on a board's processor.
 COMPARED_SAMPLES = 3
+#: The same with several cores, of each.
+SAMPLES_A_CORE = 4
 #: Runs before anything is timed.
 WARM_UP = 3
 #: Seconds after which a measurement is content with the runs it has.
@@ -86,6 +90,11 @@ class OverlayStages:
             raise NotReachedError("load")
         return self._overlay
 
+    @property
+    def cores(self) -> int:
+        """Cores of the overlay; 1 as long as it is not loaded."""
+        return len(self._overlay.manifest.cores) if self._overlay is not None else 1
+
     def files(self) -> Passed:
         """The files of the overlay are those of its manifest."""
         from bfpga.board.overlays import load_overlay
@@ -124,20 +133,23 @@ class OverlayStages:
         return Passed(f"{measured:.3f} MHz, as built", {"mhz": measured})
 
     def identification(self) -> Passed:
-        """The kernel names the accelerator that the manifest names."""
+        """Every core's kernel names the accelerator that the manifest names."""
         expected = self.loaded.identification
-        found = self.loaded.hardware.registers.probe(PROBE_SECONDS)
-        if found is None:
-            raise StageError(f"the kernel did not finish a start without work within {PROBE_SECONDS:g} s")
-        if found != expected:
-            raise StageError(f"the kernel says {found:#010x}, {expected:#010x} is right: another bitstream is loaded")
-        return Passed(f"{found:#010x}", {"identification": found})
+        for index, hardware in enumerate(self.loaded.cores):
+            kernel = f"the kernel of core {index}" if len(self.loaded.cores) > 1 else "the kernel"
+            found = hardware.registers.probe(PROBE_SECONDS)
+            if found is None:
+                raise StageError(f"{kernel} did not finish a start without work within {PROBE_SECONDS:g} s")
+            if found != expected:
+                raise StageError(f"{kernel} says {found:#010x}, {expected:#010x} is right: another bitstream is loaded")
+        return Passed(f"{expected:#010x}", {"identification": expected})
 
     def dma_limits(self) -> Passed:
         """The DMAs move as much at once as the manifest's length register counts."""
         dma = self.loaded.manifest.dma
         whole = ((1 << dma.length_bits) - 1) // dma.alignment * dma.alignment
-        limits = {channel.name: channel.limit for channel in self.loaded.hardware.channels}
+        channels = [channel for hardware in self.loaded.cores for channel in hardware.channels]
+        limits = {channel.name: channel.limit for channel in channels}
         for name, limit in limits.items():
             if limit != whole:
                 raise StageError(f"{name} moves {limit} bytes at once, {whole} are right: another block design")
@@ -272,6 +284,24 @@ class ProgramStages:
         return Passed(text, {"latency": latency, "runs": len(single.seconds), "batch": batch,
                               "images_per_second": rate, "milliseconds_a_sample": parts,
                               "measured": measured.to_dict() if measured else None})  # fmt: skip
+
+    def every_core(self, batch: int) -> Passed:
+        """All cores together give the bits of the emulator; images a second of all. Closes the single kernel."""
+        if learns(self.program):
+            return Passed("the program learns from sample to sample and has one core")
+        count = self._overlay.cores
+        with closing(self._overlay.loaded.open(self.program)) as device:
+            inputs = random_inputs(self.program, SAMPLES_A_CORE * count, seed=6)
+            result = device.run(inputs)
+            _require_equal("the emulator", result.outputs, Emulator(self.program).run(inputs).outputs)
+            failed = [f"{core.name}: {core.failures[-1]}" for core in result.cores if not core.in_service]
+            if failed:
+                raise StageError("; ".join(failed))
+            many = random_inputs(self.program, batch * count, seed=7)
+            rate = batch * count / _measure(lambda: device.run(many).seconds, 3).quantile(50)
+        shares = {core.name: core.samples for core in result.cores}
+        text = f"{count} cores, bit by bit; {rate:,.1f} images/s in batches of {batch * count}"
+        return Passed(text, {"samples": shares, "images_per_second": rate})
 
     def _fresh(self, inputs: Arrays) -> Mapping[str, npt.NDArray[Any]]:
         """Outputs of a run with policies that have learned nothing."""

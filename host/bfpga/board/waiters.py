@@ -90,7 +90,9 @@ class InterruptThread:
         return self.call(work(), THREAD_SECONDS)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, once."""
+        if self._loop.is_closed():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(THREAD_SECONDS)
         if not self._thread.is_alive():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bfpga.errors import BfpgaError, ClockWarning, RangeWarning
+from bfpga.errors import BfpgaError, ClockWarning, CoreWarning, RangeWarning
 from bfpga.formats.files import printable
 
 #: Exit codes: a difference or a failed check, and an error that is the user's to mend.
@@ -42,14 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _warnings_in_words() -> Iterator[None]:
-    """A line on standard error for samples out of range; what the reports print in their own words is left to them."""
+    """A line on standard error for samples out of range and for cores that failed.
+
+    What the reports print in their own words is left to them.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=ClockWarning)
-        warnings.filterwarnings("always", category=RangeWarning)
+        for told in (RangeWarning, CoreWarning):
+            warnings.filterwarnings("always", category=told)
         others = warnings.showwarning
 
         def show(text: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, RangeWarning):
+            if issubclass(category, (RangeWarning, CoreWarning)):
                 print(printable(f"bfpga: warning: {text}"), file=sys.stderr)
             else:
                 others(text, category, *where, **more)

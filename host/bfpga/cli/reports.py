@@ -24,6 +24,7 @@ from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
+from bfpga.devices.health import BoardHealth
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.supported import supported
 from bfpga.estimate.advice import TIE, advice
@@ -107,6 +108,9 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         ],
     )
     say(f"array: {roofline.macs_per_clock} MAC/cycle = {roofline.gmac_s:.1f} GMAC/s")
+    if accelerator.cores > 1:
+        whole = f"{accelerator.cores * roofline.macs_per_clock} MAC/cycle"
+        say(f"{accelerator.cores} cores, each with such an array, on one memory: {whole}; resources are of all of them")
     if len(roofline.format_macs) > 1:
         listed = (f"{macs} {name.replace('_', '-')}" for name, macs in roofline.format_macs.items())
         say("MAC/cycle by the format of a layer's weights: " + ", ".join(listed))
@@ -268,6 +272,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     content["cycles_run"] = result.cycles
     content["measured"] = result.measured.to_dict() if result.measured else None
     content["boards"] = [board.to_dict() for board in result.boards]
+    content |= {"cores": [core.to_dict() for core in result.cores]} if result.cores else {}
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
     content["advice"] = print_advice(job.accelerator, job.program, estimate)
@@ -283,16 +288,21 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
 
 
 def print_boards(result: DeviceResult) -> None:
-    """Throughput and health of each of several boards."""
-    if not result.boards:
-        return
+    """Throughput and health of each of several boards, and of each of several cores."""
+    for title, parts in (("Boards", result.boards), ("Cores", result.cores)):
+        if parts:
+            print_health(title, parts)
+
+
+def print_health(title: str, boards: Sequence[BoardHealth]) -> None:
+    """Throughput and health of what shared the samples of a run."""
     rows = [
         (board.name, board.samples, board.samples_per_second, board.taken_out, board.returned,
          "in service" if board.in_service else "out", board.failures[-1] if board.failures else "")
-        for board in result.boards
+        for board in boards
     ]  # fmt: skip
-    headers = ["board", "samples", "samples/s", "taken out", "returned", "now", "last failure"]
-    table("Boards", headers, rows, dropped=["taken out", "returned", "samples", "last failure"])
+    headers = [title.lower().removesuffix("s"), "samples", "samples/s", "taken out", "returned", "now", "last failure"]
+    table(title, headers, rows, dropped=["taken out", "returned", "samples", "last failure"])
 
 
 def print_measured(measured: MeasuredClocks) -> None:

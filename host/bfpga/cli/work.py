@@ -23,11 +23,11 @@ from bfpga.data import InputSamples, load_inputs
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.parts import learns
 from bfpga.errors import ConfigurationError
 from bfpga.explore.faster import Faster, rivals, tried
 from bfpga.explore.faster import find_faster as faster_of
 from bfpga.explore.figures import compile_for_figures
+from bfpga.program.learning import learns
 from bfpga.scale.work import IN_PROCESS, Workers
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class DeviceResult:
     outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
     request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
     clock of this machine by part of the work. measured: the clocks that the starts of the run really took, where
-    hardware has a counter for them. boards: the share of each, where several shared it.
+    hardware has a counter for them. boards, cores: the share of each, where several shared it.
     """
 
     outputs: dict[str, HostArray]
@@ -56,6 +56,7 @@ class DeviceResult:
     seconds: dict[str, float] = field(default_factory=dict)
     measured: MeasuredClocks | None = None
     boards: list[BoardHealth] = field(default_factory=list)
+    cores: list[BoardHealth] = field(default_factory=list)
 
     @property
     def counters(self) -> LayerCounters:

@@ -1,4 +1,4 @@
-"""Runs in parts: whether a program may be split, and results of consecutive batches as one."""
+"""Runs in parts: results of consecutive batches as one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bfpga.contract.program import BlockTensor, HostNode, Program
+from bfpga.contract.program import BlockTensor
 from bfpga.devices.base import DeviceResult, LayerResult
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.records import MapRecords
-from bfpga.engines.output.exponents import LEARNING
-
-
-def learns(program: Program) -> bool:
-    """Whether a sample's result depends on the samples before it: exponents that follow the data."""
-    nodes = (node for node in program.nodes if not isinstance(node, HostNode))
-    return any(node.policy.policy in LEARNING for node in nodes)
 
 
 def joined(parts: list[DeviceResult]) -> DeviceResult:
@@ -37,7 +30,7 @@ def joined(parts: list[DeviceResult]) -> DeviceResult:
         },
         measured=_joined_measurements([part.measured for part in parts]),
     )
-    result.boards = parts[-1].boards  # they count from the beginning
+    result.boards, result.cores = parts[-1].boards, parts[-1].cores  # they count from the beginning
     for part in parts:
         for key, seconds in part.seconds.items():
             result.seconds[key] = result.seconds.get(key, 0.0) + seconds

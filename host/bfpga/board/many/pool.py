@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.board.many.queue import PartQueue
 from bfpga.board.many.station import BOARD_WORK, Arrays, BoardTask, KnownAnswer, Opener
 from bfpga.board.overlay import open_program
 from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.health import BoardHealth
-from bfpga.devices.parts import joined, learns
+from bfpga.devices.part_queue import PartQueue
+from bfpga.devices.parts import joined
 from bfpga.devices.values import check_inputs
 from bfpga.devices.vectors import random_inputs
 from bfpga.errors import DeviceError, ScaleError
+from bfpga.program.learning import learns
 
 if TYPE_CHECKING:
     from bfpga.scale.cluster import Cluster, Station
@@ -113,6 +114,7 @@ class BoardPool:
         except BaseException as error:
             queue.give_up(error)
             raise
+        result.cores = []  # those of one board say nothing of the others
         result.boards = [BoardHealth(**vars(board)) for board in self.boards]
         return result
 

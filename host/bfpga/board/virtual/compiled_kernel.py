@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bfpga.board.virtual.kernel_model import OperationTime
+from bfpga.board.virtual.kernel_thread import KernelThread, kernel_thread
 from bfpga.board.virtual.process_time import read_descriptors
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.bridge import OperationRecord, PieceRecord, RunRecord, StartState
@@ -43,6 +45,9 @@ class CompiledKernel(OwnedKernel):
     inputs = (INPUT_STREAM, WEIGHT_STREAM)
     outputs = (OUTPUT_STREAM,)
 
+    #: The one thread in which the C++ runs; None: the caller's.
+    _thread: KernelThread | None = None
+
     def __init__(self, config: KernelConfig, name: str, digest: str) -> None:
         self.config = config
         self._maps = MapStreams.of(config)
@@ -61,6 +66,28 @@ class CompiledKernel(OwnedKernel):
         self._input = bytearray()
         self._seed = 0
         self._random: Random | None = None
+
+    def stay_in_one_thread(self) -> None:
+        """Run in the thread of kernels from now on, and end there."""
+        self._thread = kernel_thread()
+
+    def _in_thread(self, work: Callable[[], object]) -> None:
+        if self._thread is None:
+            work()
+        else:
+            self._thread.call(work)
+
+    def close(self) -> None:
+        """Free the kernel; it cannot run afterwards."""
+        if self._instance is not None:
+            self._in_thread(super().close)
+
+    def __del__(self) -> None:
+        if self._thread is None:
+            self.close()
+        elif self._instance is not None:
+            self._thread.later(functools.partial(self._library.bfpga_destroy, self._instance))
+            self._instance = None
 
     @property
     def between(self) -> tuple[ProcessStream, ...]:
@@ -83,7 +110,8 @@ class CompiledKernel(OwnedKernel):
         """Begin a start: registers `descriptor_count` and `control`."""
         count = arguments["descriptor_count"]
         signed = count - (1 << 32) if count >> 31 else count
-        self._library.bfpga_start(self._instance, signed, arguments["control"] & CLEAR_POLICIES)
+        clear = arguments["control"] & CLEAR_POLICIES
+        self._in_thread(lambda: self._library.bfpga_start(self._instance, signed, clear))
         self._state, self._text = StartState.NEEDS_INPUT, "not stepped yet"
         self._input.clear()
 
@@ -128,7 +156,7 @@ class CompiledKernel(OwnedKernel):
             output=self._output.ctypes.data,
             output_capacity=min(sink.space, most[2]),
         )
-        self._library.bfpga_resume(self._instance, ctypes.byref(piece))
+        self._in_thread(lambda: self._library.bfpga_resume(self._instance, ctypes.byref(piece)))
         self._input += read[: piece.input_used].tobytes()
         source.drop(piece.input_used)
         weights.drop(piece.weights_used)

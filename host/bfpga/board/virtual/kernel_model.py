@@ -107,6 +107,15 @@ class OverlappingKernel(Protocol):
         ...
 
 
+@runtime_checkable
+class ThreadBoundKernel(Protocol):
+    """A kernel whose start cannot begin in one thread and go on in another."""
+
+    def stay_in_one_thread(self) -> None:
+        """Run in one thread from now on, whichever thread lets the board run."""
+        ...
+
+
 AnyKernel: TypeAlias = KernelModel | KernelWithRegisters
 #: Makes a kernel from its description in an emulation bitstream.
 KernelFactory = Callable[[Mapping[str, Any]], AnyKernel]

@@ -1,4 +1,4 @@
-"""A kernel in a handoff: several IPs and the FIFOs between them, represented by one model.
+"""A kernel in a handoff: several IPs and the FIFOs between them, represented by one model; a design may have several.
 
 The model has the streams between its processes inside. So that a design which would not work on a board does not work
 here either, the IPs, the way of every stream, its width and its room are compared with what the model states.
@@ -36,12 +36,28 @@ def process_cells(hardware: HardwareDescription, kernel: str) -> dict[str, str]:
     Empty where the design has no other process. DeviceError for two cells of one process.
     """
     cells = {SEQUENCER: kernel}
+    around = _cells_around(hardware, kernel)
     for process in (*PROCESSES, SKIP_ARRAY, *MAPS):
-        found = [cell.name for cell in hardware.instances.values() if process != SEQUENCER and _is(cell, process)]
+        found = [cell.name for cell in around if process != SEQUENCER and _is(cell, process)]
         if len(found) > 1:
             raise DeviceError(f"two cells are the {process} of a kernel: {', '.join(found)}")
         cells |= dict.fromkeys([process], found[0]) if found else {}
     return cells if len(cells) > 1 else {}
+
+
+def _cells_around(hardware: HardwareDescription, kernel: str) -> list[Instance]:
+    """Cells among which those of a kernel are: of several kernels those that streams join with its own."""
+    kernels = {cell.name for cell in hardware.instances.values() if _is(cell, SEQUENCER)}
+    if len(kernels) < 2:
+        return list(hardware.instances.values())
+    processes = (*PROCESSES, SKIP_ARRAY, *MAPS)
+    inner = {cell.name for cell in hardware.instances.values() if any(_is(cell, process) for process in processes)}
+    links = [{link.source, link.sink} for link in hardware.streams if {link.source, link.sink} <= inner]
+    joined, found = {kernel}, {kernel}
+    while found:
+        found = set().union(*(link for link in links if link & found)) - joined - (kernels - {kernel})
+        joined |= found
+    return [cell for cell in hardware.instances.values() if cell.name in joined]
 
 
 def _is(cell: Instance, process: str) -> bool:

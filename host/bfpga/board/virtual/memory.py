@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import random
+import threading
 import weakref
 from bisect import bisect_left, bisect_right, insort
 from typing import TypeAlias
@@ -24,7 +25,7 @@ Lines: TypeAlias = npt.NDArray[np.intp]
 
 
 class Memory:
-    """A pool like Linux' contiguous memory allocator: page aligned, zeroed, first fit."""
+    """A pool like Linux' contiguous memory allocator: page aligned, zeroed, first fit; safe for threads."""
 
     def __init__(self, base: int, size: int, faults: Faults | None = None) -> None:
         if size <= 0 or base % PAGE_BYTES or size % PAGE_BYTES:
@@ -40,6 +41,7 @@ class Memory:
         self._used: dict[int, int] = {}
         self._starts: list[int] = []
         self._touched = 0
+        self._lock = threading.RLock()
         self._views: weakref.WeakSet[CachedView] = weakref.WeakSet()
 
     @property
@@ -54,6 +56,10 @@ class Memory:
 
     def allocate(self, size: int) -> int:
         """Physical address of a zeroed buffer; DeviceError when no piece is large enough."""
+        with self._lock:
+            return self._allocate(size)
+
+    def _allocate(self, size: int) -> int:
         needed = -(-max(size, 1) // PAGE_BYTES) * PAGE_BYTES
         for index, (offset, piece) in enumerate(self._free):
             if piece >= needed:
@@ -72,6 +78,10 @@ class Memory:
 
     def free(self, physical: int) -> None:
         """Give a buffer back; DeviceError if there is none at that address."""
+        with self._lock:
+            self._give_back(physical)
+
+    def _give_back(self, physical: int) -> None:
         offset = physical - self.base
         size = self._used.pop(offset, None)
         if size is None:
@@ -115,12 +125,15 @@ class Memory:
     def cached_view(self, physical: int, size: int) -> CachedView:
         """The processor's cached copy of a range; DeviceError outside the pool."""
         view = CachedView(self, physical, size)
-        self._views.add(view)
+        with self._lock:
+            self._views.add(view)
         return view
 
     def evict(self, generator: random.Random, lines: int = 4) -> None:
         """What a cache may do at any time: write some dirty lines back."""
-        for view in sorted(self._views, key=lambda view: view.physical):
+        with self._lock:
+            views = sorted(self._views, key=lambda view: view.physical)
+        for view in views:
             view.evict(generator, lines)
 
     def _join(self, index: int) -> None:

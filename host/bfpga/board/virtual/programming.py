@@ -9,7 +9,7 @@ from typing import Any
 
 from bfpga.board.virtual.bitfile import EmulationBitstream, read_emulation_bitstream
 from bfpga.board.virtual.board import VirtualBoard
-from bfpga.board.virtual.kernel_model import AnyKernel, KernelFactory
+from bfpga.board.virtual.kernel_model import AnyKernel, KernelFactory, ThreadBoundKernel
 from bfpga.errors import DeviceError
 from bfpga.formats.checked_fields import shown
 
@@ -40,6 +40,10 @@ def program_board(board: VirtualBoard, design: EmulationBitstream, kernels: Kern
         for instance, description in design.kernels.items():
             made[instance] = _described(make, description, f"{design.where}, kernel {shown(instance)}")
             undo.callback(made[instance].close)
+        if len(made) > 1:  # each core has a thread of the host, which lets the whole board run
+            for kernel in made.values():
+                if isinstance(kernel, ThreadBoundKernel):
+                    kernel.stay_in_one_thread()
         board.configure(design.handoff, made)
         undo.pop_all()
 

@@ -1,4 +1,4 @@
-"""Parts of a run that wait for a board: each is answered once, by whichever board can."""
+"""Parts of a run that wait for a board or a core: each is answered once, by whichever can."""
 
 from __future__ import annotations
 
