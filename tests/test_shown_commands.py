@@ -142,6 +142,7 @@ def desk(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     np.savez(tmp_path / "maps.npz", x=np.random.default_rng(1).random((2, 12, 12, 4), np.float32).round())
     own = (ROOT / "configs" / "accelerators" / "tiny.yaml").read_text().replace("name: tiny", "name: my_accelerator")
     (tmp_path / "my_accelerator.yaml").write_text(own)
+    (tmp_path / "my_cores.yaml").write_text(own.replace("name: my_accelerator", "name: my_cores\ncores: 2"))
     write_listings((ROOT / "docs" / "tutorials" / "own-accelerator.md").read_text(), tmp_path)
     shutil.copy(program, tmp_path)
     monkeypatch.chdir(tmp_path)

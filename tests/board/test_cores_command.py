@@ -62,3 +62,15 @@ def test_core_that_fails_is_one_line_of_warning(
     assert len(lines) == 1
     assert lines[0].startswith("bfpga: warning: core 1 of 2 is taken out")
     assert "bit-exact" in shown.out
+
+
+def test_samples_side_by_side_go_to_the_cores_as_whole_starts(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """39 samples, two in a start: the last start has one of them."""
+    arguments[arguments.index("40")] = "39"
+    assert main([*arguments, "--side-by-side", "2"]) == 0
+    assert "bit-exact: virtual and emulator agree" in capsys.readouterr().out
+    cores = json.loads((tmp_path / "run.json").read_text())["cores"]
+    assert sum(core["samples"] for core in cores) == 20
+    assert all(core["samples"] for core in cores)

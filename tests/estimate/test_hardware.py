@@ -33,6 +33,14 @@ def test_a_kernel_as_it_states_has_no_findings() -> None:
     assert findings(figures(loop()), BOARD) == []
 
 
+def test_the_gate_counts_every_core() -> None:
+    """A third of the board fits twice, and not three times within what may be routed."""
+    one = figures(loop(area=Area(lut=17_000, dsp=60)))
+    assert findings(one, BOARD) == findings(replace(one, cores=2), BOARD) == []
+    (found,) = findings(replace(one, cores=3), BOARD)
+    assert found == "LUT: 51,100 of 53,200 (96 %), above 80 %"
+
+
 def test_a_slow_loop_is_found_with_the_circle_that_makes_it_slow() -> None:
     limit = IntervalLimit("recurrence", 3, "sum", 21.5, 1, ("code.hpp:9", "code.hpp:12"))
     (found,) = findings(figures(loop(interval=3, limits=(limit,))), BOARD)

@@ -9,11 +9,14 @@ import pytest
 
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
+from bfpga.accelerator.variants import with_cores
+from bfpga.engines.interface.resource_units import scaled
 from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.estimate.energy import sample_joules
 from bfpga.explore.candidate import unchecked_config
 from bfpga.explore.limits import FULL, excess, largest_divisor, last_that, most_columns
-from bfpga.explore.space import Space
+from bfpga.explore.space import PARTS, Space
+from bfpga.synthesis.resources import board_use
 
 BOARD = load_board("pynq_z2")
 
@@ -49,6 +52,23 @@ def test_ready_accelerators_have_a_place_in_the_space(space: Space) -> None:
     config, _ = unchecked_config(space.candidate(values).described)
     same = ("rows", "lanes", "multiplier", "activation_words", "weight_words", "parameter_rows")
     assert all(getattr(config, name) == getattr(dense.config, name) for name in same)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_as_many_cores_as_asked_for_fit_with_their_columns(space: Space, cores: int) -> None:
+    values = {**space.nearest(load_accelerator("tiny")), "cores": cores, "fill": PARTS}
+    candidate = space.candidate(values)
+    accelerator = candidate.accelerator()
+    assert accelerator.cores == candidate.cores == cores
+    assert excess(board_use(accelerator).total, BOARD) <= 0
+    # One column more in each of them does not fit.
+    more = estimate_resources(replace(accelerator.config, columns=accelerator.config.columns + 1)).total
+    assert excess(scaled(more, cores), BOARD) > 0
+    assert ("cores" in candidate.described) == (cores > 1)
+
+
+def test_several_cores_are_found_again_in_the_space(space: Space) -> None:
+    assert space.nearest(with_cores(load_accelerator("tiny"), 2))["cores"] == 2
 
 
 def test_neighbours_differ_in_one_to_three_values_of_the_space(space: Space) -> None:

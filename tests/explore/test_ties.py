@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,14 @@ def test_of_ties_the_one_with_the_fewest_tables_is_taken(capsys: pytest.CaptureF
     rows = [row(1, 95.0, 40_000), row(2, 100.0, 26_600), row(3, 100.1, 100)]
     assert _best(exploration(), rows) is rows[1]
     assert capsys.readouterr().out == "ties within 5 %: net_t2 with 50 % of the LUTs, the fewest; net_t1\n"
+
+
+def test_of_ties_the_one_with_the_fewest_cores_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = row(1, 100.0, 40_000), row(2, 96.0, 30_000)
+    candidate = Candidate({"name": "net_t2", "cores": 2})
+    two = replace(two, point=replace(two.point, candidate=candidate))
+    assert _best(exploration(), [two, one]) is one
+    assert "net_t1 with 1 core, the fewest, and 75 % of the LUTs; net_t2" in capsys.readouterr().out
 
 
 def test_a_lead_of_more_than_a_tie_decides(capsys: pytest.CaptureFixture[str]) -> None:

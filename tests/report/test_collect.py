@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.variants import with_cores
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import LaunchStep, Program
@@ -19,13 +20,24 @@ from bfpga.data import load_inputs
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
 from bfpga.engines.kernel.order import in_stream
 from bfpga.estimate.program import estimate_program
+from bfpga.estimate.sample import estimate_sample
 from bfpga.program.schedule import schedule
 from bfpga.report.memory import memory_map, written_words
 from bfpga.report.model import short_labels
 from bfpga.report.partition import partitions
-from bfpga.report.timeline import HOST, MOST_BARS, SHOWN_SAMPLES, Bar, merged, overlap_timeline, sample_timeline
+from bfpga.report.timeline import (
+    HOST,
+    MOST_BARS,
+    SHOWN_SAMPLES,
+    Bar,
+    cores_timeline,
+    merged,
+    overlap_timeline,
+    sample_timeline,
+)
 from bfpga.report.timing import kernel_operations, sample_times
 from bfpga.runtime import compile as compile_model
+from bfpga.synthesis.resources import board_use
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "examples" / "models"
@@ -71,6 +83,23 @@ def test_samples_of_one_start_overlap_in_the_order_of_the_stream(before_last: in
     assert timeline.cycles == schedule(program.config, stream, 1, rate).clocks
     by_sample = [[bar.layer for bar in timeline.bars if bar.sample == n] for n in range(SHOWN_SAMPLES)]
     assert all(sorted(layers) == sorted(by_sample[0]) and layers for layers in by_sample)
+
+
+@pytest.mark.parametrize("cores", [2, 3])
+def test_several_cores_have_a_row_each_and_share_the_host(cores: int) -> None:
+    one, program = compiled("lenet_mnist", ARRAY)
+    described = with_cores(one, cores)
+    found = estimate_sample(described, program, board_use(described).total)
+    timeline = cores_timeline(described, program, found)
+    assert timeline is not None
+    assert [lane for lane in timeline.lanes if lane != HOST] == [f"core {number}" for number in range(cores)]
+    for lane in timeline.lanes:
+        bars = sorted((bar for bar in timeline.bars if bar.lane == lane), key=lambda bar: bar.begin)
+        assert all(first.end <= second.begin for first, second in pairwise(bars))
+    # All cores at once: the first starts begin together.
+    assert [bar.begin for bar in timeline.bars if bar.sample < cores and bar.lane != HOST] == [0.0] * cores
+    assert sorted({bar.sample for bar in timeline.bars}) == list(range(SHOWN_SAMPLES * cores))
+    assert cores_timeline(one, program, found) is None
 
 
 def test_long_timelines_become_one_bar_for_neighbours_of_a_layer() -> None:

@@ -16,6 +16,7 @@ from bfpga.contract.program import ArrayNode, HostNode, Node, Program
 from bfpga.devices.base import LayerResult
 from bfpga.devices.host_time import HostTime, measure_host
 from bfpga.errors import ProgramError
+from bfpga.estimate.cores import cores_used, shared_rate
 from bfpga.estimate.host import host_seconds, time_in_stream
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.program.cycles import CycleCount, program_cycles
@@ -119,14 +120,17 @@ def host_content(
     estimate: of the array alone. Array and host work one after the other for a sample alone, and beside each other in
     a stream. The host's part of ``latency_s`` is the estimate for a core of the board; ``host_seconds`` is measured on
     this machine; ``note``: gets why it is not. ``stream_images_per_second``: of samples that follow each other,
-    ``images_per_second``: of each by itself.
+    ``images_per_second``: of each by itself. ``cores``, ``stream_limit``: of an accelerator with several cores, how
+    many share the stream, and what limits it.
     """
     nodes, cores = host_nodes(program), accelerator.board.arm_cores
     measured = _measured(program, note) if nodes else None
     arm = [cores.node_seconds(node) for node in nodes] if cores else []
     board_seconds = host_seconds(program, cores)
     latency = estimate.seconds + (board_seconds or 0.0)
-    stream, known = time_in_stream(program, estimate, cores).seconds, board_seconds is not None
+    moved = sum(layer.bytes for layer in estimate.layers)
+    shared = shared_rate(accelerator, program, time_in_stream(program, estimate, cores), moved)
+    stream, known, count = shared.seconds, board_seconds is not None, cores_used(accelerator, program)
     return {
         "host_share": host_share(program),
         "host_operations": sum(node.flops for node in nodes),
@@ -151,7 +155,7 @@ def host_content(
         "latency_includes_host": known,
         "images_per_second": program.side_by_side / latency if latency and known else None,
         "stream_images_per_second": program.side_by_side / stream if stream and known else None,
-    }
+    } | ({"cores": count, "stream_limit": shared.limit} if accelerator.cores > 1 else {})
 
 
 def _measured(program: Program, note: Say) -> HostTime | None:

@@ -189,17 +189,21 @@ def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | 
 
 
 def _best(found: Exploration, written: list[Row]) -> Row:
-    """The point to take: of those that are as good within a tie the one with the fewest look-up tables; says so."""
+    """The point to take: of those as good within a tie the one with the fewest cores, then tables; says so."""
     from bfpga.estimate.advice import TIE
 
     first = found.task.goal.first
     limit = first(written[0].point)[0] / (1 - TIE)
     ties = [row for row in written if first(row.point)[0] <= limit]
-    best = min(ties, key=lambda row: row.point.figures.used["lut"])
+    best = min(ties, key=lambda row: (row.point.candidate.cores, row.point.figures.used["lut"]))
     if len(ties) > 1:
         names = ", ".join(row.name for row in ties if row is not best)
         share = 100 * best.point.figures.used["lut"] / found.task.board.lut
-        output.say(f"ties within {100 * TIE:.0f} %: {best.name} with {share:.0f} % of the LUTs, the fewest; {names}")
+        fewest = f"{share:.0f} % of the LUTs, the fewest"
+        if max(row.point.candidate.cores for row in ties) > best.point.candidate.cores:
+            count = best.point.candidate.cores
+            fewest = f"{count} core{'s' * (count > 1)}, the fewest, and {share:.0f} % of the LUTs"
+        output.say(f"ties within {100 * TIE:.0f} %: {best.name} with {fewest}; {names}")
     return best
 
 

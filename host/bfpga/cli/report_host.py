@@ -17,6 +17,8 @@ def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:
     """The host's part of ``host_content``, throughput and latency with it, and what no time here holds."""
     if content["host_nodes"]:
         _print_work(accelerator, content)
+    if "cores" in content:
+        _print_cores(accelerator, content)
     say(NO_DRIVER)
 
 
@@ -53,6 +55,16 @@ def _print_work(accelerator: Accelerator, content: dict[str, Any]) -> None:
     whole += f", {milliseconds(content['latency_s'])} alone"
     arm = f"{milliseconds(content['host_board_seconds'])} of each on one {content['host_board_cpu']}"
     say(f"array and host on {board}: about {whole}; {arm} (estimated)")
+
+
+def _print_cores(accelerator: Accelerator, content: dict[str, Any]) -> None:
+    """What the cores of an accelerator reach together; all cycles above are those of one."""
+    if content["cores"] == 1:
+        say(f"the network learns from sample to sample: one of {accelerator.cores} cores computes it")
+        return
+    limits = {"cores": "the cores are", "memory": "the board's memory is", "host": "the host is"}
+    reached = f"{rate(content['stream_images_per_second'])} images/s in a stream"
+    say(f"{content['cores']} cores: about {reached}, host included; {limits[content['stream_limit']]} the limit")
 
 
 def milliseconds(seconds: float) -> str:

@@ -68,6 +68,12 @@ def columns_text(config: KernelConfig) -> str:
     return f"{config.columns} columns"
 
 
+def kernels_text(accelerator: Accelerator) -> str:
+    """The array, with how many cores have one."""
+    text = array_text(accelerator.config)
+    return f"{accelerator.cores} cores of {text}" if accelerator.cores > 1 else text
+
+
 def engine_operations(config: KernelConfig) -> dict[str, list[str]]:
     """What the kernel of an accelerator computes, by the name of its array (SC R14)."""
     return {ARRAY: list(supported(config))}
@@ -89,6 +95,8 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     elif config.array.skip_groups(config):
         kind = "tile" if config.array.stores_blocks else "sparse cluster" if config.array.reads_maps else "skip array"
         title = f"{accelerator.name}: a {kind} of {array_text(config)}"
+    if accelerator.cores > 1:
+        title = f"{title}, {accelerator.cores} cores"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", *kinds_of(limits).values()], rows)
     if origin:
         say(origin)

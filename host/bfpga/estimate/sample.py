@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.engines.interface.resource_units import Resources
+from bfpga.estimate.cores import Limit, shared_rate
 from bfpga.estimate.energy import board_watts, sample_joules
 from bfpga.estimate.host import host_seconds, time_in_stream
 from bfpga.estimate.program import ProgramEstimate, estimate_program
@@ -20,6 +21,7 @@ class SampleEstimate:
     and after the kernel. ``stream``: seconds of the kernel for a sample in a stream of them, ``seconds`` the same with
     the host, which works beside it (``program/stream_time.py``). ``includes_host``: whether the
     board's cores are known. ``moved``: bytes of a sample between memory and kernel. ``used``: resources of the design.
+    ``limit``: what limits the rate of several cores, which share the samples of a stream.
     """
 
     accelerator: Accelerator
@@ -31,6 +33,7 @@ class SampleEstimate:
     includes_host: bool
     moved: float
     together: int
+    limit: Limit = "cores"
 
     @property
     def watts(self) -> float:
@@ -54,14 +57,17 @@ def estimate_sample(accelerator: Accelerator, program: Program, used: Resources)
     together = program.side_by_side
     estimate = estimate_program(accelerator, program)
     host = host_seconds(program, accelerator.board.arm_cores)
+    moved = sum(layer.bytes for layer in estimate.layers)
+    shared = shared_rate(accelerator, program, time_in_stream(program, estimate, accelerator.board.arm_cores), moved)
     return SampleEstimate(
         accelerator=accelerator,
         program=estimate,
         used=used,
         latency=estimate.seconds + (host or 0.0),
-        stream=estimate.stream_seconds / together,
-        seconds=time_in_stream(program, estimate, accelerator.board.arm_cores).seconds / together,
+        stream=shared.kernel / together,
+        seconds=shared.seconds / together,
         includes_host=host is not None,
-        moved=sum(layer.bytes for layer in estimate.layers) / together,
+        moved=moved / together,
         together=together,
+        limit=shared.limit,
     )

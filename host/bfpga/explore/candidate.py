@@ -39,6 +39,11 @@ class Candidate:
         return load_accelerator(self.origin) if self.origin else self.accelerator()
 
     @property
+    def cores(self) -> int:
+        """Copies of the kernel."""
+        return load_accelerator(self.origin).cores if self.origin else int(self.described.get("cores", 1))
+
+    @property
     def options(self) -> CompileOptions:
         """The recipe as the compiler takes it."""
         return CompileOptions(**self.recipe)

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from bfpga.accelerator.boards import Board
 from bfpga.contract.configuration import KernelConfig
-from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.interface.resource_units import Resources, scaled
 from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.estimate.hardware import FULL
 
@@ -24,12 +24,13 @@ def excess(used: Resources, board: Board) -> float:
     return max(taken[kind] / max(limit, 1) - SHARES[kind] for kind, limit in board.resources.items())
 
 
-def most_columns(config: KernelConfig, board: Board) -> int:
-    """The most columns in addition to the shift columns, all else equal, that fit; 0 where not even one does."""
+def most_columns(config: KernelConfig, board: Board, cores: int = 1) -> int:
+    """The most columns in addition to the shift columns, all else equal, that fit so many times; 0 where none does."""
     extra = config.shift_columns
 
     def fits(columns: int) -> bool:
-        return excess(estimate_resources(replace(config, columns=columns + extra)).total, board) <= 0
+        one = estimate_resources(replace(config, columns=columns + extra)).total
+        return excess(scaled(one, cores), board) <= 0
 
     return last_that(fits, 1, MOST_COLUMNS) if fits(1) else 0
 

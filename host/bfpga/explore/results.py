@@ -122,7 +122,8 @@ def accelerator_text(found: Exploration, row: Row) -> str:
         "description": f"found for {task.network.name} on {task.board.title}",
     }
     first, *others = described["engines"]
-    ordered = {key: described[key] for key in ("name", "description", "board", "clock_mhz")}
+    keys = ("name", "description", "board", "clock_mhz", "cores")
+    ordered = {key: described[key] for key in keys if key in described}
     head = [
         f"Found by `bfpga explore` for {task.network.name} on {task.board.title}.",
         f"Trial {point.number} of seed {task.seed}.",

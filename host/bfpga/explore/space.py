@@ -17,6 +17,7 @@ from bfpga.accelerator.boards import Board
 from bfpga.accelerator.clocks import possible_clocks
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import ARRAY, KernelConfig
+from bfpga.contract.cores import MOST_CORES
 from bfpga.explore.candidate import Candidate, unchecked_config
 from bfpga.explore.limits import MOST_COLUMNS, largest_divisor, most_columns
 
@@ -79,6 +80,7 @@ class Space:
             "weight_snr_db": (20, 23, 25, 27, 30, 33, 36, 40) if self.judged else (25,),
             "remainders": ("auto", "never"),
             "side_by_side": (0, 1) if self.together else (0,),
+            "cores": tuple(range(1, MOST_CORES + 1)),
         }
 
     @cached_property
@@ -95,10 +97,11 @@ class Space:
             "name": NAME,
             "board": self.board_name,
             "clock_mhz": values["clock_mhz"],
+            **({"cores": values["cores"]} if int(values["cores"]) > 1 else {}),
             "engines": [array],
         }
         config, board = unchecked_config(described)
-        array["columns"] = self._columns(config, board, int(values["fill"]))
+        array["columns"] = self._columns(config, board, int(values["fill"]), int(values["cores"]))
         columns = array["columns"] + array["shift_columns"]
         if values["hop_columns"]:
             array["hop_columns"] = largest_divisor(columns, int(values["hop_columns"]))
@@ -132,15 +135,16 @@ class Space:
         }
 
     @staticmethod
-    def _columns(config: KernelConfig, board: Board, fill: int) -> int:
-        most = most_columns(config, board)
+    def _columns(config: KernelConfig, board: Board, fill: int, cores: int) -> int:
+        most = most_columns(config, board, cores)
         return min(max(most * fill // PARTS, 1), MOST_COLUMNS - config.shift_columns)
 
     def nearest(self, accelerator: Accelerator) -> dict[str, Value]:
         """The values that come closest to an accelerator."""
         config = accelerator.config
         hops = config.array.weight_copy_columns(config)
-        most = most_columns(replace(config, columns=1 + config.shift_columns), self.board)
+        narrow = replace(config, columns=1 + config.shift_columns)
+        most = most_columns(narrow, self.board, accelerator.cores)
         wanted: dict[str, Value] = {
             "lanes": config.lanes,
             "rows": config.rows,
@@ -156,6 +160,7 @@ class Space:
             "weight_stream_bits": config.weight_stream_bits,
             "hop_columns": 0 if hops == config.columns else hops,
             "clock_mhz": accelerator.clock_mhz,
+            "cores": accelerator.cores,
         }
         return {key: closest(values, wanted.get(key, values[0])) for key, values in self.choices.items()}
 

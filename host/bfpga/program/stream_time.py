@@ -40,6 +40,11 @@ class StreamTime:
         """Of the kernel alone."""
         return sum(turn.array for turn in self.turns)
 
+    @property
+    def host(self) -> float:
+        """Of the host alone."""
+        return sum(turn.host for turn in self.turns)
+
     def with_array(self, seconds: float) -> StreamTime:
         """The same if the kernel took ``seconds``, each start its part of them."""
         factor = seconds / self.array if self.array else 1.0

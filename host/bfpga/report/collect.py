@@ -21,7 +21,7 @@ from bfpga.report.environment import environment
 from bfpga.report.memory import memory_map
 from bfpga.report.model import Calibration, Report, host_work, layer_figures
 from bfpga.report.partition import partitions
-from bfpga.report.timeline import overlap_timeline, sample_timeline
+from bfpga.report.timeline import cores_timeline, overlap_timeline, sample_timeline
 from bfpga.report.timing import sample_times
 from bfpga.runtime import input_arrays
 from bfpga.synthesis.kept import kept_figures
@@ -64,6 +64,7 @@ def collect(
         hardware=kept_figures(accelerator, kept),
         timeline=sample_timeline(work, cycles),
         overlap=overlap_timeline(accelerator, program),
+        cores=cores_timeline(accelerator, program, found),
         memory=memory_map(program, work),
         partitions=partitions(program, samples),
         host=host_work(content["host_nodes"]),

@@ -115,6 +115,7 @@ class Report:
     watts: float
     joules: float
     measured: MeasuredClocks | None = None
+    cores: Timeline | None = None
     remarks: list[str] = field(default_factory=list)
 
 

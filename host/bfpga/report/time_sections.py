@@ -105,6 +105,17 @@ def timeline_section(report: Report) -> Section:
                 f"{words.count(each)} cycles a sample: loads of one sample run while another computes.",
             )
         )
+    if report.cores is not None:
+        each = report.cores.cycles / report.cores.samples
+        figures.append(
+            Figure(
+                "cores",
+                f"{report.cores.samples} starts on {report.accelerator.cores} cores",
+                ESTIMATED,
+                charts.timeline_chart(report.cores, clock, labels),
+                f"{words.count(each)} cycles a start: whichever core is free takes the next one. All else is of one.",
+            )
+        )
     busy = [
         (lane, words.count(cycles), words.points(cycles / timeline.cycles if timeline.cycles else 0, 1))
         for lane, cycles in timeline.busy.items()

@@ -9,6 +9,9 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import HostNode, KernelOperation, LaunchStep, Program
 from bfpga.engines.kernel.order import SampleRow
+from bfpga.estimate.cores import cores_used
+from bfpga.estimate.host import host_seconds
+from bfpga.estimate.sample import SampleEstimate
 from bfpga.program.cycles import always
 from bfpga.program.places import ARRAY_TITLE
 from bfpga.report.timing import Timed, start_times
@@ -83,6 +86,29 @@ def overlap_timeline(accelerator: Accelerator, program: Program) -> Timeline | N
         for item, (begin, end), (number, place) in zip(stream, moments, places, strict=True)
     ]
     return Timeline(bars, cycles, SHOWN_SAMPLES) if len(bars) <= MOST_BARS else None
+
+
+def cores_timeline(accelerator: Accelerator, program: Program, found: SampleEstimate) -> Timeline | None:
+    """Starts that follow each other on several cores, a row for each core and one for the host; None for one core.
+
+    A start takes as long as in a stream, longer where the memory that all share is the limit.
+    """
+    count = cores_used(accelerator, program)
+    if count == 1:
+        return None
+    clock, together = accelerator.clock_mhz * 1e6, found.together
+    kernel = found.stream * count * together * clock
+    host = (host_seconds(program, accelerator.board.arm_cores) or 0.0) * clock
+    free, host_free, bars = [0.0] * count, 0.0, []
+    for sample in range(SHOWN_SAMPLES * count):
+        core = min(range(count), key=free.__getitem__)
+        begin, end = free[core], free[core] + kernel
+        bars.append(Bar(f"core {core}", f"core {core}", "a start, with its transfers", begin, end, sample))
+        if host:
+            end = host_free = max(end, host_free) + host
+            bars.append(Bar(HOST, HOST, "operators left to the host", end - host, end, sample))
+        free[core] = end
+    return Timeline(bars, max(bar.end for bar in bars), SHOWN_SAMPLES * count)
 
 
 def lane_of(operation: KernelOperation) -> str:
