@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def test_run_reports_each_core(arguments: list[str], tmp_path: Path, capsys: pyt
     shown = capsys.readouterr()
     assert "bit-exact: virtual and emulator agree" in shown.out
     assert "core 1" in shown.out
+    assert re.search(r"^2 cores: about [\d,]+ images/s in a stream", shown.out, re.MULTILINE)
     cores = json.loads((tmp_path / "run.json").read_text())["cores"]
     assert [core["name"] for core in cores] == ["core 0", "core 1"]
     assert sum(core["samples"] for core in cores) == 40

@@ -93,7 +93,7 @@ def test_reports_name_the_limit_of_several_cores_alone(program: Program) -> None
         return host_content(accelerator, program, estimate_program(accelerator, program))
 
     one, two = content(ONE), content(with_cores(ONE, 2))
-    assert two.keys() - one.keys() == {"cores", "stream_limit"}
+    assert two.keys() - one.keys() == {"stream_cores", "stream_limit"}
     assert two["stream_images_per_second"] == pytest.approx(2 * one["stream_images_per_second"])  # type: ignore[operator]
     assert two["latency_s"] == one["latency_s"]
 

@@ -120,8 +120,8 @@ def host_content(
     estimate: of the array alone. Array and host work one after the other for a sample alone, and beside each other in
     a stream. The host's part of ``latency_s`` is the estimate for a core of the board; ``host_seconds`` is measured on
     this machine; ``note``: gets why it is not. ``stream_images_per_second``: of samples that follow each other,
-    ``images_per_second``: of each by itself. ``cores``, ``stream_limit``: of an accelerator with several cores, how
-    many share the stream, and what limits it.
+    ``images_per_second``: of each by itself. ``stream_cores``, ``stream_limit``: of several cores, how many share the
+    stream, and what limits it.
     """
     nodes, cores = host_nodes(program), accelerator.board.arm_cores
     measured = _measured(program, note) if nodes else None
@@ -155,7 +155,7 @@ def host_content(
         "latency_includes_host": known,
         "images_per_second": program.side_by_side / latency if latency and known else None,
         "stream_images_per_second": program.side_by_side / stream if stream and known else None,
-    } | ({"cores": count, "stream_limit": shared.limit} if accelerator.cores > 1 else {})
+    } | ({"stream_cores": count, "stream_limit": shared.limit} if accelerator.cores > 1 else {})
 
 
 def _measured(program: Program, note: Say) -> HostTime | None:

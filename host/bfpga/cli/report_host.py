@@ -17,7 +17,7 @@ def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:
     """The host's part of ``host_content``, throughput and latency with it, and what no time here holds."""
     if content["host_nodes"]:
         _print_work(accelerator, content)
-    if "cores" in content:
+    if "stream_cores" in content:
         _print_cores(accelerator, content)
     say(NO_DRIVER)
 
@@ -59,12 +59,14 @@ def _print_work(accelerator: Accelerator, content: dict[str, Any]) -> None:
 
 def _print_cores(accelerator: Accelerator, content: dict[str, Any]) -> None:
     """What the cores of an accelerator reach together; all cycles above are those of one."""
-    if content["cores"] == 1:
+    if content["stream_cores"] == 1:
         say(f"the network learns from sample to sample: one of {accelerator.cores} cores computes it")
+        return
+    if content["stream_images_per_second"] is None:
         return
     limits = {"cores": "the cores are", "memory": "the board's memory is", "host": "the host is"}
     reached = f"{rate(content['stream_images_per_second'])} images/s in a stream"
-    say(f"{content['cores']} cores: about {reached}, host included; {limits[content['stream_limit']]} the limit")
+    say(f"{content['stream_cores']} cores: about {reached}, host included; {limits[content['stream_limit']]} the limit")
 
 
 def milliseconds(seconds: float) -> str:
