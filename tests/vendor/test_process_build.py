@@ -19,10 +19,11 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.process_stream import PROCESSES
 from bfpga.contract.processes import process_function
 from bfpga.vendor import render
-from bfpga.vendor.bitstream import source_stages, vitis_ips
+from bfpga.vendor.bitstream import hls_stages, source_stages, vitis_ips
 from bfpga.vendor.bitstream.hls_gates import PROCESS_LOOPS
 from bfpga.vendor.bitstream.pipeline import run_build, stage_names
 from bfpga.vendor.bitstream.processes import processes_of
+from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.manifest import MANIFEST_NAME, read_manifest
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
@@ -40,8 +41,12 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     def rendered(name: str, digest: str, config: KernelConfig) -> dict[str, str]:
         return {path: text + changed.get(path, "") for path, text in real(name, digest, config).items()}
 
-    for module in (render, vitis_ips, source_stages):
-        monkeypatch.setattr(module, "render_kernel", rendered)
+    def of_design(design: BlockDesign) -> dict[str, str]:
+        return rendered(design.accelerator.name, design.accelerator.digest, design.accelerator.config)
+
+    monkeypatch.setattr(render, "render_kernel", rendered)
+    for module in (vitis_ips, hls_stages, source_stages):
+        monkeypatch.setattr(module, "rendered_kernel", of_design)
     return changed
 
 

@@ -11,16 +11,16 @@ from bfpga.formats.files import write_directory
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.runner import Command
 from bfpga.vendor.bitstream.stage import Build, OwnHls, Product, Stage, files_below
+from bfpga.vendor.bitstream.vitis_ips import rendered_kernel
 from bfpga.vendor.kernel_ips import kernel_ips
-from bfpga.vendor.render import kernel_sources, render_kernel, write_project
+from bfpga.vendor.render import kernel_sources, write_project
 from bfpga.vendor.tcl_check import check_scripts, format_findings
 
 
 def _render_inputs(build: Build) -> list[str]:
-    accelerator = build.design.accelerator
-    sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.config))
+    sources = kernel_sources(rendered_kernel(build.design))
     own = build.settings.own_hls
-    made = [] if own is None else own.made_of(accelerator)
+    made = [] if own is None else own.made_of(build.design.accelerator)
     return [*sources, *sources.values(), f"vectors: {build.settings.vectors is not None}", *made]
 
 

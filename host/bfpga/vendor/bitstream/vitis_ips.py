@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from functools import cached_property
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from bfpga.contract.configuration import KernelConfig
 from bfpga.vendor.bitstream.ip_maker import check_result, component, unpacked
 from bfpga.vendor.bitstream.runner import Command
 from bfpga.vendor.bitstream.stage import Build
@@ -18,10 +21,16 @@ from bfpga.vendor.kernel_ips import KernelIp
 from bfpga.vendor.render import render_kernel, sources_of
 
 
-def rendered_kernel(design: BlockDesign) -> dict[str, str]:
+def rendered_kernel(design: BlockDesign) -> Mapping[str, str]:
     """The rendered files of a design's kernel."""
     accelerator = design.accelerator
-    return render_kernel(accelerator.name, accelerator.digest, accelerator.config)
+    return _rendered(accelerator.name, accelerator.digest, accelerator.config)
+
+
+@lru_cache(maxsize=2)
+def _rendered(name: str, digest: str, config: KernelConfig) -> Mapping[str, str]:
+    """A build asks for the same files in every stage and for every IP."""
+    return MappingProxyType(render_kernel(name, digest, config))
 
 
 class VitisIps:
@@ -37,10 +46,6 @@ class VitisIps:
     @property
     def record(self) -> dict[str, Any]:
         return {"program": self.tool.name, "version": str(self.tool.version)}
-
-    @cached_property
-    def _rendered(self) -> dict[str, str]:
-        return rendered_kernel(self._build.design)
 
     @property
     def _flow(self) -> HlsFlow:
@@ -70,7 +75,7 @@ class VitisIps:
 
     def inputs(self, ip: KernelIp) -> list[str]:
         script = hls_config(ip) if self._flow == "v++" else hls_script(ip)
-        sources = (text for item in sources_of(ip.source, self._rendered).items() for text in item)
+        sources = (text for item in sources_of(ip.source, rendered_kernel(self._build.design)).items() for text in item)
         return [self._flow, self._build.script_identities[script], *sources]
 
     def project(self, ip: KernelIp) -> Path:
