@@ -17,7 +17,7 @@ def cluster() -> Iterator[Cluster]:
     pytest.importorskip("cryptography")
     with pytest.MonkeyPatch.context() as patch:
         # Their virtual boards run for minutes without optimization. Processes have the settings of when they start.
-        patch.setenv("BFPGA_CXXFLAGS", "-O2")
+        patch.setenv("BFPGA_CXXFLAGS", "-O1")
         with open_workers(2) as workers:
             patch.undo()
             assert isinstance(workers, Cluster)

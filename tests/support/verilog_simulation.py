@@ -13,7 +13,7 @@ from pathlib import Path
 #: Reads a line of numbers for each clock, the inputs in their order; prints the outputs as they are before its edge.
 _MAIN = """
 #include <cstdio>
-#include "design.h"
+#include "design.cpp"
 int main() {{
     cxxrtl_design::p_{module} top;
     unsigned value;
@@ -78,10 +78,11 @@ def _build(verilog: str, module: str, inputs: Sequence[str], outputs: Sequence[s
         formats=" ".join(["%u"] * len(outputs)),
         outputs="".join(f", top.p_{_name(name)}.get<unsigned>()" for name in outputs),
     )
+    # One source: its headers are read once.
     (folder / "main.cpp").write_text(text)
     include = next(iter(_include_folders()), None)
     flags = ["-O0", "-std=c++17", "-I.", *([f"-I{include}"] if include else [])]
-    _run([os.environ.get("CXX", "g++"), *flags, "main.cpp", "design.cpp", "-o", "simulation"], folder)
+    _run([os.environ.get("CXX", "g++"), *flags, "main.cpp", "-o", "simulation"], folder)
 
 
 def _name(name: str) -> str:
