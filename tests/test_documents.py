@@ -71,7 +71,10 @@ ON_MNIST = f"{LENET} -a pynq_z2_dense -d examples/models/mnist_test.npz -c examp
         (["README.md", "docs/index.md"], f"run {ON_MNIST}"),
         (["docs/tutorials/own-network.md"], f"evaluate {ON_MNIST}"),
         (["docs/how-to/choose-accelerator.md"], f"estimate pynq_z2_dense {LENET}"),
-        (["docs/sparse.md"], f"advise {PRUNED} --board pynq_z2 -d examples/models/mnist_test.npz"),
+        pytest.param(
+            ["docs/sparse.md"], f"advise {PRUNED} --board pynq_z2 -d examples/models/mnist_test.npz",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

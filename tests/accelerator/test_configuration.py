@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 import yaml
 from changed_kernels import changed
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from key_tables import missing_rows
@@ -504,7 +505,7 @@ def test_memories_of_an_accelerator() -> None:
     assert parts["weights"].bram36 == 58 + 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(
     st.integers(1, 64),
     st.sampled_from([2, 4, 8, 16, 32]),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_networks import WIDE, Network, attention_network, compiled, largest_error, nodes_of
@@ -53,7 +54,7 @@ def counted(*batches: np.ndarray, channels: int = 1, scale: np.ndarray | None = 
     return histograms.histogram("x", scale)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=drawn(25))
 @given(st.integers(0, 10**6), st.integers(1, 39))
 def test_scaled_channels_are_counted_as_scaled_values(seed: int, split: int) -> None:
     """Powers of two that channels are stored times are chosen after the values were counted."""
@@ -84,7 +85,7 @@ def test_values_far_below_the_largest_are_dropped_in_any_order() -> None:
         assert found.largest == 2.0**20
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=drawn(25))
 @given(st.integers(0, 10**6), st.sampled_from(["normal", "laplace", "lognormal", "uniform"]))
 def test_the_chosen_exponent_has_nearly_the_least_error(seed: int, kind: str) -> None:
     """R23: the exponent with the least error on the samples, or the next one, which the tail beyond them asks for"""
@@ -97,7 +98,7 @@ def test_the_chosen_exponent_has_nearly_the_least_error(seed: int, kind: str) ->
     assert not (np.abs(values) >= 128 * 2.0 ** best_exponent(histogram, FORM, "max")).any()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(st.integers(0, 10**6), st.integers(4, 18), st.integers(1, 40))
 def test_weight_rows_have_the_better_of_two_exponents(seed: int, bits: int, terms: int) -> None:
     config = KernelConfig(format=BlockFormat(mantissa_bits=bits), accumulator_bits=48)
@@ -110,7 +111,7 @@ def test_weight_rows_have_the_better_of_two_exponents(seed: int, bits: int, term
         assert error <= min(((row - quantized(row, e, config.format)) ** 2).sum() for e in (top, top - 1)) * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=drawn(40))
 @given(st.integers(0, 10**6), st.integers(18, 26), st.integers(1, 3000))
 def test_no_sum_of_products_leaves_the_accumulator(seed: int, accumulator: int, terms: int) -> None:
     """R3"""
@@ -177,7 +178,7 @@ def test_certified_sums_are_those_of_wide_accumulators(tmp_path: Path) -> None:
     assert not any(layer.counters.status & saturated for layer in first.layers if layer.counters)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(st.lists(st.floats(-1e6, 1e6).filter(lambda v: v == 0 or abs(v) > 1e-6), min_size=1, max_size=20))
 def test_biases_share_the_smallest_exponent_that_holds_them(values: list[float]) -> None:
     """R7"""

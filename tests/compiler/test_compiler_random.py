@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from effort import drawn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memory_walk import MemoryWalk, check_coverage
@@ -112,7 +113,7 @@ FULL_MEMORY = KernelConfig(
 SMALL = replace(FULL_MEMORY, columns=6, rows=8, lanes=4, activation_words=1000, weight_words=120)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=drawn(25))
 @example(groups_wider_than_blocks(), FULL_MEMORY, False, 0)
 @example(nearly_cancelling_factors(), SMALL, False, 0)
 @given(networks(), arrays(), st.booleans(), st.integers(0, 1))

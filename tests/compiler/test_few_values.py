@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from effort import drawn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
@@ -181,7 +182,7 @@ FORMS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(FORMS, FORMS, st.sampled_from(sorted(READERS)), st.booleans(), st.booleans())
 @example(Form(2, 0.37, channels=True), Form(2, 0.25, channels=True), "GlobalAveragePool", True, False)
 @example(Form(3, 0.37, signed=True, channels=True), Form(2, 0.25), "Add of quantized", False, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_walk import MemoryWalk, check_coverage
@@ -84,7 +85,7 @@ def test_an_image_stays_as_it_is_where_folding_would_not_help(reason: str, tmp_p
     assert largest_error(network, program) < 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(*(st.integers(low, high) for low, high in ((1, 12), (1, 3), (1, 5), (1, 3), (0, 3), (1, 2))))
 def test_folding_picks_what_the_windows_meet(
     width: int, channels: int, taps: int, stride: int, pad: int, dilation: int

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shift_arrays import MIXED, SHIFT
@@ -57,7 +58,7 @@ def nearest_by_hand(values: np.ndarray, y: np.ndarray) -> np.ndarray:
 # Rows
 
 
-@settings(max_examples=60)
+@settings(max_examples=drawn(60))
 @given(
     st.integers(0, 10**6), st.sampled_from([1, 2, 3, 4]), st.sampled_from([0, 1, 2]), st.booleans(),
     st.sampled_from(["neg_min", "exp_max", "flag"]), st.sampled_from(FORMATS),

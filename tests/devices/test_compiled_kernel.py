@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from array_programs import mixed_program
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import SMALL
@@ -61,7 +62,7 @@ def run_in_pieces(kernel: CompiledKernel, sizes: list[int], capacity: int) -> tu
     return output, ends
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=8), st.integers(16, 600))
 def test_pieces_of_any_size_give_the_same_bits(kernel: CompiledKernel, sizes: list[int], capacity: int) -> None:
     count, packet, weights, size = start_data()

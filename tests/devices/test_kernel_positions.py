@@ -11,7 +11,7 @@ import pytest
 from array_layers import gemm, image, vector
 from array_programs import Place, empty
 from array_programs import Program as Handmade
-from effort import each_once
+from effort import drawn, each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import SMALL, KernelPair
@@ -107,7 +107,7 @@ def test_vectors_of_rules_through_the_kernel(case: dict[str, Any]) -> None:
     assert result.counters.overflows == case["saturated"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(wide_values(31, min_size=1, max_size=40), RULES, st.booleans())
 def test_rules_choose_the_shift_of_the_specification(values: list[int], rule: PositionRule, products: bool) -> None:
     """FP R10, R17, R48: rules as sentences, found by trying shifts, without row exponents."""
@@ -117,7 +117,7 @@ def test_rules_choose_the_shift_of_the_specification(values: list[int], rule: Po
     assert exponent(on_plain_integers(program, inputs)) == expected
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=drawn(30))
 @given(wide_values(31, min_size=1, max_size=25), RULES)
 def test_the_compiled_kernel_chooses_the_shift_of_the_specification(values: list[int], rule: PositionRule) -> None:
     """FP R7, R10, R14, R17, R48."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cpp_units import exact_compiler
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import WIDE_MEMORY
@@ -106,7 +107,7 @@ def test_memory_that_holds_no_row_of_accumulators_is_refused_with_a_remedy() -> 
         program_of("blocks", "keep", activation_words=72)
 
 
-@settings(max_examples=25)
+@settings(max_examples=drawn(25))
 @given(st.integers(0, 1 << 30))
 def test_random_layers_have_the_bits_of_the_emulator(kernel: CSimulation, seed: int) -> None:
     """Any window, groups, function, rule, sample and flow, in any order of the processes."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import load_vectors, round_fraction, saturate, shift, vector_format
@@ -143,7 +144,7 @@ def test_elementwise_vectors(case: dict[str, Any]) -> None:
     assert (result.overflow, result.underflow) == (expected["overflow"], expected["underflow"])
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=drawn(80))
 @given(fmt=FORMATS, data=st.data(), exponents=st.tuples(st.integers(-6, 6), st.integers(-6, 6)))
 def test_elementwise_results_equal_exact_arithmetic(
     fmt: BlockFormat, data: st.DataObject, exponents: tuple[int, int]

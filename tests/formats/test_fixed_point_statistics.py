@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from position_cases import (
@@ -86,7 +87,7 @@ def test_statistics_vectors(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.nsb}-{kind.lsb}")
-@settings(max_examples=30)
+@settings(max_examples=drawn(30))
 @given(values=wide_values(24, max_size=60), cuts=st.lists(st.integers(0, 60), max_size=4), order=st.randoms())
 def test_parts_merge_to_the_same_statistics_in_any_order(
     kind: StatisticsKind, values: list[int], cuts: list[int], order: Any

@@ -87,7 +87,7 @@ def test_float32_weights_get_the_codes_of_their_values(fmt: ShiftFormat, mode: W
     assert single.codes.tolist() == double.codes.tolist()
 
 
-@settings(max_examples=60)
+@settings(max_examples=drawn(60))
 @given(fmt=shift_formats(), mode=MODES, data=st.data())
 def test_the_nearest_ratio_is_found(fmt: ShiftFormat, mode: WeightMode, data: st.DataObject) -> None:
     """SM R36: rounding in the logarithmic domain, where a representable value of the same sign is on both sides"""
@@ -136,7 +136,7 @@ def window(w: FloatArray, fmt: ShiftFormat, mode: WeightMode) -> range:
     return range(max(centre - 4, WEIGHT_FRAC_MIN), min(centre + 11, WEIGHT_FRAC_MAX) + 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=drawn(60))
 @given(fmt=shift_formats(), mode=MODES, seed=st.integers(0, 1 << 30), power=st.integers(-30, 14))
 def test_the_scale_with_the_least_squared_error_is_found(
     fmt: ShiftFormat, mode: WeightMode, seed: int, power: int
@@ -151,7 +151,7 @@ def test_the_scale_with_the_least_squared_error_is_found(
     np.testing.assert_allclose(found, errors[int(encoded.weight_frac)], rtol=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=drawn(40))
 @given(fmt=shift_formats(), mode=MODES, seed=st.integers(0, 1 << 30), channels=st.integers(1, 300))
 @example(fmt=ShiftFormat(), mode=TWO_HOT, seed=1, channels=300)
 def test_scales_of_channels_are_those_of_layers_of_their_own(

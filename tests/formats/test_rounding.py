@@ -28,7 +28,7 @@ def test_shift_rounds_every_small_value_at_every_amount(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(values=st.lists(st.one_of(BELOW_2_62, FEW_BITS), min_size=1, max_size=8), amount=st.integers(0, 300))
 def test_right_shift_is_exact_for_any_amount(mode: str, values: list[int], amount: int) -> None:
     """R16, R22"""
@@ -46,7 +46,7 @@ def test_right_shift_rounds_the_largest_values_beyond_the_word(mode: str, amount
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=drawn(80))
 @given(
     values=st.lists(st.one_of(BELOW_2_62, FEW_BITS), min_size=1, max_size=6),
     amounts=st.lists(st.integers(-200, 200), min_size=1, max_size=6),
@@ -64,7 +64,7 @@ def test_saturating_shift_never_overflows(mode: str, values: list[int], amounts:
 
 @pytest.mark.parametrize("saturation", ["sym", "full", "wrap"])
 @pytest.mark.parametrize("mode", MODES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(
     values=st.lists(st.one_of(FEW_BITS, st.integers(-300, 300)), min_size=1, max_size=6),
     amounts=st.lists(st.integers(-80, 80), min_size=1, max_size=4),

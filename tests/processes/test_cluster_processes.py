@@ -12,6 +12,7 @@ from cluster_processes import (
     run_cluster,
 )
 from cluster_units import STEPS
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_words import (
@@ -53,7 +54,7 @@ def random_map(generator: np.random.Generator, build: ClusterBuild, density: flo
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(
     number=st.integers(0, 2), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
     start=st.sampled_from(["equal", "quantile"]), tau=st.sampled_from([0.0, 3.0, 100.0]),
@@ -105,7 +106,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(
     number=st.integers(0, 2), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.1, 0.5, 1.0]),
     stride=st.tuples(st.integers(1, 2), st.integers(1, 2)), order=st.integers(0, 1 << 30),

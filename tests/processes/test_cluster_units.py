@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cluster_configs import CLUSTER
 from cluster_units import STEPS, UnitError, UnitRun, builds, run_unit
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merged_rounds import Merged, merged, rounds_of_piece
@@ -131,7 +132,7 @@ def test_a_unit_gives_the_results_and_rounds_of_the_vector(integers: Integers, v
 
 @pytest.mark.parametrize("variant", STEPS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(
     number=st.integers(0, 7), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
     kept=st.sampled_from([0.15, 0.6, 1.0]), rarely=st.integers(0, 7),

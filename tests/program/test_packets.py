@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from array_programs import Program, empty, mixed_program, random_tensor
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import SMALL
@@ -55,7 +56,7 @@ def one_after_the_other(
     return b"".join(parts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     st.sampled_from([4, 8, 16]), st.sampled_from([1, 2]), st.sampled_from([1, 2, 5]), st.sampled_from([32, 64]),
     st.integers(1, 4), st.integers(1, 5), st.integers(1, 5), st.integers(1, 4),

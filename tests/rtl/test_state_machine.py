@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ip_simulation import SimulatedIp
@@ -80,7 +81,7 @@ COMMANDS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(st.lists(COMMANDS, min_size=1, max_size=12), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.5]))
 def test_a_process_means_in_verilog_what_it_means_in_python(commands, random, waits) -> None:  # type: ignore[no-untyped-def]
     words = [random.choice((random.randrange(1 << 31), random.randrange(50))) for c in commands for _ in range(c & 31)]

@@ -342,7 +342,7 @@ def test_the_processes_of_variant_a_in_a_kernel_take_a_tap_a_clock(name: str) ->
         assert made.logic.lut < row[4]
 
 
-@pytest.mark.parametrize("name", IN_KERNEL)
+@pytest.mark.parametrize("name", some_of(IN_KERNEL, "array", "step_maker"))
 def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R36, SC R62, SC 7.1: cells, steps and pixels leave one a clock; memories keep the distance that they are
     promised."""

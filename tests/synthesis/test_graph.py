@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,7 +116,7 @@ def _body(twin: _Twin) -> LoopBody:
     )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(twins())
 def test_simplified_operations_have_the_values_of_the_code(pair: tuple[_Twin, list[int]]) -> None:
     twin, inputs = pair
@@ -125,7 +126,7 @@ def test_simplified_operations_have_the_values_of_the_code(pair: tuple[_Twin, li
         assert outcome.values[index] == value, twin.graph.operations[index]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(twins(), st.data())
 def test_narrowing_keeps_every_effect(pair: tuple[_Twin, list[int]], data: st.DataObject) -> None:
     """Registers of sums and copies; what is written to a stream stays the same for some iterations."""
@@ -184,7 +185,7 @@ def test_an_element_is_chosen_by_the_bits_of_its_index() -> None:
     assert Opcode.EQ not in opcodes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(
     st.sampled_from((Opcode.UDIV, Opcode.SDIV, Opcode.UREM, Opcode.SREM)), st.integers(2, 20), st.integers(0, 1 << 20),
     st.integers(0, 18),

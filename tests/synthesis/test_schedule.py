@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_bodies import BodyBuilder, histogram
@@ -80,7 +81,7 @@ def bodies(draw: st.DrawFn) -> LoopBody:
     return b.body
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(bodies(), st.sampled_from((4.0, 6.0, 10.0)))
 def test_a_schedule_respects_operands_clocks_edges_and_ports(body: LoopBody, period: float) -> None:
     clock = Clock.default(period)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from array_kinds import KINDS
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from process_designs import TINY, ZYNQ7, ZYNQMP
@@ -249,7 +250,7 @@ def findings_with(target: str, script: str, number: int, new: str) -> list[Findi
     return check_scripts(design(target), {script: text}, PATHS, JOBS)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=drawn(50), deadline=None)
 @given(data=st.data(), target=st.sampled_from([ZYNQ7, ZYNQMP, TINY]))
 def test_loss_of_any_line_is_found(data: st.DataObject, target: str) -> None:
     script, number = data.draw(st.sampled_from(lines_that_do_something(target)))
@@ -262,7 +263,7 @@ def test_characters_beyond_16_bits_are_read_as_they_are() -> None:
     assert any("no_such_command" in finding.problem for finding in findings)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(data=st.data())
 def test_any_text_in_place_of_a_word_or_a_line_never_ends_in_a_crash(data: st.DataObject) -> None:
     script, number = data.draw(st.sampled_from(lines_that_do_something(ZYNQ7)))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_designs import BASE, CONTROLLER, DMA, KERNEL, AddOne, Design, Host, plus_one
@@ -20,7 +21,7 @@ QUIET = ["Nothing is under way: no transfer, no kernel, no data in a stream."]
 INPUT, OUTPUT = "dma/M_AXIS_MM2S -> adder/input_stream", "adder/output_stream -> dma/S_AXIS_S2MM"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(
     data=st.binary(min_size=1, max_size=3000),
     stream_bytes=st.integers(1, 600),

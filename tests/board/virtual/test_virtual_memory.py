@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -222,5 +223,5 @@ class PoolModel(RuleBasedStateMachine):
         assert self.memory.free_bytes == self.pages.count(0) * PAGE_BYTES
 
 
-PoolModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+PoolModel.TestCase.settings = settings(max_examples=drawn(40), stateful_step_count=30, deadline=None)
 TestPoolModel = PoolModel.TestCase

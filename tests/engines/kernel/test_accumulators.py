@@ -72,7 +72,7 @@ def test_products_of_odd_and_even_length(inner: int) -> None:
     assert (acc[:, 0] == x[:, 0, 0] @ w.T).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(
     kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     stride=st.integers(1, 3),

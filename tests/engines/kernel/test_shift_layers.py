@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from array_layers import PlainKernel, static
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import reference_mantissa
@@ -108,7 +109,7 @@ def mantissas(result: np.ndarray, exponent: int) -> list[list[int]]:
     return np.rint(np.ldexp(result[0, :, 0].astype(np.float64), -exponent)).astype(int).T.tolist()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(gemms())
 def test_matrix_products_of_any_format_are_those_of_numpy(gemm: Gemm) -> None:
     """SM R32, SM R34: emulator, and a kernel of plain integers on the words of the weight stream."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from position_cases import FLOWS as VECTORS
@@ -88,7 +89,7 @@ def plain_flow(x: FixedTensor, layers: list[FullyConnected], rule: PositionRule)
     return shifts, rows
 
 
-@settings(max_examples=40)
+@settings(max_examples=drawn(40))
 @given(seed=st.integers(0, 1 << 30), rule=RULES)
 def test_two_passes_by_definition(seed: int, rule: PositionRule) -> None:
     """FP R8, FP R20, FP R22: the preceding operation is the main one, on all data; against plain integers"""

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skip_products import pass_sums, read_entries
@@ -74,7 +75,7 @@ def windows_of(window: PieceWindow, x: Int64Array, shape: SkipShape) -> list[Int
     return cut
 
 
-@settings(max_examples=40)
+@settings(max_examples=drawn(40))
 @given(layers())
 def test_sums_of_entry_words_are_those_of_the_dense_kernels(case: tuple[SkipShape, int, Int64Array]) -> None:
     """All densities, empty kernels, chunks, groups of a convolution, pieces; through the bytes of the stream.
@@ -94,7 +95,7 @@ def test_sums_of_entry_words_are_those_of_the_dense_kernels(case: tuple[SkipShap
     assert not sums[len(weights) - m0 :].any()
 
 
-@settings(max_examples=40)
+@settings(max_examples=drawn(40))
 @given(layers())
 def test_entries_hold_each_weight_once_and_every_list_ends_its_chunks(case: tuple[SkipShape, int, Int64Array]) -> None:
     shape, groups, weights = case
@@ -111,7 +112,7 @@ def test_entries_hold_each_weight_once_and_every_list_ends_its_chunks(case: tupl
     assert (words != 0)[-1].any()
 
 
-@settings(max_examples=60)
+@settings(max_examples=drawn(60))
 @given(layers(), st.integers(1, 6))
 def test_no_group_waits_for_ever_for_one_that_the_order_of_the_words_keeps_away(
     case: tuple[SkipShape, int, Int64Array], queue: int

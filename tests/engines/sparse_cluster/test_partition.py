@@ -200,7 +200,7 @@ def test_every_move_makes_the_sum_of_squares_smaller(
         previous = potential
 
 
-@settings(max_examples=60)
+@settings(max_examples=drawn(60))
 @given(maps(), st.data())
 def test_the_search_is_that_of_the_slow_one(mask: np.ndarray, data: st.DataObject) -> None:
     """SC R22, SC R23, SC R25, SC R155: limits after every kind of move, with and without halo and capacity."""

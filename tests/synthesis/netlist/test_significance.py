@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_graphs import RandomBody
@@ -11,7 +12,7 @@ from bfpga.synthesis.netlist.significance import significant_bits
 
 
 @given(seed=st.integers(0, 1 << 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 def test_values_keep_to_their_significant_bits(seed: int) -> None:
     made = RandomBody(seed, operations=80, widest=70)
     initial, invariants, reads = made.inputs(3)
