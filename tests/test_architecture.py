@@ -32,8 +32,10 @@ ACCELERATORS = sorted(path.stem for path in (REPOSITORY / "configs" / "accelerat
 
 
 @functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def read_nodes(path: Path) -> tuple[ast.AST, ...]:
+    """The imports of a file, in functions and for types too, and its texts: a walk takes longer than the parser."""
+    kept = (ast.Import, ast.ImportFrom, ast.Constant)
+    return tuple(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kept))
 
 
 def floor(module: str) -> int:
@@ -41,8 +43,8 @@ def floor(module: str) -> int:
     return FLOORS.index(module.split(".")[0])
 
 
-def imported_modules(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported_modules(path: Path) -> Iterator[str]:
+    for node in read_nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bfpga."):
             yield node.module.removeprefix("bfpga.")
         elif isinstance(node, ast.Import):
@@ -57,7 +59,7 @@ def test_imports_go_down_only() -> None:
     upwards = [
         f"{name} imports {target}, which lies above it"
         for name, path in ((module_name(path), path) for path in MODULES if path.parent != ROOT or path.stem in FLOORS)
-        for target in imported_modules(tree_of(path))
+        for target in imported_modules(path)
         if not target.startswith("configs") and floor(target) > floor(name)
     ]
     assert upwards == []
@@ -78,9 +80,9 @@ def full_name(path: Path) -> str:
 FILES = {full_name(path): path for path in MODULES}
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+def imports(path: Path) -> Iterator[str]:
     """Modules of the package that are imported anywhere in a file, in functions and for types too."""
-    for node in ast.walk(tree):
+    for node in read_nodes(path):
         if isinstance(node, ast.ImportFrom):
             for item in node.names:
                 submodule = f"{node.module}.{item.name}"
@@ -92,7 +94,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 @functools.cache
 def import_graph() -> Graph:
     """Module -> the modules it imports."""
-    return {name: set(imports(tree_of(path))) & FILES.keys() for name, path in FILES.items()}
+    return {name: set(imports(path)) & FILES.keys() for name, path in FILES.items()}
 
 
 def room(module: str) -> str:
@@ -137,11 +139,10 @@ def test_no_room_imports_itself_through_others() -> None:
 
 def references(path: Path) -> set[str]:
     """Modules that a file imports or names: `python -m` and `import_module` take names, a board gets a sibling file."""
-    tree = tree_of(path)
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    texts = {node.value for node in read_nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     siblings = {path.with_name(text) for text in texts if re.fullmatch(r"\w+\.py", text)}
     named = {full_name(sibling) for sibling in siblings if sibling in MODULES}
-    return {*imports(tree), *texts, *named} & FILES.keys()
+    return {*imports(path), *texts, *named} & FILES.keys()
 
 
 def shown_imports() -> Iterator[str]:
@@ -237,7 +238,7 @@ def test_all_caches_have_one_place() -> None:
 
 def roots_of(path: Path) -> set[str]:
     """Top packages that a module imports."""
-    return {root for node in ast.walk(tree_of(path)) for root in roots(node)}
+    return {root for node in read_nodes(path) for root in roots(node)}
 
 
 def roots(node: ast.AST) -> set[str]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cpp_units import BUILDS, library
+from effort import drawn
 from reference import (
     leading_position,
     load_vectors,
@@ -253,9 +254,10 @@ def test_functions_equal_numpy_for_every_argument(integers: Integers, index: int
     rng, cfg = np.random.default_rng(int(function)), CONFIGS[index]
     largest = (1 << (cfg.accumulator_bits - 1)) - 1
     grid = np.clip(np.arange(-17 << 10, (17 << 10) + 2), -largest - 1, largest).reshape(-1, 3)
-    drawn = rng.integers(-largest - 1, largest + 1, (6000, 3)) >> rng.integers(0, cfg.accumulator_bits, (6000, 3))
-    acc = np.concatenate([grid, drawn])
-    rows = np.concatenate([np.zeros(len(grid), np.int64), rng.integers(-70, 70, len(drawn))])
+    shape = (drawn(6000), 3)
+    others = rng.integers(-largest - 1, largest + 1, shape) >> rng.integers(0, cfg.accumulator_bits, shape)
+    acc = np.concatenate([grid, others])
+    rows = np.concatenate([np.zeros(len(grid), np.int64), rng.integers(-70, 70, len(others))])
     argument = 3 if function == Function.LEAKY_RELU else 11
     descriptor = Descriptor(
         flags=int(Flag.ROW_EXPONENTS), function=int(function), function_argument=argument, function_exponent=-2
