@@ -45,7 +45,7 @@ KINDS = {
 #: Random networks of an array, half of them with an order drawn by chance.
 CASES = drawn(10)
 #: Orders drawn by chance of one start.
-SEEDS = 60
+SEEDS = drawn(60)
 
 
 @pytest.fixture(scope="module")
