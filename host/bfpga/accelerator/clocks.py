@@ -18,9 +18,10 @@ LARGEST_DIVIDER = 63
 WIRE_PERCENT = 27
 #: That of the output stage on UltraScale+, by the name of its IP. Its chains there are of many short levels, each of
 #: which the tool takes for half of what it has with its wire: such a chain fits the clock and is too long when it is
-#: mapped (docs/synthesis.md). So are the comparisons of work in the partition of a sparse cluster, and selections of
-#: cells where its micro-tiles are gathered, which each unit of variant B has a numbered IP for.
-_WIDER = {("zynqmp", part): 46 for part in ("post", "partition", "gather")}
+#: mapped (docs/synthesis.md). So are the products of what rows need, between differences and a leading one; the
+#: comparisons of work in the partition of a sparse cluster; and selections of cells where its micro-tiles are
+#: gathered, which each unit of variant B has a numbered IP for.
+_WIDER = {("zynqmp", part): 46 for part in ("post", "row_factors", "partition", "gather")}
 #: How far the clock may be from what an accelerator asks for, as a part of it.
 TOLERANCE = 0.02
 

@@ -22,23 +22,10 @@ struct WithOperandWords {
     Others& others;
     stream<wire_t<OperandWords<Config>>>& words;
 
-    // To the process of rows.
-    template <int Ports>
-    void send(const Word<Config> (&word)[Ports]) {
-#pragma HLS INLINE
-        others.send(word);
-    }
-
     template <int Ports>
     void send_weights(const Word<Config> (&word)[Ports]) {
 #pragma HLS INLINE
-        OperandWords<Config> beat;
-    Pixels_Weigh:
-        for (int i = 0; i < Config::rows; ++i) {
-#pragma HLS UNROLL
-            beat.word[i] = word[i];
-        }
-        words.write(to_wire(beat));
+        words.write(to_wire(OperandWords<Config>::of(word)));
     }
 };
 

@@ -128,7 +128,7 @@ class ScratchpadProcess {
         select_write(write);
         banks_.step(request, word, !reads || reader_.counts(), write);
         if (stores) {
-            send_group(word, stored);
+            stored.write(to_wire(GroupBeat<Config>::of(word)));
         }
         if (reads && reader_.rows()) {
             send_rows(word, skip_operands);
@@ -176,17 +176,6 @@ class ScratchpadProcess {
             load_.write(write);
         }
         write.enable = results || load_.waits();
-    }
-
-    static void send_group(const Word<Config> (&word)[T::ports], stream<wire_t<GroupBeat<Config>>>& stored) {
-#pragma HLS INLINE
-        GroupBeat<Config> beat;
-    Pixels_Send:
-        for (int i = 0; i < Config::transfer_pixels; ++i) {
-#pragma HLS UNROLL
-            beat.word[i] = word[i];
-        }
-        stored.write(to_wire(beat));
     }
 
     static void send(const OperandBeat<Config>&, NoOperands&) {}

@@ -136,6 +136,19 @@ struct WordsBeat {
 
     Word<Config> word[N];
 
+    // The first ones of what several ports have read.
+    template <int Ports>
+    static WordsBeat of(const Word<Config> (&read)[Ports]) {
+#pragma HLS INLINE
+        WordsBeat beat;
+    Words_First:
+        for (int i = 0; i < N; ++i) {
+#pragma HLS UNROLL
+            beat.word[i] = read[i];
+        }
+        return beat;
+    }
+
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE

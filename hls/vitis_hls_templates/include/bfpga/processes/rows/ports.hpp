@@ -39,13 +39,7 @@ class RowOperands {
     template <int Ports>
     void send(const Word<Config> (&word)[Ports]) {
 #pragma HLS INLINE
-        RowWords<Config> beat;
-    Columns_Rows:
-        for (int i = 0; i < Config::row_columns; ++i) {
-#pragma HLS UNROLL
-            beat.word[i] = word[i];
-        }
-        to_.write(to_wire(beat));
+        to_.write(to_wire(RowWords<Config>::of(word)));
     }
 
    private:

@@ -21,31 +21,62 @@ inline int output_words(const Descriptor& d) {
     return (Config::lanes & (Config::lanes - 1)) == 0 ? more >> shift : more / Config::lanes;
 }
 
-// A row of the process of rows is read in several turns of passes, of which the last one gives results.
-template <int Bits>
-class PassTurns {
+// The passes over a group of pixels.
+template <class Config, bool Rows = (Config::row_columns > 0)>
+class GroupPasses {
+    using count_t = int_t<16>;
+
    public:
-    // `passes` of a turn. Counts when it has been restarted.
-    void take(int_t<Bits> passes, int32_t turns, bool returns) {
+    // Counts when it has been restarted.
+    void take(const Descriptor&, count_t passes, bool returns) {
 #pragma HLS INLINE
         passes_.set(passes);
-        turns_.set(static_cast<int_t<Bits>>(turns));
-        writes_ = returns;
+        returns_ = returns;
     }
 
-    // Whether results come of the pass, if any do.
-    bool returns() const { return writes_ && turns_.last(); }
+    bool last() const { return passes_.last(); }
+    // Whether results come of the pass that goes on, or begins next.
+    bool returns() const { return returns_; }
 
     // One cycle; `on`: to the next pass.
     void step(bool on, bool starts) {
 #pragma HLS INLINE
+        passes_.step(on, starts);
+    }
+
+   private:
+    Turns<16> passes_;
+    bool returns_;
+};
+
+// A row of the process of rows is read in several turns of passes, of which the last one gives results.
+template <class Config>
+class GroupPasses<Config, true> {
+    using count_t = int_t<16>;
+
+   public:
+    // `passes`: of a turn.
+    void take(const Descriptor& d, count_t passes, bool returns) {
+#pragma HLS INLINE
+        passes_.set(passes);
+        turns_.set(works_on_rows<Config>(d) ? static_cast<count_t>(d.blocks) : static_cast<count_t>(1));
+        writes_ = returns;
+        returns_ = returns;
+    }
+
+    bool last() const { return passes_.last() && turns_.last(); }
+    bool returns() const { return returns_; }
+
+    void step(bool on, bool starts) {
+#pragma HLS INLINE
+        returns_ = on ? writes_ && turns_.last() : returns_;
         turns_.step(on & passes_.last(), starts);
         passes_.step(on, starts);
     }
 
    private:
-    Turns<Bits> passes_, turns_;
-    bool writes_;
+    Turns<16> passes_, turns_;
+    bool writes_, returns_;
 };
 
 // What a step reads.
@@ -101,7 +132,7 @@ class PassNest {
         const bool chunked = reads_chunks<Config>(d);
         chunks_.take(d);
         blocks_.set(blocks);
-        passes_.set(whole ? static_cast<limit_t>(1) : blocks);
+        passes_.take(d, whole ? static_cast<limit_t>(1) : blocks, writes_words<Config>(d));
         block_step_ = single ? static_cast<word_t>(1) : static_cast<word_t>(d.block_step);
         drain_.set(whole ? static_cast<limit_t>(1) : drain_of(window, pass_words<Config>(d)), weighs<Config>(d));
         groups_.set(static_cast<coordinate_t>(chunked ? (d.groups + 1) >> 1 : d.groups));
@@ -111,12 +142,6 @@ class PassNest {
         dilation_y_ = static_cast<coordinate_t>(d.dilation_y);
         dilation_x_ = static_cast<coordinate_t>(d.dilation_x);
         reads_ = !d.has(Flag::Kept) || takes_accumulators<Config>(d);
-        returns_ = writes_words<Config>(d);
-        if (Config::row_columns > 0) {
-            const bool rows = works_on_rows<Config>(d);
-            passes_.set(rows ? static_cast<limit_t>(blocks * d.blocks) : blocks);
-            turns_.take(blocks, rows ? d.blocks : 1, returns_);
-        }
     }
 
     // Whether passes are left, or an issued read: it needs the operation's parameters.
@@ -131,7 +156,7 @@ class PassNest {
     bool takes_group(bool may) const { return needs_group_ & (between_ & goes(may)); }
     // Whether results of a group of pixels are awaited from now on. MEASURE: none come back, unless they are
     // accumulators.
-    bool asks(bool may) const { return chunks_.begins_group(begins(may), goes(may)) && returns_; }
+    bool asks(bool may) const { return chunks_.begins_group(begins(may), goes(may)) && passes_.returns(); }
 
     // One cycle; `full`: the pixels of a pass are there, `fills`: in the next one; `returned`: the results of a group
     // have arrived; `left`: the array has left a chunk; `starts`: an operation does. Returns whether the cycle is one
@@ -167,7 +192,8 @@ class PassNest {
         const bool between_else = pausing_ ? may_end & !last_pass : between_;
         const bool primed = go & primes_;
         const bool awaits = awaited_.any();
-        awaited_.step(chunks_.begins_group(begin, go) & returns_, returned);
+        const bool answered = passes_.returns();
+        awaited_.step(chunks_.begins_group(begin, go) & answered, returned);
         needs_group_ = pass ? last_block_ : needs_group_ & !begin;
         active_ =
             Config::skip_groups > 0 ? (go ? active_behind : active_else) : starts | (ends_reading ? follows : goes_on);
@@ -202,10 +228,6 @@ class PassNest {
 #pragma HLS INLINE
         const bool last_block = passes_.last();
         const bool last_pass = last_block & groups_.last();
-        if (Config::row_columns > 0) {
-            returns_ = on ? turns_.returns() : returns_;
-            turns_.step(on, starts);
-        }
         if (on) {
             last_block_ = last_block;
             last_pass_ = last_pass;
@@ -330,7 +352,6 @@ class PassNest {
     Stride<Config> tap_x_, tap_y_;
     coordinate_t dilation_y_, dilation_x_;
     bool reads_;  // KEPT: nothing is read, the passes go by, unless the memory has the accumulators
-    bool returns_;
     // The nest
     Turns<slot_bits> slots_;
     Turns<bits> words_, kernel_width_, kernel_height_;
@@ -350,8 +371,7 @@ class PassNest {
     ReadIssue<Config> next_;
     // The passes: a step reads as soon as it may (`active_`), and is a pass's first (`between_`), another one, or none,
     // while the nest gets ahead (`primes_`); a pass whose reads are shorter than its minimum duration pauses
-    Turns<bits> passes_;
-    PassTurns<bits> turns_;
+    GroupPasses<Config> passes_;
     Turns<Geometry<Config>::coordinate_bits> groups_;
     PassChunks<Config> chunks_;
     Pace<bits> drain_;
