@@ -2,10 +2,10 @@
 
     python -m benchmarks.compiler.on_the_chip [--network NAME ...] [--write]
 
-Each network is compiled for `pynq_z2_dense`, which has none of these parts, and for `pynq_z2_transformer`; then for
-`kv260_dense` and `kv260_transformer`. Samples a second are those of a stream of them, what stays on the host on one
-of the board's cores included, the driver not. SQNR is that of the emulator against ONNX Runtime in float. `minilm`
-needs BFPGA_MODELS. --write renews the tables of docs/transformers.md.
+Each network is compiled for `pynq_z2_dense`, which has none of these parts, and for `pynq_z2_transformer`; then
+likewise for the ZCU104 and the KV260. Samples a second are those of a stream of them, what stays on the host on one of
+the board's cores included, the driver not. SQNR is that of the emulator against ONNX Runtime in float. `minilm` needs
+BFPGA_MODELS. --write renews the tables of docs/transformers.md.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def pairs() -> dict[str, Pair]:
     """The accelerators by board."""
     return {
         board: Pair(load_accelerator(f"{board}_dense"), load_accelerator(f"{board}_transformer"))
-        for board in ("pynq_z2", "kv260")
+        for board in ("pynq_z2", "zcu104", "kv260")
     }
 
 

@@ -70,8 +70,9 @@ class GroupPasses<Config, true> {
     void step(bool on, bool starts) {
 #pragma HLS INLINE
         returns_ = on ? writes_ && turns_.last() : returns_;
-        turns_.step(on & passes_.last(), starts);
-        passes_.step(on, starts);
+        // Whether a pass goes on is known late.
+        turns_.step_late(on & passes_.last(), starts);
+        passes_.step_late(on, starts);
     }
 
    private:
