@@ -22,9 +22,9 @@ from benchmarks.common.command import command
 from benchmarks.common.report import finish, table
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.compiler import compile_network
-from bfpga.contract.program import ArrayNode, LaunchStep
+from bfpga.contract.program import ArrayNode
 from bfpga.engines.sparse_cluster.kernel_parts import kernel_parts
-from bfpga.program.cycles import step_start
+from bfpga.program.cycles import sample_starts
 from bfpga.program.schedule import schedule
 
 DENSITIES = (1.0, 0.5, 0.1)
@@ -65,7 +65,7 @@ class Case:
         maps *= rng.random(maps.shape) < density
         program = compile_network(path, accelerator, maps.astype(np.float32))
         node = next(node for node in program.nodes if isinstance(node, ArrayNode))
-        starts = [step_start(program, step)[0] for step in program.steps if isinstance(step, LaunchStep)]
+        starts = [start.operations for start in sample_starts(program)]
         return sum(schedule(program.config, start).clocks for start in starts), str(
             kernel_parts(node.window, program.config)
         )

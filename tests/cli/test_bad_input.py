@@ -21,6 +21,7 @@ description: a sample
 board: pynq_z2
 clock_mhz: 142
 first_light_mhz: 100
+cores: 1
 engines:
   - kind: systolic_array
     format:
@@ -151,7 +152,7 @@ def range_cases() -> Iterator[Case]:
         "multiplier": ("lut", "DSP"), "rounding": ("nearest",), "saturation": ("clip",), "log": ("round",),
         "profile": ("bfp4", "BFP8"), "kind": ("systolic", "array"), "name": ("Name", "a b", "../x", "9a", "é"),
         "board": ("pynq", "PYNQ-Z2", "./none.yaml", "/nowhere/board.yaml"),
-        "first_light_mhz": ("-1", "1001", "24.9", "142.1", "96"),
+        "first_light_mhz": ("-1", "1001", "24.9", "142.1", "96"), "cores": ("0", "4"),
     }  # fmt: skip
     for key, values in bounds.items():
         head = VALID.splitlines()[key_line(key) - 1].split(":", 1)[0]

@@ -169,7 +169,7 @@ def test_many_runs_leave_no_buffer(board: BoardCase) -> None:
     """SC R3, R20, R44, R57: the driver's buffers are used again, then freed; maps, kernels and results move by DMA."""
     with bfpga.load(board.folder, "virtual") as overlay:
         device = overlay.open(board.program)
-        pool = overlay._hardware.pool  # type: ignore[union-attr]
+        pool = overlay.hardware.pool
         held = set()
         for _ in range(30):
             board.check(device)
@@ -186,7 +186,7 @@ def test_maps_and_kernels_arrive_in_either_order(
     """SC R6: whichever the driver sends first, the other one well after it"""
     with bfpga.load(board.folder, "virtual") as overlay:
         device = overlay.open(board.program)
-        hardware: Any = overlay._hardware
+        hardware: Any = overlay.hardware
         send_maps, send_kernels = hardware.input.begin, hardware.weights.begin
         waiting: list[Callable[[], None]] = []
         order: list[str] = []

@@ -23,7 +23,7 @@ from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.kernel import streams
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
 from bfpga.errors import DeviceError
-from bfpga.program.cycles import step_start
+from bfpga.program.cycles import sample_starts
 from bfpga.program.schedule import schedule
 
 #: Clocks that the simulation, which counts iterations of loops, does not have: before each computing operation those of
@@ -113,7 +113,7 @@ def test_a_schedule_takes_the_clocks_of_the_processes(
     if program.setup.operations:
         clocks, _ = counted.run(program.setup.operations)
         assert abs(schedule(program.config, program.setup.operations).clocks - clocks) <= 0.01 * clocks + 40
-    starts = [step_start(program, step)[0] for step in program.steps if isinstance(step, LaunchStep)]
+    starts = [start.operations for start in sample_starts(program)]
     assert starts
     for operations in starts:
         clocks, ended = counted.run(operations)
@@ -140,7 +140,7 @@ def test_a_tile_takes_a_clock_for_each_weight_and_group_of_rows(density: float, 
     program = compiled(layers, tmp_path, config)
     counted = Counted(program)
     counted.run(program.setup.operations)
-    starts = [step_start(program, step)[0] for step in program.steps if isinstance(step, LaunchStep)]
+    starts = [start.operations for start in sample_starts(program)]
     clocks = sum(counted.run(operations)[0] for operations in starts)
     assert clocks == pytest.approx(expected, rel=SHARE / 4)
     assert clocks < sum(schedule(config, operations).clocks for operations in starts) < 1.2 * clocks
@@ -150,7 +150,7 @@ def test_stages_of_pipelines_take_clocks_and_change_nothing_else(tmp_path: Path)
     """A result leaves the scratchpad, the array and the output stage: a third of what a schedule counts for all."""
     program = compiled(network(), tmp_path, ARRAYS["dense"])
     counted = Counted(program)
-    (operations, *_) = [step_start(program, step)[0] for step in program.steps if isinstance(step, LaunchStep)]
+    (operations, *_) = [start.operations for start in sample_starts(program)]
     computing = sum(item.descriptor.operation in ARRAY_OPERATIONS for item in operations)
     found = schedule(program.config, operations).clocks
     without, (least, _) = counted.start(operations), counted.kernel.clocks(0)

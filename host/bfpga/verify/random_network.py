@@ -45,10 +45,10 @@ class NetworkBuilder:
 
     rng: Generator
     config: KernelConfig
-    #: Rows, columns and channels of the first map at most.
-    largest: tuple[int, int, int] = LARGEST
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     nodes: list[ArrayNode] = field(default_factory=list)
+    #: Rows, columns and channels of the first map at most.
+    largest: tuple[int, int, int] = LARGEST
 
     def tensor(self, height: int, width: int, channels: int, exponent: int | None = None) -> str:
         name = f"t{len(self.tensors)}"
@@ -280,7 +280,7 @@ class NetworkBuilder:
 def random_program(rng: Generator, config: KernelConfig) -> Program:
     """A scheduled program of one to three random layers that fits ``config``."""
     for attempt in range(2 * ATTEMPTS):
-        builder = NetworkBuilder(rng, config, LARGEST if attempt < ATTEMPTS else SMALL)
+        builder = NetworkBuilder(rng, config, largest=LARGEST if attempt < ATTEMPTS else SMALL)
         last = builder.grow(int(rng.integers(1, 4)))
         if config.array.reads_maps:
             join_any_pieces(rng, builder.nodes, config)
