@@ -90,7 +90,6 @@ def test_control_and_borders_are_counted() -> None:
     assert whole.lut > alone.lut
 
 
-@SLOW
 def test_the_registers_of_the_host_are_counted() -> None:
     made = verilog("sequencer")
     (core,) = [name for name in made.modules if name.endswith("_core")]
