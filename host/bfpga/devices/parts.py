@@ -58,6 +58,8 @@ def _joined_layer(parts: list[LayerResult]) -> LayerResult:
             if result.counters is None:
                 result.counters = type(part.counters)()
             result.counters.include(part.counters)
+    choices = [part.choices for part in parts if part.choices is not None]
+    result.choices = sum(choices, ()) if len(choices) == len(parts) else None
     maps = [part.maps.words for part in parts if part.maps is not None]
     result.maps = MapRecords(np.concatenate(maps)) if len(maps) == len(parts) else None
     return result
