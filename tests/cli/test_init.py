@@ -112,7 +112,6 @@ def test_a_terminal_is_asked_for_what_is_missing(tmp_path: Path, monkeypatch: py
         (["--board", "pynq_z2", "--model", "digits"], "give --goal, or --yes"),
         (["--yes", "--goal", "fastest"], "goals: throughput, latency, smallest, accuracy"),
         (["--yes", "--board", "pynq_z9"], "known boards"),
-        (["--yes", "--board", "ultra96_v2", "--model", "digits"], "bfpga explore MODEL --board ultra96_v2"),
         (["--yes", "--model", "digitz"], "did you mean `digits`?"),
         (["--yes", "--model", str(MODELS / "mlp_digits.onnx")], "--data is missing"),
         (["--model", "digits", "-a", "tiny", "--board", "zcu104"], "tiny does not fit AMD ZCU104"),
@@ -124,6 +123,16 @@ def test_what_is_wrong_or_missing_is_one_message_and_nothing_is_written(
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     assert main(["init", str(tmp_path / "x"), *words]) == 2
     assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_board_that_no_accelerator_fits_is_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project, "accelerator_names", lambda: ["zcu104_dense"])
+    words = ["--yes", "--board", "ultra96_v2", "--model", "digits"]
+    assert main(["init", str(tmp_path / "x"), *words]) == 2
+    assert "bfpga explore MODEL --board ultra96_v2 searches for some" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -19,7 +19,7 @@ from bfpga.scale.work import Work
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 MODEL, DATA = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
-COMMAND = ["explore", MODEL, "--board", "ultra96_v2", "-d", DATA, "-n", "64", "--accuracy-drop", "2", "--seed", "3"]
+COMMAND = ["explore", MODEL, "--board", "rfsoc_2x2", "-d", DATA, "-n", "64", "--accuracy-drop", "2", "--seed", "3"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_accelerators_and_recipes_are_ready_to_compile(folder: Path, tmp_path: P
         accelerator, recipe = (folder / name for name in point["files"])
         described = load_accelerator(accelerator)
         assert described.name == accelerator.stem
-        assert accelerator.read_text().startswith("# Found by `bfpga explore` for mlp_digits on Avnet Ultra96-V2.\n")
+        assert accelerator.read_text().startswith("# Found by `bfpga explore` for mlp_digits on RFSoC 2x2.\n")
         assert "not modelled" in accelerator.read_text()
         assert load_recipe(recipe).remainders == point["recipe"]["remainders"]
     program = tmp_path / "best.bfpga"
@@ -110,8 +110,8 @@ def test_interruption_leaves_results_and_says_how_to_go_on(
     [
         (["--objective", "speed"], "objective 'speed' is unknown; known are throughput, latency, energy"),
         (["--accuracy-drop", "101"], "is not between 0 and 100 points"),
-        (["--max-clock", "2000"], "--max-clock is 2000; must be 25..300"),
-        (["--max-clock", "250"], "above 150 MHz no synthesis has modelled a clock on Avnet Ultra96-V2: add --synth"),
+        (["--max-clock", "2000"], "--max-clock is 2000; must be 25..333"),
+        (["--max-clock", "250"], "above 187.5 MHz no synthesis has modelled a clock on RFSoC 2x2: add --synth"),
         (["--board", "ultra97"], "did you mean `ultra96_v2`?"),
         (["-o", str(MODELS / "lenet_mnist.onnx")], "is no folder"),
         (["-o", str(MODELS)], "is in the folder of the results"),
