@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import ARRAY, KernelConfig
@@ -75,7 +74,7 @@ class ProgramEstimate:
     seconds: float
     bytes_per_clock: float
 
-    @cached_property
+    @property
     def stream_seconds(self) -> float:
         """The same of a sample among ``STREAM`` that follow each other."""
         return self.cycles.stream_seconds(self.bytes_per_clock)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -128,6 +127,10 @@ class ProgramCycles:
     setup: CycleCount = field(default_factory=CycleCount)
     first_sample: dict[str, CycleCount] = field(default_factory=dict)
     starts: list[SampleStart] = field(default_factory=list)
+    #: Clocks of starts that were asked for: a schedule of a large network's samples takes the better part of a second.
+    _known: dict[tuple[int, int, float | None], int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def scheduled(self, samples: int = 1, bytes_per_clock: float | None = None) -> int:
         """Clocks of ``samples`` samples with all that overlaps and waits, the host's work left out.
@@ -139,9 +142,11 @@ class ProgramCycles:
     def start_clocks(self, start: SampleStart, samples: int, bytes_per_clock: float | None) -> int:
         """Clocks of one of the starts for ``samples`` samples: of one start for all, where they share it."""
         together = samples if start.shared else 1
-        operations = in_stream(start.operations, together, start.ahead)
-        clocks = schedule(self.config, operations, 1, bytes_per_clock).clocks
-        return start.times * clocks * (samples // together)
+        key = start.step, together, bytes_per_clock
+        if key not in self._known:
+            operations = in_stream(start.operations, together, start.ahead)
+            self._known[key] = schedule(self.config, operations, 1, bytes_per_clock).clocks
+        return start.times * self._known[key] * (samples // together)
 
     def start_seconds(self, start: SampleStart, bytes_per_clock: float) -> float:
         """Seconds of one of the starts for a sample among ``STREAM`` that follow each other."""
@@ -151,7 +156,7 @@ class ProgramCycles:
         """Seconds of a sample among ``STREAM`` that follow each other, the host's work left out."""
         return sum(self.start_seconds(start, bytes_per_clock) for start in self.starts)
 
-    @cached_property
+    @property
     def schedule(self) -> int:
         """Clocks from the begin of one sample alone to its end, with all that overlaps and waits."""
         return self.scheduled()
