@@ -101,9 +101,27 @@ def test_arrays_with_shift_units_agree_with_exact_integers_and_their_waivers() -
 def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
     """SM R30, SM R32, SM R33: overlay, driver and PYNQ between; one board runs all programs of its array."""
     pytest.importorskip("pynq")
-    report = verify(CONFIGS, ["virtual"], cases=16, seed=6)
+    report = verify(CONFIGS, ["virtual", "virtual:cores=3"], cases=8, seed=6)
     assert report.mismatch is None
-    assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
+    assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual", "virtual:cores=3"])
+
+
+def test_samples_of_a_random_network_run_on_all_cores_of_a_virtual_board() -> None:
+    pytest.importorskip("pynq")
+    boards = VirtualBoards(2)
+    rng = np.random.default_rng(4)
+    program = random_program(rng, CONFIGS[0])
+    device = boards.open(program)
+    overlay: Any = boards._overlay
+    device.run(random_inputs(rng, program, 4))
+    assert all(slave.starts for slave in overlay.target.board.fabric.kernels)
+    boards.close()
+
+
+@pytest.mark.parametrize("said", ["cores=4", "cores=0", "cores", "rtl", "cores=02"])
+def test_a_virtual_board_to_verify_against_has_a_number_of_cores_that_there_may_be(said: str) -> None:
+    with pytest.raises(DeviceError, match="N from 1 to 3"):
+        verify(CONFIGS[:1], [f"virtual:{said}"], cases=1)
 
 
 @pytest.mark.parametrize(

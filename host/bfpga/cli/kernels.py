@@ -86,8 +86,8 @@ def verify(
         typer.Option(
             "--against",
             help="csim (native integers, the default), csim:ap_int, csim:exact, csim:stalled[:STAGES,...], rtl, "
-            "rtl:seed=N, virtual, or native (the emulator's compiled layers with every instruction set of this "
-            "machine); may be repeated.",
+            "rtl:seed=N, virtual, virtual:cores=N (with N copies of the kernel), or native (the emulator's compiled "
+            "layers with every instruction set of this machine); may be repeated.",
         ),
     ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,

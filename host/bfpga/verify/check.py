@@ -27,7 +27,7 @@ from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import with_zeros
 from bfpga.verify.stalled import STALLED, Staller, is_stalled, named_stalls
-from bfpga.verify.virtual_boards import VirtualBoards
+from bfpga.verify.virtual_boards import VIRTUAL, VirtualBoards, is_virtual, named_cores
 
 #: Devices a case can be verified against -> the integers of the simulated kernel, which the virtual board has too.
 TARGETS: dict[str, Integers] = {
@@ -35,7 +35,7 @@ TARGETS: dict[str, Integers] = {
     "csim:ap_int": "ap_int",
     "csim:exact": "exact",
     STALLED: "native",
-    "virtual": "native",
+    VIRTUAL: "native",
 }
 #: The compiled layers of the emulator: a target for each instruction set that this machine has.
 NATIVE = "native"
@@ -83,10 +83,11 @@ def verify_case(
     device_for: OpenProgram,
     report: VerifyReport,
     traced: bool,
+    samples: int = SAMPLES,
 ) -> Mismatch | None:
     """One random network on the engines in numpy and on a device; None if every bit, counter and clock agrees."""
     program = random_program(rng, config)
-    inputs = random_inputs(rng, program)
+    inputs = random_inputs(rng, program, samples)
     expected = Emulator(program, NUMPY).run(inputs, trace=True)
     report.cases += 1
     report.layers += len(program.nodes)
@@ -179,7 +180,8 @@ def verify_on_all(
 ) -> None:
     """One random network on every target until one differs; what is found goes into the report."""
     for target, open_program in openers.items():
-        found = verify_case(np.random.default_rng([seed, case]), config, open_program, report, traced)
+        samples = SAMPLES * (named_cores(target) if is_virtual(target) else 1)  # some for each core
+        found = verify_case(np.random.default_rng([seed, case]), config, open_program, report, traced, samples)
         if found:
             report.seed, report.target, report.mismatch = (seed, case), target, found
             return
@@ -192,9 +194,11 @@ def target_names(targets: Sequence[str]) -> list[str]:
             named_stalls(target)
         if is_rtl(target):
             named_seed(target)
+        if is_virtual(target):
+            named_cores(target)
     unknown = [
         target for target in targets
-        if target not in (*TARGETS, NATIVE) and not is_stalled(target) and not is_rtl(target)
+        if target not in (*TARGETS, NATIVE) and not (is_stalled(target) or is_rtl(target) or is_virtual(target))
     ]  # fmt: skip
     if unknown:
         known = ", ".join((*TARGETS, RTL, NATIVE))
@@ -204,7 +208,7 @@ def target_names(targets: Sequence[str]) -> list[str]:
 
 def integers_of(target: str) -> Integers:
     """Those of the simulated kernel of a target."""
-    return TARGETS[STALLED if is_stalled(target) else target]
+    return TARGETS[STALLED if is_stalled(target) else VIRTUAL if is_virtual(target) else target]
 
 
 def _instruction_sets(target: str) -> list[str]:
@@ -214,9 +218,9 @@ def _instruction_sets(target: str) -> list[str]:
 
 def opener(target: str, opened: ExitStack) -> OpenProgram:
     """Opens programs on a target; boards are released with ``opened``."""
-    if target != "virtual":
+    if not is_virtual(target):
         return simulation(target)
-    boards = VirtualBoards()
+    boards = VirtualBoards(named_cores(target))
     opened.callback(boards.close)
     return boards.open
 
