@@ -31,7 +31,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_all_ready_accelerators_of_the_board_are_tried_at_their_clocks(found: dict[str, Any]) -> None:
-    wanted = {name: one for name in accelerator_names() if (one := load_accelerator(name)).board.name == "pynq_z2"}
+    ready = {name: one for name in accelerator_names() if (one := load_accelerator(name)).board.name == "pynq_z2"}
+    wanted = {name: one for name, one in ready.items() if not one.demonstrator}
+    assert ready.keys() - wanted.keys() == {"tiny"}
     rows = {row["accelerator"]: row for row in found["accelerators"] if row["recipe"] is None}
     assert {name: row["clock_mhz"] for name, row in rows.items()} == {n: one.clock_mhz for n, one in wanted.items()}
     speeds = [row["images_per_second"] for row in found["accelerators"]]

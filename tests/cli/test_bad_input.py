@@ -22,6 +22,7 @@ board: pynq_z2
 clock_mhz: 142
 first_light_mhz: 100
 cores: 1
+demonstrator: false
 engines:
   - kind: systolic_array
     format:

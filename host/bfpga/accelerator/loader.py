@@ -61,7 +61,7 @@ class Accelerator:
     ``config``: the numbers of the kernel.
     ``digest`` is the SHA-256 of what the kernel is: its numbers, its processes, the layout of descriptors, registers
     and streams (name and description do not enter); ``path`` is the file read. ``first_light_mhz``: the slower clock of
-    the file, or 0. ``cores``: copies of the kernel in the overlay.
+    the file, or 0. ``cores``: copies of the kernel in the overlay. ``demonstrator``: it is there for no network.
     """
 
     name: str
@@ -73,6 +73,7 @@ class Accelerator:
     path: Path
     first_light_mhz: float = 0.0
     cores: int = 1
+    demonstrator: bool = False
 
     @property
     def bytes_per_clock(self) -> float:
@@ -138,6 +139,7 @@ def accelerator_of(document: Document) -> Accelerator:
         path=document.source,
         first_light_mhz=float(described.first_light_mhz),
         cores=described.cores,
+        demonstrator=described.demonstrator,
     )
 
 

@@ -331,6 +331,9 @@ class AcceleratorFile(Section):
         1, ge=1, le=MOST_CORES,
         description="copies of the kernel in the overlay, each with DMA engines of its own; samples go to a free one",
     )  # fmt: skip
+    demonstrator: bool = Field(
+        False, description="shows an array and is there for no network: advise and estimate --faster leave it out"
+    )
     engines: list[EngineSection] = Field(
         min_length=1,
         max_length=1,

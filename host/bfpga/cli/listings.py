@@ -50,7 +50,7 @@ def accelerators(json: Json = None) -> None:
     ready = [load_accelerator(name) for name in accelerator_names()]
     rows = [
         (a.name, a.board.name, a.clock_mhz, a.config.format.mantissa_bits, reports.kernels_text(a),
-         a.config.multiplier, a.cores * a.config.macs_per_clock, a.description)
+         a.config.multiplier, a.cores * a.config.macs_per_clock, f"{'demonstrator: ' * a.demonstrator}{a.description}")
         for a in ready
     ]  # fmt: skip
     headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "purpose"]
@@ -63,7 +63,8 @@ def accelerators(json: Json = None) -> None:
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
          "first_light_mhz": a.first_light_mhz, "systolic": config_to_dict(a.config),
-         "engines": reports.engine_operations(a.config), **({"cores": a.cores} if a.cores > 1 else {})}
+         "engines": reports.engine_operations(a.config), "demonstrator": a.demonstrator,
+         **({"cores": a.cores} if a.cores > 1 else {})}
         for a in ready
     ]  # fmt: skip
     output.write_json(json, {"accelerators": content})

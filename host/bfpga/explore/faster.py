@@ -19,8 +19,6 @@ from bfpga.program.host import host_nodes, kinds_of
 from bfpga.scale.work import Progress
 from bfpga.synthesis.resources import resources_of
 
-#: Ready accelerators that show something and are there for no network.
-DEMONSTRATORS = frozenset({"tiny"})
 #: Of a gain, the share that says where it comes from.
 MOST = 0.5
 #: What each kind of zeros is called.
@@ -74,7 +72,7 @@ def rivals(accelerator: Accelerator) -> list[Accelerator]:
         other = load_accelerator(name)
         linear = "linear" in other.config.weight_formats or "linear" not in config.weight_formats
         as_fine = linear and other.config.format.mantissa_bits >= config.format.mantissa_bits
-        if name in DEMONSTRATORS or other.board != accelerator.board or other.digest == accelerator.digest:
+        if other.demonstrator or other.board != accelerator.board or other.digest == accelerator.digest:
             continue
         if as_fine and excess(resources_of(other).total, other.board) <= 0:
             found.append(other)

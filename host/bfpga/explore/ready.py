@@ -109,8 +109,9 @@ class Advised:
 
 
 def ready_names(board: Board | None) -> list[str]:
-    """Names of the ready accelerators, of a board or of all; ConfigurationError for a board without any."""
-    names = [name for name in accelerator_names() if board is None or load_accelerator(name).board == board]
+    """Names of the ready accelerators, of a board or of all, no demonstrators; ConfigurationError if there are none."""
+    ready = [load_accelerator(name) for name in accelerator_names()]
+    names = [one.name for one in ready if not one.demonstrator and (board is None or one.board == board)]
     if not names:
         assert board is not None
         raise ConfigurationError(
