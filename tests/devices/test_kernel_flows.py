@@ -49,6 +49,7 @@ from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.position_rules import PositionRule
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.program.file import load_program, save_program
+from bfpga.program.flow_listing import measured_share
 from bfpga.verify.check import random_configs, random_inputs
 
 ROW = {"rate": 3, "base": -8}
@@ -371,6 +372,17 @@ def test_auto_takes_the_flow_of_fewest_clocks_and_tells_what_it_compared() -> No
         everywhere(automatic, samples(automatic), kernel=False)
         chosen.add(node.policy.flow)
     assert any(flow.startswith("keep") for flow in chosen)
+
+
+@pytest.mark.parametrize("rule", ["rate", "max", "lsb", "window", "lead"])
+def test_auto_samples_under_a_rule_that_bears_it_alone(rule: str) -> None:
+    """FP R33, 2.3: a sample may miss the largest or smallest value, which no rule but rate forgives."""
+    for inputs in (2, 30):
+        node = node_of(one_convolution(dynamic("auto", 2, rule=rule, **ROW), inputs=inputs))
+        flows = {"two_pass_sampled", "keep_sampled", "keep"} if rule == "rate" else {"two_pass", "keep"}
+        assert set(node.flow_clocks) == flows
+        assert node.policy.flow in flows
+        assert (measured_share(node, node.policy.sample) < 1) == node.policy.flow.endswith("sampled")
 
 
 def test_auto_passes_over_what_the_buffer_cannot_hold() -> None:

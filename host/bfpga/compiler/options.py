@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from bfpga.compiler.policy_names import PolicyName
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.flows import Flow
+from bfpga.contract.flows import Flow, bears_samples
 from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
 from bfpga.errors import ConfigurationError
 
@@ -115,7 +115,7 @@ def position_rule(given: RuleName | None, config: KernelConfig) -> RuleName:
 
 def position_flow(given: Flow | None, rule: RuleName) -> Flow:
     """The flow of ``dynamic`` that fits a rule, or the one asked for."""
-    return given or ("two_pass_sampled" if rule == "rate" else "two_pass")
+    return given or ("two_pass_sampled" if bears_samples(rule) else "two_pass")
 
 
 @dataclass(frozen=True)

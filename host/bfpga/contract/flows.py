@@ -10,6 +10,14 @@ from typing import Literal
 Flow = Literal["auto", "two_pass", "two_pass_sampled", "keep", "keep_sampled"]
 
 
+def bears_samples(rule: str) -> bool:
+    """Whether a rule may look at a sample: it lets a few values saturate in any case (FP 2.3).
+
+    A sample may miss the largest value, on which `max`, `window` and `lead` depend, or the smallest one of `lsb`.
+    """
+    return rule == "rate"
+
+
 @dataclass(frozen=True)
 class Sample:
     """Outputs that are measured: rows y with (y - offset) mod step = 0 of the channels of the blocks.

@@ -18,7 +18,7 @@ from bfpga.compiler.schedule.spilled_accumulators import (
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Policy
-from bfpga.contract.flows import Flow, Sample, everything
+from bfpga.contract.flows import Flow, Sample, bears_samples, everything
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
 from bfpga.engines.kernel.cycles import column_groups, occupied_cycles, skips_zeros
 from bfpga.engines.kernel.descriptors import (
@@ -210,12 +210,13 @@ class NodeOperations:
     def _fastest_flow(self) -> Flow:
         """The flow that takes the fewest cycles; of equal ones the one that keeps nothing. FP R33, R36.
 
-        Converting all kept results may take fewer cycles than computing a sample of them twice. Nothing is kept by the
-        host: a layer of two starts keeps samples from sharing one, which costs more than it saves.
+        Converting all kept results may take fewer cycles than computing a sample of them twice. A rule that bears no
+        sample measures everything. Nothing is kept by the host: a layer of two starts keeps samples from sharing one,
+        which costs more than it saves.
         """
         node, self.by_host = self.node, False
         tried: dict[Flow, int] = {}
-        for flow in ("two_pass_sampled", "keep_sampled", "keep") if keeps(node) else ("two_pass_sampled",):
+        for flow in _candidates(node):
             node.policy.flow = flow
             try:
                 tried[flow] = self._trial()
@@ -350,3 +351,12 @@ class NodeOperations:
             words = packed_weights(node, self.plan, tile, self.config)
             data = words * self._repeats(descriptor)
         return KernelOperation(node.name, descriptor, weights=data, memory=computed_use(self.config, place))
+
+
+def _candidates(node: ArrayNode) -> tuple[Flow, ...]:
+    """Flows that ``auto`` compares, the one that wins a tie first; they sample under a rule that bears it alone."""
+    twice: Flow = "two_pass"
+    kept: tuple[Flow, ...] = ("keep",)
+    if bears_samples(node.policy.rule.name.lower()):
+        twice, kept = "two_pass_sampled", ("keep_sampled", "keep")
+    return (twice, *kept) if keeps(node) else (twice,)
