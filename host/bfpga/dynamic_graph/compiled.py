@@ -63,15 +63,16 @@ class CallCompiler:
         self.calls: Recent[CompiledCall] = Recent(KEPT_WEIGHTS, _weights)
         self.scheduled = 0
 
-    def compile(self, call: ArrayCall, exact: bool = False) -> CompiledCall:
+    def compile(self, call: ArrayCall, exact: bool = False, sample: int | None = None) -> CompiledCall:
         """Quantize and schedule one operation; its exponent is found by what precedes it (FP R16, R17).
 
-        exact: weights are mantissas of a block, and no format but integers will do. ``scheduled`` counts operations
-        whose shapes are new. ModelError with the operation and its shapes if the array's memories cannot hold even a
-        part of it.
+        exact: weights are mantissas of a block, and no format but integers will do. sample: every how manieth row is
+        measured, if not as the options say. ``scheduled`` counts operations whose shapes or samples are new.
+        ModelError with the operation and its shapes if the array's memories cannot hold even a part of it.
         """
         try:
-            return self.calls.get((*call.key, exact), lambda: self._made(call, exact))[0]
+            period = sample or self.options.sample
+            return self.calls.get((*call.key, exact, period), lambda: self._made(call, exact, period))[0]
         except BfpgaError as error:
             shapes = " and ".join(str(block.mantissa.shape) for block in call.operands)
             raise ModelError(
@@ -79,19 +80,20 @@ class CallCompiler:
                 f"{shapes}, result {call.inner}: {error}"
             ) from None
 
-    def _made(self, call: ArrayCall, exact: bool) -> CompiledCall:
-        node = self._node(call, exact)
+    def _made(self, call: ArrayCall, exact: bool, period: int) -> CompiledCall:
+        node = self._node(call, exact, period)
         node.policy.sample_offset = self.scheduled  # of an operation that is new: samples begin a row later (FP R30)
-        key: tuple[Hashable, ...] = (*call.geometry, node.weight_format)
+        key: tuple[Hashable, ...] = (*call.geometry, node.weight_format, period)
         if self.config.array.zeros == "weights":  # how many entries there are, weights decide
             key = (*key, call.digest, exact)
         schedule, known = self._schedules.get(key, lambda: schedule_call(node, _tensors(call), self.config))
         self.scheduled += not known
         return schedule.bind(node)
 
-    def _node(self, call: ArrayCall, exact: bool) -> ArrayNode:
+    def _node(self, call: ArrayCall, exact: bool, period: int) -> ArrayNode:
         layer, config = call.layer, self.config
-        options = replace(self.options, formats="linear") if exact else self.options
+        options = replace(self.options, sample=period)
+        options = replace(options, formats="linear") if exact else options
         policy = PolicyChoice(config, options, {}, [layer]).of(layer)
         if math.prod(call.inner) < self.least_sample * options.sample:
             policy.flow = "two_pass"

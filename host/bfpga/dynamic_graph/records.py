@@ -14,8 +14,9 @@ class OperationRecord:
     """One operation after it ran (FP R18, R49).
 
     where: `device`, or `host` for what numpy computed. exponent: of the result, found from its own data;
-    first_exponent: the one assumed while that was measured, of the operation before. saturated, underflows, status:
-    what the kernel counted. compiled: whether it had to be compiled first. reason: why the host computed it.
+    first_exponent: the one assumed while that was measured, of the operation before. share: of its results that were
+    measured, 0 where it passes an exponent through. saturated, underflows, status: what the kernel counted. compiled:
+    whether it had to be compiled first. reason: why the host computed it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class OperationRecord:
     first_exponent: int = 0
     exponent: int | None = None
     measured: bool = False
+    share: float = 0.0
     saturated: int = 0
     underflows: int = 0
     status: int = 0

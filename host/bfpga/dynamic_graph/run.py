@@ -26,6 +26,7 @@ from bfpga.dynamic_graph.requests import Request
 from bfpga.dynamic_graph.session import PositionOptions, Session, accelerator_of
 from bfpga.dynamic_graph.torch_modules import attached
 from bfpga.dynamic_graph.windows import Pair, window_of
+from bfpga.engines.positions.sample_schedule import SampleSchedule
 from bfpga.errors import DataError
 from bfpga.formats.arrays import FloatArray, IntArray
 
@@ -44,7 +45,7 @@ def eager(
     *,
     rule: RuleName | None = None,
     flow: Flow | None = None,
-    sample: int = 8,
+    sample: int | SampleSchedule = 8,
     rate: int = 12,
     margin: int = 0,
     formats: FormatChoice = "auto",
@@ -92,6 +93,13 @@ class EagerRun:
     def trace(self) -> list[OperationRecord]:
         """A record of every operation, in order (FP R49)."""
         return self.session.trace
+
+    def finish_iteration(self, accuracy: float | None = None) -> None:
+        """Count an iteration, with the accuracy it reached if that was measured: a ``SampleSchedule`` follows it.
+
+        FP R31, R32.
+        """
+        self.session.finish_iteration(accuracy)
 
     def report(self) -> Report:
         """The operations so far and their sums."""

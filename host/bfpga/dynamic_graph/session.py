@@ -12,8 +12,9 @@ from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.weight_formats import check_formats
 from bfpga.compiler.options import CompileOptions, FormatChoice, RuleName, position_flow, position_rule
+from bfpga.compiler.schedule.measuring import SAMPLED
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.flows import Flow
+from bfpga.contract.flows import Flow, bears_samples
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.dynamic_graph.blocks import ArrayBlock
@@ -22,7 +23,9 @@ from bfpga.dynamic_graph.compiled import CallCompiler
 from bfpga.dynamic_graph.machines import EmulatedMachine, KernelMachine, Machine
 from bfpga.dynamic_graph.records import OperationRecord, Report
 from bfpga.dynamic_graph.requests import Request
-from bfpga.errors import DeviceError, ToolError
+from bfpga.engines.positions.sample_schedule import Progress, SampleSchedule, spread
+from bfpga.errors import ConfigurationError, DeviceError, ToolError
+from bfpga.program.flow_listing import measured_share
 from bfpga.runtime import open_device
 
 if TYPE_CHECKING:
@@ -46,6 +49,9 @@ class Session:
         self.config = accelerator.config
         self.trace: list[OperationRecord] = []
         self.compiler = options.compiler(self.config, formats)
+        self.progress = Progress()
+        self._schedule = options.sample if isinstance(options.sample, SampleSchedule) else None
+        self._spread: int | None = None
         self._exponent = 0
         self._machine: Machine | None = _open(accelerator, device)
 
@@ -54,6 +60,10 @@ class Session:
         if self._machine is not None:
             self._machine.close()
             self._machine = None
+
+    def finish_iteration(self, accuracy: float | None = None) -> None:
+        """Count an iteration; operations of the next one measure the share that a schedule gives it. FP R31, R32."""
+        self.progress, self._spread = self.progress.after(accuracy, self._spread), None
 
     def report(self) -> Report:
         """What ran so far."""
@@ -67,9 +77,13 @@ class Session:
         if self._machine is None:
             raise DeviceError(f"the session on {self.device} is closed: operations belong inside its `with` block")
         begun, scheduled = perf_counter(), self.compiler.scheduled
-        compiled = self.compiler.compile(request.call, exact)
+        period = None if self._schedule is None else self._schedule.period(self.progress)
+        compiled = self.compiler.compile(request.call, exact, period)
         outcome = self._machine.run(compiled, request.call.operands)
         result = ArrayBlock(request.shaped(outcome.block.mantissa), outcome.block.exponent)
+        share = 0.0 if compiled.node.policy.inherit else measured_share(compiled.node, compiled.node.policy.sample)
+        if share and self._schedule is not None and self._schedule.by == "spread":
+            self._spread = max(self._spread or 0, spread(result.mantissa))
         self.trace.append(
             OperationRecord(
                 request.call.layer.name,
@@ -80,6 +94,7 @@ class Session:
                 first_exponent=self._exponent,
                 exponent=result.exponent,
                 measured=not compiled.node.policy.inherit,
+                share=share,
                 saturated=outcome.counters.overflows,
                 underflows=outcome.counters.underflows,
                 status=outcome.counters.status,
@@ -115,26 +130,39 @@ class PositionOptions:
 
     rule: None is ``rate``, and ``lead`` on an accelerator without ``position_bins``. flow: None is
     ``two_pass_sampled`` for rule ``rate`` where the sample has ``LEAST_SAMPLE`` values, else ``two_pass``: a sample may
-    miss the largest value, and only a rule that lets a few values saturate in any case can live with that.
+    miss the largest value, and only a rule that lets a few values saturate in any case can live with that. sample: the
+    distance of measured rows, or a schedule by which it changes from iteration to iteration.
     """
 
     rule: RuleName | None = None
     flow: Flow | None = None
-    sample: int = 8
+    sample: int | SampleSchedule = 8
     rate: int = 12
     margin: int = 0
 
     def compiler(self, config: KernelConfig, formats: FormatChoice) -> CallCompiler:
         """A compiler of operations with these options; ConfigurationError if the accelerator cannot follow them."""
         rule = position_rule(self.rule, config)
-        flow = position_flow(self.flow, rule)
+        flow, sample = position_flow(self.flow, rule), self.sample
+        if isinstance(sample, SampleSchedule):
+            _check_samples(flow, rule)
+            sample = max(sample.periods)
         options = CompileOptions(
-            policy="dynamic", rule=rule, flow=flow, sample=self.sample, rate=self.rate, margin=self.margin,
+            policy="dynamic", rule=rule, flow=flow, sample=sample, rate=self.rate, margin=self.margin,
             formats=formats,
         )  # fmt: skip
         check_formats(config, options)
         PolicyChoice(config, options, {}, [_PROBE]).of(_PROBE)
         return CallCompiler(config, options, 0 if self.flow else LEAST_SAMPLE)
+
+
+def _check_samples(flow: Flow, rule: RuleName) -> None:
+    """ConfigurationError where a schedule of samples would change nothing."""
+    if flow not in SAMPLED and not (flow == "auto" and bears_samples(rule)):
+        raise ConfigurationError(
+            f"sample: flow {flow} with rule {rule} measures everything, so a schedule of samples changes nothing; "
+            f"choose flow {' or '.join(SAMPLED)}"
+        )
 
 
 def _open(accelerator: Accelerator, device: str) -> Machine:

@@ -82,6 +82,11 @@ class ArrayProducts:
         """Gradients of the weights, summed over the rows."""
         return np.asarray(self.wide.matmul(self._widened(x).T, gradient), np.float64)
 
+    def finish_iteration(self, accuracy: float | None = None) -> None:
+        """Count an iteration on both sessions: samples shrink by their schedules. FP R31, R32."""
+        for session in {self.narrow.session, self.wide.session}:
+            session.finish_iteration(accuracy)
+
     def _widened(self, x: Activations) -> EagerArray:
         """Activations in the session of gradients; narrow mantissas are wide ones too."""
         if not isinstance(x, EagerArray) or self.narrow is self.wide:
