@@ -30,7 +30,9 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "operators"]
 COMMANDS += ["advise", "init", "models", "doctor", "schema", "report", "compare", "explore", "prune"]
 COMMANDS += ["lint-hls", "rtl", "synthesize", "overlay", "check-tcl", "build", "deploy"]
-RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
+RESEARCH = [
+    f"research {name}" for name in ("report-partition", "position-times", "position-choice", "position-measure")
+]
 #: Packages that take longer to load than `--help` may take.
 HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}
 MODEL = str(ROOT / "examples/models/mlp_digits.onnx")

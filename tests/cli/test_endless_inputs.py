@@ -34,6 +34,7 @@ COMMANDS = [
     ["deploy", "pynq", "--program", "IN", "--dry-run"],
     ["deploy", "pynq", "--overlay", "folder", "--dry-run"],
     ["research", "position-choice", "IN"],
+    ["research", "position-measure", "IN", "-a", "tiny", "-d", DATA],
     ["research", "report-partition", "IN"],
 ]
 

@@ -47,6 +47,8 @@ COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
     (["deploy", "pynq", "--overlay", "./overlay", "--program", "p.bfpga", "--identity", "key", "--dry-run"], ["--json"],
      ["overlay/overlay.yaml", "p.bfpga", "key"]),
     (["research", "position-choice", "clocks.json"], ["--json"], ["clocks.json"]),
+    (["research", "position-measure", "m.onnx", *RUN], ["--json", "--save-recipe"],
+     ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["research", "report-partition", "d.npz"], ["--json", "-o"], ["d.npz"]),
 ]  # fmt: skip
 CASES = [

@@ -22,7 +22,7 @@ from bfpga.cli.listings import accelerators, boards, doctor, operators, schema
 from bfpga.cli.models import models
 from bfpga.cli.networks import compile_command, estimate, evaluate, report, run
 from bfpga.cli.overlay import overlay
-from bfpga.cli.positions import position_choice, position_times
+from bfpga.cli.positions import position_choice, position_measure, position_times
 from bfpga.cli.prune import prune
 from bfpga.cli.report_partition import report_partition
 from bfpga.cli.synthesize import synthesize
@@ -127,6 +127,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 RESEARCH: dict[str, Callable[..., None]] = {
     "position-times": position_times,
     "position-choice": position_choice,
+    "position-measure": position_measure,
     "report-partition": report_partition,
 }
 

@@ -1,4 +1,4 @@
-"""`bfpga research position-times`, `position-choice`: what fixed-point positions cost, and which way is fastest."""
+"""`bfpga research position-times`, `position-choice`, `position-measure`: what positions cost, which way is fastest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bfpga.cli import output
-from bfpga.cli.options import Json, Picture
+from bfpga.cli.completion import complete_device, complete_recipe
+from bfpga.cli.options import EngineOptions, ExponentOptions, Json, Picture, SampleOptions, grouped
 from bfpga.cli.pictures import check_picture, write_picture
 from bfpga.cli.report_partition import choice
 
 if TYPE_CHECKING:
+    from bfpga.api.flow_measuring import MeasuredFlows
     from bfpga.engines.positions.times import Flow, FlowTimes
 
 WHAT: dict[Flow, str] = {
@@ -113,3 +115,73 @@ def position_choice(
     output.table(f"Flows by {by}, mean cycles of up to {chooser.iterations} iterations", headings, rows)
     content: dict[str, Any] = {"by": by, "choices": chooser.choices()}
     output.write_json(json, content)
+
+
+@grouped
+def position_measure(
+    task: SampleOptions,
+    engines: EngineOptions,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe", "-r", help="Name of a recipe or a YAML file: all options but policy and flows.",
+            autocompletion=complete_recipe,
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option("--rule", help="How statistics become an exponent; only rate takes samples, others measure all."),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device", help="emulator, csim, rtl, virtual, board or remote:HOST.", autocompletion=complete_device
+        ),
+    ] = "emulator",
+    iterations: Annotated[
+        int, typer.Option("--iterations", min=1, max=65536, help="How often both flows run, a sample each time.")
+    ] = 8,
+    by: Annotated[str, typer.Option("--by", help="One choice for each layer or for each operation.")] = "layer",
+    save_recipe: Annotated[
+        Path | None,
+        typer.Option("--save-recipe", help="The recipe with the flows chosen, for --recipe.", metavar="FILE"),
+    ] = None,
+) -> None:
+    """Run both flows of each layer on a device, choose the faster one, and write the recipe that repeats the choice.
+
+    Two passes with a sample, and the same with kept accumulators; their exponents must be equal. Clocks are those of
+    the kernel's registers, of its clock counter where there is one. Each layer is a start of its own.
+
+    \b
+    Examples:
+      bfpga research position-measure lenet -a pynq_z2_flows --device virtual --save-recipe flows.yaml
+      bfpga research position-measure net.onnx -a my.yaml -d samples.npz --by operation --json clocks.json
+    """
+    from bfpga.api.flow_measuring import FlowTask, measure_flows
+    from bfpga.cli import work
+    from bfpga.compiler.recipes import save_recipe as save
+    from bfpga.runtime import check_device
+
+    output.check_target(task.json)
+    output.check_target(save_recipe)
+    choice("--by", by, ("layer", "operation"))
+    check_device(device)
+    options = work.compile_options(engines, ExponentOptions(recipe=recipe, rule=rule))
+    with output.waiting(f"measuring the flows of {task.model.name}"):
+        measured = measure_flows(FlowTask(*work.load_calibrated(task), options), device, iterations, by)  # type: ignore[arg-type]
+    _say_measured(measured, device)
+    if save_recipe is not None:
+        save(measured.options, save_recipe, f"flows measured on {device}, {iterations} iterations, by {by}")
+        output.say(f"recipe in {save_recipe}")
+    output.write_json(task.json, {"device": device, **measured.to_dict()})
+
+
+def _say_measured(measured: MeasuredFlows, device: str) -> None:
+    from bfpga.engines.positions.choice import choice_rows
+
+    chooser = measured.chooser
+    headings, rows = choice_rows(chooser)
+    title = f"Flows by {chooser.by} on {device}, mean cycles of {chooser.iterations} iterations, and the next one"
+    next_one = f"iteration {chooser.iterations + 1}"
+    shown = [(*row, measured.chosen.get(str(row[0]), "-")) for row in rows]
+    output.table(title, [*headings, next_one], shown, dropped=["saves"])

@@ -8,6 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.api.jobs import CALIBRATION_SAMPLES, Job, class_labels, compile_job, provide_overlay
@@ -42,6 +45,16 @@ def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     calibration = None if task.calibration is None else load_inputs(task.calibration, network.inputs)
     with waiting(f"compiling {network.path.name}"):
         return compile_job(network, described, samples, calibration, options)
+
+
+def load_calibrated(
+    task: SampleOptions,
+) -> tuple[Network, Accelerator, InputSamples, dict[str, npt.NDArray[np.float32]]]:
+    """The network, the accelerator, the samples of a run and those that calibrate, as ``prepare`` takes them."""
+    described, network, samples = load(task)
+    if task.calibration is None:
+        return network, described, samples, samples.first(CALIBRATION_SAMPLES)
+    return network, described, samples, load_inputs(task.calibration, network.inputs).inputs
 
 
 def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:

@@ -39,10 +39,17 @@ _EXPONENT = "exponent"
 
 @dataclass(frozen=True)
 class LayerRun:
-    """What a layer's start gave: the exponent of its results and the clocks it took."""
+    """What a layer's start gave: the exponent of its results, the clocks of its work, and those that a counter outside
+    the kernel measured, where there is one."""
 
     exponent: int
     clocks: int
+    measured: int | None = None
+
+    @property
+    def taken(self) -> int:
+        """Clocks as exactly as they are known."""
+        return self.clocks if self.measured is None else self.measured
 
 
 class LayerMachine(Protocol):
@@ -222,7 +229,8 @@ class KernelLayers(_Layers):
             output = self.starts.nodes[index].output
             stored = any(_stores(operation, output) for operation in operations)
             exponent = int((self.values.array[output] if stored else scratch).exponent[0])
-        return LayerRun(exponent, result.cycles)
+        measured = None if result.measured is None else result.measured.clocks
+        return LayerRun(exponent, result.cycles, measured)
 
     def close(self) -> None:
         """Release the kernel."""

@@ -33,23 +33,6 @@ class PositionLayer:
 
 
 @dataclass
-class ClockSum:
-    """Mean of clocks that were measured, exactly."""
-
-    total: Fraction = Fraction(0)
-    count: int = 0
-
-    def add(self, clocks: float) -> None:
-        self.total += Fraction(clocks)
-        self.count += 1
-
-    @property
-    def mean(self) -> Fraction | None:
-        """None before the first measurement."""
-        return self.total / self.count if self.count else None
-
-
-@dataclass
 class FlowChooser:
     """Takes measured clocks and answers which flow a layer runs. FP R33, R34, R36.
 
@@ -62,7 +45,7 @@ class FlowChooser:
     by: Grouping = "layer"
     candidates: tuple[Flow, ...] = CANDIDATES
     finished: int = field(default=0, init=False)
-    _clocks: dict[tuple[str, Flow], ClockSum] = field(default_factory=dict, init=False)
+    _clocks: dict[tuple[str, Flow], list[float]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Refuse what leaves no choice; ``ConfigurationError``."""
@@ -102,15 +85,20 @@ class FlowChooser:
         if not clocks >= 0:
             raise ConfigurationError(f"layer {name!r} took {clocks} clocks under {flow}; 0 or more are needed")
         if self.measuring:
-            self._clocks.setdefault((name, flow), ClockSum()).add(clocks)
+            self._clocks.setdefault((name, flow), []).append(clocks)
 
     def finish_iteration(self) -> None:
         """Count an iteration; after the last measured one every layer runs its choice only."""
         self.finished += 1
 
     def mean(self, name: str, flow: Flow) -> Fraction | None:
-        """Mean of the clocks of one layer; None if it never ran."""
-        return self._clocks.get((name, flow), ClockSum()).mean
+        """Mean of the clocks of one layer, exactly; None if it never ran."""
+        clocks = self._clocks.get((name, flow), [])
+        return sum(map(Fraction, clocks), Fraction(0)) / len(clocks) if clocks else None
+
+    def clocks(self, name: str) -> dict[Flow, list[float]]:
+        """What one layer took in each measured iteration, by the flows that it ran."""
+        return {flow: list(self._clocks[name, flow]) for flow in self.candidates if (name, flow) in self._clocks}
 
     def choice(self, name: str) -> Flow:
         """The fastest candidate of what is measured so far, of layers alike if ``by`` is the operation. FP R33, R34.
