@@ -160,6 +160,15 @@ def run(
     ] = 120.0,
     scheduler: Scheduler = None,
     compare: Annotated[bool, typer.Option("--compare", help="Run the emulator too and compare bit by bit.")] = False,
+    histograms: Annotated[
+        int | None,
+        typer.Option(
+            "--histograms", min=1, max=4096,
+            help="With --policy dynamic: what the operation before each layer counted, of the first N samples on the "
+            "emulator (docs/kernel-positions.md).",
+            metavar="N",
+        ),
+    ] = None,
 ) -> None:
     """Compile a network, run it on samples, and print accuracy, cycles, latency and a line for every layer.
 
@@ -187,12 +196,12 @@ def run(
     searched = finding.report(found, precision)
     if not compare:
         result = work.run(job, choice, task.batch)
-        content = reports.run_report(job, result, choice.name)
+        content = reports.run_report(job, result, choice.name) | reports.histogram_report(job, histograms)
         write_run_report(task.report, job, sources(task, exponents), content, result)
         output.write_json(task.json, content | searched)
         return
     comparison = work.compare(job, choice, task.batch)
-    content = reports.comparison_report(job, comparison, choice.name)
+    content = reports.comparison_report(job, comparison, choice.name) | reports.histogram_report(job, histograms)
     write_run_report(task.report, job, sources(task, exponents), content, comparison.got)
     output.write_json(task.json, content | searched)
     if not comparison.bit_exact:

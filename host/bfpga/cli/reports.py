@@ -16,6 +16,7 @@ from bfpga.api.figures import (
     weight_formats,
 )
 from bfpga.api.jobs import Job, accuracy
+from bfpga.api.position_histograms import HISTOGRAM_DROPPED, HISTOGRAM_HEADINGS, position_histograms
 from bfpga.cli.output import note, percent, say, table
 from bfpga.cli.report_host import milliseconds, print_host, rate
 from bfpga.cli.report_saturation import print_calibration, saturation_cell, warn_saturation
@@ -293,6 +294,20 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     print_calibration(job)
     warn_saturation(content, result.samples)
     return content
+
+
+def histogram_report(job: Job, samples: int | None) -> dict[str, Any]:
+    """Print what the operations before layers counted of the first samples; nothing where it was not asked for."""
+    if samples is None:
+        return {}
+    found = position_histograms(job.program, job.samples.inputs, samples)
+    count = min(samples, len(job.samples))
+    if found:
+        title = f"Highest bits of what preceded each layer, {count} samples, emulator"
+        table(title, list(HISTOGRAM_HEADINGS), [layer.row for layer in found], dropped=HISTOGRAM_DROPPED)
+    else:
+        say("no layer has a histogram: exponents are found by rules on one with --policy dynamic and position_bins")
+    return {"histogram_samples": count, "histograms": [layer.to_dict() for layer in found]}
 
 
 def print_boards(result: DeviceResult) -> None:

@@ -66,6 +66,7 @@ class DeviceResult:
             if layer.counters is not None:
                 total.include(layer.counters)
         total.saturated_samples = total.most_saturated = None  # a sample may saturate in several layers
+        total.histogram = None  # positions of different layers have nothing in common
         return total
 
 

@@ -72,7 +72,7 @@ class Comparison:
             "bit_exact": self.bit_exact,
             "mismatch": None if self.mismatch is None else {**asdict(self.mismatch), "text": str(self.mismatch)},
             "cycles": {"expected": self.expected.cycles, "got": self.got.cycles},
-            "counters": {"expected": asdict(self.expected.counters), "got": asdict(self.got.counters)},
+            "counters": {"expected": self.expected.counters.compared, "got": self.got.counters.compared},
         }
 
 
@@ -113,7 +113,7 @@ def _layers(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
     for layer in expected.layers:
         other = others[layer.name]
         if layer.counters is not None and other.counters is not None and layer.counters != other.counters:
-            return Mismatch("counters", layer.name, "", (), asdict(layer.counters), asdict(other.counters))
+            return Mismatch("counters", layer.name, "", (), layer.counters.compared, other.counters.compared)
         if layer.cycles != other.cycles:
             return Mismatch("cycles", layer.name, "", (), layer.cycles, other.cycles)
         if layer.choices != other.choices:

@@ -102,6 +102,7 @@ class Session:
                 cycles=outcome.cycles,
                 seconds=perf_counter() - begun,
                 compiled=self.compiler.scheduled > scheduled,
+                histogram=outcome.counters.histogram,
             )
         )
         self._exponent = result.exponent

@@ -8,7 +8,7 @@ those of the kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from bfpga.contract.flows import Sample, everything
 from bfpga.contract.program import ArrayNode, Tile
 from bfpga.engines.kernel.accumulators import Accumulate, Block, accumulator_function
 from bfpga.engines.kernel.streams import working_columns
-from bfpga.engines.output.collector import collect, rule_exponent
+from bfpga.engines.output.collector import PositionHistogram, collect, histogram_of, rule_exponent
 from bfpga.engines.output.exponents import LEARNING, PolicyRegisters, magnitudes
 from bfpga.engines.output.functions import collected_exponent, result_exponent
 from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
@@ -37,7 +37,8 @@ class LayerCounters:
     """What the output stage counted: overflows, underflows, sticky ``Status`` bits.
 
     saturated_samples, most_saturated: samples with an overflow, and the most overflows in one sample; None where values
-    alone are counted, as kernels do. They take no part in comparisons.
+    alone are counted, as kernels do. histogram: of what the collector measured, with rules that look at it; kernels do
+    not tell it. These take no part in comparisons.
     """
 
     overflows: int = 0
@@ -45,6 +46,7 @@ class LayerCounters:
     status: int = 0
     saturated_samples: int | None = field(default=None, compare=False)
     most_saturated: int | None = field(default=None, compare=False)
+    histogram: PositionHistogram | None = field(default=None, compare=False)
 
     def add(self, overflows: Int64Array, underflows: Int64Array, status: Int64Array) -> None:
         """Add the counts of samples; their status bits are derived from the counts."""
@@ -62,6 +64,17 @@ class LayerCounters:
         self.status |= other.status
         if other.saturated_samples is not None and other.most_saturated is not None:
             self._add_samples(other.saturated_samples, other.most_saturated)
+        if other.histogram is not None:
+            self.add_histogram(other.histogram)
+
+    def add_histogram(self, histogram: PositionHistogram) -> None:
+        """Add what the collector measured of more samples. FP R49."""
+        self.histogram = histogram if self.histogram is None else self.histogram + histogram
+
+    @property
+    def compared(self) -> dict[str, int]:
+        """What every device counts, by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.compare}
 
     def _add_samples(self, saturated: int, most: int) -> None:
         self.saturated_samples = (self.saturated_samples or 0) + saturated
@@ -139,13 +152,15 @@ class LayerEngine:
             e4 = np.full(len(stage.v), policy.exponent, np.int64)
         else:
             measured = policy.sample or everything(self.layer.channels)
-            e4, bits = exponent_from_lead(*self._lead(stage, e_acc, measured), fmt)
+            e4, bits = exponent_from_lead(*self._lead(stage, e_acc, measured, counters), fmt)
             status = status | bits
         mantissa[...], overflows, underflows = requantize(stage.v, stage.e3, e4, fmt)
         counters.add(overflows, underflows, status)
         return e4
 
-    def _lead(self, stage: StageResult, e_acc: Int64Array, sample: Sample) -> tuple[Int64Array, BoolArray]:
+    def _lead(
+        self, stage: StageResult, e_acc: Int64Array, sample: Sample, counters: LayerCounters
+    ) -> tuple[Int64Array, BoolArray]:
         """Lead of each sample (samples,) by the layer's rule, from the outputs in ``sample``; whether it has one."""
         policy, form = self.layer.policy, self.config.format
         part, channels = self._sampled(stage, sample)
@@ -157,6 +172,7 @@ class LayerEngine:
         of_rows = accumulators if exponents is None else accumulators + np.asarray(exponents, np.int64)[channels]
         rows = result_exponent(self.layer.function, of_rows)
         seen = collect(part.v, part.e3, rows, unit + policy.base, self.config.position_bins)
+        counters.add_histogram(histogram_of(seen))
         found = rule_exponent(seen, policy.rule, policy.rate, policy.margin, form.mantissa_bits)
         return found + form.mantissa_bits - 2, np.ones(len(found), np.bool_)
 
@@ -189,7 +205,7 @@ class LayerEngine:
         policy, fmt, registers = self.layer.policy, self.config.format, self.registers
         lead: int | None = None
         if policy.policy != Policy.STATISTICS or registers.needs_lead(policy.policy, policy.slot, policy.preset):
-            leads, nonzero = self._lead(stage, e_acc, everything(self.layer.channels))
+            leads, nonzero = self._lead(stage, e_acc, everything(self.layer.channels), counters)
             lead = int(leads[0]) if nonzero[0] else None
         e4, chosen = registers.choose(policy.policy, policy.slot, policy.exponent, policy.preset, lead)
         mantissa[...], overflows, underflows = requantize(stage.v, stage.e3, [e4], fmt)

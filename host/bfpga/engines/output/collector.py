@@ -6,6 +6,8 @@ of a result plus its exponent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +56,38 @@ def collect(v: Int64Array, e3: IntArray, row_exponents: Int64Array, base: Int64A
         row_exponents.min(axis=1),
         row_exponents.max(axis=1),
     )
+
+
+@dataclass(frozen=True)
+class PositionHistogram:
+    """What collectors counted of samples together, bin by bin as in the kernel. FP R49.
+
+    values: results that were measured. counts: those whose highest bit is at a position, absolute: the bit plus the
+    exponent of the result; the lowest bin of a sample has what is smaller too, the highest what is larger. The others
+    are 0 or -1.
+    """
+
+    values: int
+    counts: Mapping[int, int]
+
+    def __add__(self, other: PositionHistogram) -> PositionHistogram:
+        positions = sorted({*self.counts, *other.counts})
+        counts = {position: self.counts.get(position, 0) + other.counts.get(position, 0) for position in positions}
+        return PositionHistogram(self.values + other.values, counts)
+
+    @property
+    def without_bit(self) -> int:
+        """Results that are 0 or -1 and have no position."""
+        return self.values - sum(self.counts.values())
+
+
+def histogram_of(seen: Collected) -> PositionHistogram:
+    """The collector's histogram, all samples together."""
+    positions = seen.base.reshape(-1, 1) + np.arange(seen.bins.shape[1])
+    found, place = np.unique(positions, return_inverse=True)
+    counts = np.bincount(place.reshape(-1), seen.bins.reshape(-1), len(found)).astype(np.int64)
+    known = {int(position): int(count) for position, count in zip(found, counts, strict=True) if count}
+    return PositionHistogram(int(seen.values.sum()), known)
 
 
 def _histogram(index: Int64Array, counted: BoolArray, bins: int) -> Int64Array:

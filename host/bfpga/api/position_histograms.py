@@ -1,0 +1,87 @@
+"""Histograms of layers whose exponents follow from their own results, as the emulator counts them (FP R49).
+
+A kernel keeps its histogram to itself; the emulator's collector has the same bins, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from bfpga.contract.program import ArrayNode, Program
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.native.library import NUMPY
+from bfpga.engines.output.collector import PositionHistogram
+from bfpga.program.flow_listing import rule_text
+
+HISTOGRAM_HEADINGS = ("layer", "rule", "exponents", "measured", "0 and -1", "saturated", "positions", "histogram")
+#: Of these what falls away on a narrow terminal, in this order.
+HISTOGRAM_DROPPED = ("rule", "0 and -1", "measured")
+#: Shares of the fullest bin; a bin that is not empty shows at least the first of them.
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class LayerHistogram:
+    """What preceded a layer found. exponents: the smallest and the largest that samples chose; saturated: results."""
+
+    layer: str
+    rule: str
+    exponents: tuple[int, int]
+    saturated: int
+    histogram: PositionHistogram
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines; counts by position."""
+        return {
+            "layer": self.layer,
+            "rule": self.rule,
+            "exponents": list(self.exponents),
+            "saturated": self.saturated,
+            "measured": self.histogram.values,
+            "without_bit": self.histogram.without_bit,
+            "counts": {str(position): count for position, count in self.histogram.counts.items()},
+        }
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Cells of ``HISTOGRAM_HEADINGS``."""
+        seen, counts = self.histogram, self.histogram.counts
+        return (
+            self.layer, self.rule, _span(*self.exponents), f"{seen.values:,}", f"{seen.without_bit:,}",
+            f"{self.saturated:,}", _span(min(counts), max(counts)) if counts else "-", bars(counts),
+        )  # fmt: skip
+
+
+def position_histograms(
+    program: Program, inputs: Mapping[str, npt.NDArray[Any]], samples: int
+) -> list[LayerHistogram]:
+    """The layers with a collector's rule, in order, after the first ``samples`` samples on the emulator."""
+    emulator = Emulator(program, instructions=NUMPY)
+    result = emulator.run({name: values[:samples] for name, values in inputs.items()}, trace=True)
+    counted = {layer.name: layer.counters for layer in result.layers}
+    found = []
+    for node in program.nodes:
+        counters = counted[node.name]
+        if isinstance(node, ArrayNode) and counters is not None and counters.histogram is not None:
+            exponents = result.tensors[node.output].exponent
+            span = int(exponents.min()), int(exponents.max())
+            rule = rule_text(node.policy)
+            found.append(LayerHistogram(node.name, rule, span, counters.overflows, counters.histogram))
+    return found
+
+
+def bars(counts: Mapping[int, int]) -> str:
+    """A line with a bar for each position from the smallest to the largest; a blank where nothing was counted."""
+    if not counts:
+        return ""
+    most = max(counts.values())
+    heights = [counts.get(position, 0) * len(_BARS) for position in range(min(counts), max(counts) + 1)]
+    return "".join(_BARS[max(0, -(-height // most) - 1)] if height else " " for height in heights)
+
+
+def _span(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} .. {high}"
