@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from effort import drawn
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_kernels import ROWS
 from small_networks import Network, compiled, largest_error, on_host, simulates_alike
@@ -52,6 +53,7 @@ def test_an_exported_cbam_leaves_nothing_on_the_host(name: str) -> None:
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])
+@settings(max_examples=drawn(24))
 @given(channels=st.integers(2, 40))
 def test_the_largest_channel_is_found_within_a_step(
     channels: int, keepdims: int, tmp_path_factory: pytest.TempPathFactory

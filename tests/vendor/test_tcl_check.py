@@ -69,7 +69,7 @@ def test_scripts_pass_with_every_option() -> None:
     assert rendered_findings(design(), ScriptOptions(17, 23, board_files=Path("/boards"))) == []
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=drawn(15), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     board=st.sampled_from(names("boards")),

@@ -7,6 +7,7 @@ Only the standard library is imported: a board loads this module too.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from bfpga.contract import rows
 from bfpga.contract.commands import commands
@@ -65,6 +66,7 @@ def process_kind(process: str) -> str:
     return name if number.isdigit() else process
 
 
+@lru_cache(maxsize=64)
 def process_streams(config: KernelConfig) -> tuple[ProcessStream, ...]:
     """The streams of a kernel; bits as in bfpga/processes/wires.hpp."""
     return tuple(_streams(config))

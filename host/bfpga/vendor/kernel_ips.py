@@ -6,6 +6,7 @@ What is said here once reaches the HLS scripts, the checks of what the tools exp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.cores import KERNEL
@@ -77,6 +78,7 @@ class KernelIp:
         return f"the IP {self.function}"
 
 
+@lru_cache(maxsize=64)
 def kernel_ips(config: KernelConfig) -> tuple[KernelIp, ...]:
     """The IPs of a kernel, that with the registers first."""
     return tuple(_process_ip(config, process) for process in kernel_processes(config))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -384,28 +385,44 @@ def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
     ``rendered``: its rendered files, as ``render_kernel`` gives them, or some of them; to these come the headers of the
     library that they include, and those that headers include. Nothing else of the library belongs to the kernel.
     """
-    sources = dict(rendered)
-    waiting = [text for path, text in rendered.items() if path.endswith((".cpp", ".hpp", ".h"))]
+    sources, library = dict(rendered), f"{library_directory()}/"
+    waiting = [_INCLUDE.findall(text) for path, text in rendered.items() if path.endswith((".cpp", ".hpp", ".h"))]
     while waiting:
-        for header in _INCLUDE.findall(waiting.pop()):
+        for header in waiting.pop():
             path = f"include/{header}"
             if path not in sources:
-                sources[path] = (library_directory() / header).read_text()
-                waiting.append(sources[path])
+                sources[path], includes = _header(library + header)
+                waiting.append(includes)
     return sources
+
+
+def _header(path: str) -> tuple[str, list[str]]:
+    """The text of a header of the library, and the headers of the library that it includes."""
+    return _read_header(path, os.stat(path).st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_header(path: str, changed: int) -> tuple[str, list[str]]:
+    """A process reads and searches a header once, unless it is edited: builds ask for the same ones by the hundred."""
+    text = Path(path).read_text()
+    return text, _INCLUDE.findall(text)
 
 
 def sources_of(top: str, rendered: Mapping[str, str]) -> dict[str, str]:
     """What one rendered file is compiled from, itself first: path in the project -> text."""
     sources: dict[str, str] = {}
-    waiting = [top]
+    library, waiting = library_directory(), [top]
     while waiting:
         path = waiting.pop()
-        if path not in sources:
-            text = rendered.get(path) or (library_directory() / Path(path).relative_to("include")).read_text()
-            sources[path] = text
-            waiting += [f"include/{header}" for header in _INCLUDE.findall(text)]
+        if path in sources:
+            continue
+        if text := rendered.get(path):
+            includes = _INCLUDE.findall(text)
             waiting += [str(Path(path).parent / header) for header in _LOCAL_INCLUDE.findall(text)]
+        else:
+            text, includes = _header(f"{library}/{path.removeprefix('include/')}")
+        sources[path] = text
+        waiting += [f"include/{header}" for header in includes]
     return sources
 
 

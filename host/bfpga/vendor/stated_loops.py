@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _LABEL = re.compile(r"\s*(?P<label>[A-Za-z_]\w*):\s*$")
 _LOOP = re.compile(r"\s*(for|while|do)\b")
@@ -31,11 +32,17 @@ def stated_loops(sources: Mapping[str, str]) -> list[StatedLoop]:
         loop
         for path, text in sorted(sources.items())
         if path.endswith((".hpp", ".cpp"))
-        for loop in _loops(path, text.splitlines())
+        for loop in _loops(path, text)
     ]
 
 
-def _loops(path: str, lines: Sequence[str]) -> Iterator[StatedLoop]:
+@lru_cache(maxsize=1024)
+def _loops(path: str, text: str) -> tuple[StatedLoop, ...]:
+    """The loops of one file; a build asks for those of every header once for each IP that includes it."""
+    return tuple(_loops_of_lines(path, text.splitlines()))
+
+
+def _loops_of_lines(path: str, lines: Sequence[str]) -> Iterator[StatedLoop]:
     for number, line in enumerate(lines):
         match = _LABEL.match(line)
         if match is None or number + 1 == len(lines) or not _LOOP.match(lines[number + 1]):

@@ -1,7 +1,8 @@
 """A stand-in for the vendor's tools: runs the real scripts in `tclsh` and fails as it is told.
 
 `$BFPGA_STAND_IN` names a JSON file: version, content of the files that the tools would write, and `failures`, which
-says for a stage how it shall fail. The first argument is the name under which the program was called.
+says for a stage how it shall fail. The first argument is the name under which the program was called. What they say of
+their version is in files beside it, which the programs themselves show.
 """
 
 import json
@@ -13,12 +14,6 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BANNERS = {
-    "vivado": "Vivado v{0} (64-bit)\nSW Build 3526262 on Mon Apr 18 15:47:01 MDT 2022",
-    "vitis_hls": "****** Vitis HLS - High-Level Synthesis from C, C++ and OpenCL v{0} (64-bit)",
-    "vitis-run": "****** vitis-run v{0} (64-bit)\n  **** SW Build 5076996",
-    "v++": "****** v++ v{0} (64-bit)\n  **** SW Build 5076996",
-}
 Y2K22 = (
     "source run_ippack.tcl -notrace\nbad lexical cast: source type value could not be interpreted as target\n"
     '    while executing\n"rdi::set_property core_revision 2201061327 {component component_1}"\n'
@@ -120,9 +115,6 @@ def main():
     name, words = sys.argv[1], sys.argv[2:]
     with open(os.environ["BFPGA_STAND_IN"]) as file:
         config = json.load(file)
-    if "-version" in words or "--version" in words:
-        say(BANNERS[name].format(config["versions"].get(name, config["version"])))
-        return
     script = script_of(name, words)
     stage = os.path.basename(script).split(".")[0]
     if script.endswith(".cfg"):

@@ -23,7 +23,14 @@ from bfpga.vendor.bitstream.versions import Version
 from bfpga.vendor.block_design import BlockDesign, block_design
 
 HERE = Path(__file__).parent
-PROGRAMS = ("vivado", "vitis_hls", "vitis-run", "v++")
+#: What each program says of its version.
+BANNERS = {
+    "vivado": "Vivado v{0} (64-bit)\nSW Build 3526262 on Mon Apr 18 15:47:01 MDT 2022",
+    "vitis_hls": "****** Vitis HLS - High-Level Synthesis from C, C++ and OpenCL v{0} (64-bit)",
+    "vitis-run": "****** vitis-run v{0} (64-bit)\n  **** SW Build 5076996",
+    "v++": "****** v++ v{0} (64-bit)\n  **** SW Build 5076996",
+}
+PROGRAMS = tuple(BANNERS)
 #: The call for the IP that is synthesised first.
 FIRST_IP = "hls_sequencer"
 
@@ -81,9 +88,12 @@ class Workshop:
         }
 
     def configure(self, **settings: Any) -> None:
-        """Change what the stand-ins do, and write it down for them."""
+        """Change what the stand-ins do, and write it down for them: what they say of their version as a text."""
         self.config.update(settings)
         (self.directory / "stand_in.json").write_text(json.dumps(self.config))
+        for name, banner in BANNERS.items():
+            version = self.config["versions"].get(name, self.config["version"])
+            (self.directory / f"stand_in.json.{name}").write_text(banner.format(version) + "\n")
 
     def fail(self, call: str, mode: str) -> None:
         """From now on one call fails: a stage's, or of the stage `hls` that for its first IP."""

@@ -43,12 +43,14 @@ def end_processes(directory: Path, grace: float = GRACE_SECONDS, part: str = "")
 
     Returns the numbers of those that were running.
     """
-    running = processes_of(directory, part)
+    running = left = processes_of(directory, part)
     for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, GRACE_SECONDS)):
-        left = processes_of(directory, part)
+        if not left:
+            break
         for process in left:
             _send(process, number)
-        _until_gone(directory, seconds if left else 0, part)
+        _until_gone(directory, seconds, part)
+        left = processes_of(directory, part)
     return running
 
 
