@@ -124,7 +124,7 @@ class _Walker:
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
         self.kinds = {
-            key_of(cursor): _plain(cursor.spelling) for _, cursor in unit.cursors if cursor.kind.name in RECORDS
+            key_of(cursor): _plain(cursor.spelling) for _, kind, cursor in unit.cursors if kind in RECORDS
         }
         self.methods: dict[tuple[str | None, str], list[Function]] = defaultdict(list)
         for function in unit.functions:

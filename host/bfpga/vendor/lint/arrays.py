@@ -33,8 +33,8 @@ def check_arrays(unit: Unit, board: Board | None = None) -> Iterator[Finding]:
     """Every rule on arrays. ``board``: whose memory counts; the largest known one if it is not given."""
     limit = board or _largest_board()
     seen: set[str] = set()
-    for source, cursor in unit.cursors:
-        if cursor.kind.name == "VAR_DECL":
+    for source, kind, cursor in unit.cursors:
+        if kind == "VAR_DECL":
             if _has_variable_length(source, cursor):
                 problem = f"the length of array `{cursor.spelling}` is known at run time only"
                 remedy = "give it the largest length, a constant"

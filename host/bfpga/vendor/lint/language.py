@@ -21,6 +21,7 @@ _INPUT_OUTPUT = {
     "fwrite", "scanf", "fscanf", "sscanf", "getchar", "fgets", "cout", "cerr", "clog", "cin", "ifstream", "ofstream",
     "fstream", "exit", "abort", "system", "getenv", "time", "clock",
 }  # fmt: skip
+_HOST_NAMES = _ALLOCATORS | _DYNAMIC_TYPES | _INPUT_OUTPUT
 #: Of the standard library and of POSIX; `pthread_` and `thrd_` begin more of them.
 _THREADS = {
     "thread", "jthread", "this_thread", "async", "future", "shared_future", "promise", "packaged_task", "mutex",
@@ -62,14 +63,18 @@ _LITERAL = re.compile(rb"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'|^[ \t]*#[^\n]
 #: Template parameters and references of arrays are no pointers, so only these kinds lead to a pointed-to function.
 _ARRAYS = {"CONSTANTARRAY", "INCOMPLETEARRAY", "DEPENDENTSIZEDARRAY"}
 _DECLARATIONS = {"VAR_DECL", "PARM_DECL", "FIELD_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL"}
+#: Nodes that name something, and all that are checked.
+_NAMES = {"DECL_REF_EXPR", "TYPE_REF", "TEMPLATE_REF", "OVERLOADED_DECL_REF"}
+_CHECKED = {"CXX_NEW_EXPR", "CXX_DELETE_EXPR", "CALL_EXPR"} | _NAMES | _DECLARATIONS
 
 
 def check_language(unit: Unit) -> Iterator[Finding]:
     """Every rule on the language."""
     for source in unit.sources.values():
         yield from _check_words(source)
-    for source, cursor in unit.cursors:
-        yield from _check_node(source, cursor)
+    for source, kind, cursor in unit.cursors:
+        if kind in _CHECKED:
+            yield from _check_node(source, kind, cursor)
     yield from _check_recursion(unit)
 
 
@@ -81,12 +86,11 @@ def _check_words(source: SourceText) -> Iterator[Finding]:
                 yield Finding(source.path, source.line_of(match.start()), rule, problem, remedy)
 
 
-def _check_node(source: SourceText, cursor: Any) -> Iterator[Finding]:
-    kind = cursor.kind.name
+def _check_node(source: SourceText, kind: str, cursor: Any) -> Iterator[Finding]:
     if kind in ("CXX_NEW_EXPR", "CXX_DELETE_EXPR"):
         what = "new" if kind == "CXX_NEW_EXPR" else "delete"
         yield _memory(source, cursor, f"`{what}` needs memory that grows")
-    elif kind in ("DECL_REF_EXPR", "TYPE_REF", "TEMPLATE_REF", "OVERLOADED_DECL_REF"):
+    elif kind in _NAMES:
         yield from _check_reference(source, cursor)
     elif kind in _DECLARATIONS and _points_to_function(cursor):
         problem = f"`{cursor.spelling}` is a pointer to a function or member"
@@ -99,7 +103,7 @@ def _check_node(source: SourceText, cursor: Any) -> Iterator[Finding]:
 def _check_reference(source: SourceText, cursor: Any) -> Iterator[Finding]:
     name = str(cursor.spelling).removeprefix("class ").removeprefix("struct ").split("::")[-1].split("<")[0]
     threads = name in _THREADS or name.startswith(("pthread_", "thrd_"))
-    if not (threads or name in _ALLOCATORS | _DYNAMIC_TYPES | _INPUT_OUTPUT) or not _is_standard(cursor):
+    if not (threads or name in _HOST_NAMES) or not _is_standard(cursor):
         return
     if threads:
         remedy = "processes that run at once are functions of a dataflow region"

@@ -128,8 +128,8 @@ def _spread(unit: Unit, pipelined: dict[Function, str]) -> None:
 def _divisions(unit: Unit) -> list[tuple[Region, int, str]]:
     """Divisions by variables: the loop or function around, the byte, the text."""
     found = []
-    for source, cursor in unit.cursors:
-        if cursor.kind.name not in ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR", "CALL_EXPR"):
+    for source, kind, cursor in unit.cursors:
+        if kind not in ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR", "CALL_EXPR"):
             continue
         divisor = _divisor(source, cursor)
         if divisor is None:

@@ -129,7 +129,8 @@ class Unit:
         self.variables: dict[str, list[Variable]] = defaultdict(list)
         self.global_names: dict[str, Any] = {}
         self.records: dict[Key, Record] = defaultdict(Record)
-        self.cursors: list[tuple[SourceText, Any]] = []
+        #: Every node with its source and the name of its kind, which libclang's binding takes long to find.
+        self.cursors: list[tuple[SourceText, str, Any]] = []
         for cursor in self.tree.cursor.get_children():
             file = cursor.location.file
             if file is not None and file.name in self.sources:
@@ -170,34 +171,34 @@ class Unit:
         waiting = [(root, context)]
         while waiting:
             cursor, around = waiting.pop()
-            self.cursors.append((around.source, cursor))
-            inside = self._enter(cursor, around)
-            label = cursor if cursor.kind.name == "LABEL_STMT" else None
+            kind, children = cursor.kind.name, list(cursor.get_children())
+            self.cursors.append((around.source, kind, cursor))
+            inside = self._enter(kind, cursor, children, around)
+            label = cursor if kind == "LABEL_STMT" else None
             inside = inside if inside.label is label else replace(inside, label=label)
-            waiting += [(child, inside) for child in reversed(list(cursor.get_children()))]
+            waiting += [(child, inside) for child in reversed(children)]
 
-    def _enter(self, cursor: Any, context: _Context) -> _Context:
+    def _enter(self, kind: str, cursor: Any, children: Sequence[Any], context: _Context) -> _Context:
         """Notes what a node declares or calls; the context of its children."""
-        kind = cursor.kind.name
         if kind in FUNCTIONS:
-            return self._enter_function(cursor, context)
+            return self._enter_function(cursor, children, context)
         if kind in RECORDS:
             return self._enter_record(cursor, context)
         if kind in LOOPS:
-            return self._enter_loop(cursor, context)
+            return self._enter_loop(cursor, children, context)
         if kind == "COMPOUND_STMT":
             return replace(context, scope=_extent(cursor))
         if kind == "CALL_EXPR" and context.function is not None:
-            context.function.calls.append(_call(cursor, context))
+            context.function.calls.append(_call(cursor, children, context))
         elif kind in ("VAR_DECL", "PARM_DECL", "FIELD_DECL"):
             self._declare(cursor, context)
         elif kind == "CXX_BASE_SPECIFIER" and context.record is not None:
             self.records[context.record].has_base = True
         return context
 
-    def _enter_function(self, cursor: Any, context: _Context) -> _Context:
+    def _enter_function(self, cursor: Any, children: Sequence[Any], context: _Context) -> _Context:
         begin, end = _extent(cursor)
-        blocks = [child for child in cursor.get_children() if child.kind.name in ("COMPOUND_STMT", "CXX_TRY_STMT")]
+        blocks = [child for child in children if child.kind.name in ("COMPOUND_STMT", "CXX_TRY_STMT")]
         body = _extent(blocks[-1])[0] if blocks else end
         record = context.record
         parent = cursor.semantic_parent
@@ -216,9 +217,8 @@ class Unit:
     def _enter_record(self, cursor: Any, context: _Context) -> _Context:
         return replace(context, record=key_of(cursor), function=None, loop=None, scope=_extent(cursor))
 
-    def _enter_loop(self, cursor: Any, context: _Context) -> _Context:
+    def _enter_loop(self, cursor: Any, children: Sequence[Any], context: _Context) -> _Context:
         begin, end = _extent(cursor)
-        children = list(cursor.get_children())
         block = children[0] if cursor.kind.name == "DO_STMT" else children[-1]
         loop = Loop(
             context.source, cursor, begin, end, _extent(block)[0],
@@ -259,8 +259,7 @@ def _innermost(regions: Sequence[_Placed], source: SourceText, offset: int) -> _
     return max(around, key=lambda region: region.begin, default=None)
 
 
-def _call(cursor: Any, context: _Context) -> Call:
-    children = list(cursor.get_children())
+def _call(cursor: Any, children: Sequence[Any], context: _Context) -> Call:
     callee = text_of(context.source, children[0]) if children else ""
     found = LAST_NAME.search(callee)
     referenced = cursor.referenced
