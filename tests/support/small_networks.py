@@ -179,7 +179,9 @@ def nodes_of(program: Program) -> list[ArrayNode]:
 
 
 def float_outputs(network: Network, samples: dict[str, np.ndarray], outputs: tuple[str, ...] = ()) -> list[np.ndarray]:
-    session = onnxruntime.InferenceSession(network.model(*outputs).SerializeToString())
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # others would spin longer than it runs
+    session = onnxruntime.InferenceSession(network.model(*outputs).SerializeToString(), options)
     return [np.asarray(value) for value in session.run(None, samples)]
 
 

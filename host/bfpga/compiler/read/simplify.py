@@ -33,9 +33,13 @@ LARGEST_CONSTANT = 1 << 26
 
 
 def session(model: ModelProto | bytes) -> onnxruntime.InferenceSession:
-    """An ONNX Runtime session on the CPU, without its console messages."""
+    """An ONNX Runtime session on the CPU, without its console messages.
+
+    One thread: most of these run once, for less time than others take to start and then spin.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     data = model if isinstance(model, bytes) else model.SerializeToString()
     # What 1.23, the newest for Python 3.10, fuses so, transposes of three axes included, it cannot compute.
     return onnxruntime.InferenceSession(
