@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     With --all it is g++, whose warnings are errors. test_csim_device.py has a kernel with the flags that users get,
     and a project by g++.
     """
-    gc.set_threshold(20_000, 10, 10)  # at each 700 new objects, as usual, it takes a fourth of the time of collection
+    gc.set_threshold(20_000, 10, 10)  # every 700 new objects, as usual, takes hundredths of the tests' time
     if config.getoption("--all"):
         os.environ[ALL] = "1"
     settings.register_profile("tests", deadline=None, max_examples=drawn(100))
