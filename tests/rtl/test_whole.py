@@ -16,11 +16,22 @@ from verilog_simulation import missing_tools
 from bfpga.rtl.whole import whole_text
 from bfpga.synthesis.netlist.expressions import ZEROED
 from bfpga.synthesis.netlist.mapped import Counts, MappedModule, count, from_json
-from bfpga.synthesis.netlist.yosys import find_yosys, map_whole
+from bfpga.synthesis.netlist.yosys import Family, find_yosys, map_whole
 
 pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
 
 SLOW = pytest.mark.slow
+#: A table in block memory that a program writes, and a product of its words.
+TABLE_AND_PRODUCT = """
+module top(input clk, input ce, input we, input [8:0] wa, input [27:0] wd, input re, input [8:0] ra, input [15:0] other,
+    output reg [31:0] product);
+(* ram_style = "block" *) reg [27:0] stored [0:511];
+always @(posedge clk) if (ce & we) stored[wa] <= wd;
+reg [27:0] word;
+always @(posedge clk) if (ce & re) word <= stored[ra];
+always @(posedge clk) if (ce) product <= $signed(word[27:12]) * $signed(other);
+endmodule
+"""
 
 
 @functools.cache
@@ -76,6 +87,13 @@ def reset_registers(module: MappedModule) -> int:
     """Flip-flops whose set or reset is connected."""
     pins = [ports.get("R", ports.get("S", ["0"]))[0] for kind, ports in module.cells if kind.startswith("FD")]
     return sum(pin != "0" for pin in pins)
+
+
+@pytest.mark.parametrize("family", ["xc7", "xcup"])
+def test_a_block_memory_before_a_product_keeps_its_register(family: Family) -> None:
+    """A DSP block that takes the register of its factor leaves a memory that has to answer at once, which is no block."""
+    found = count(map_whole(TABLE_AND_PRODUCT, "top", family, cache=kept()))
+    assert (found.bram18, found.bram36, found.lut_memory, found.dsp) == (1, 0, 0, 1)
 
 
 def test_control_and_borders_are_counted() -> None:

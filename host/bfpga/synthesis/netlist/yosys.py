@@ -181,12 +181,14 @@ def _mapping(modules: Mapping[str, str], family: Family, whole: str = "") -> lis
     long = not whole and max(map(len, texts)) > _LONG_TEXT
     defined = (MAPPING, ZEROED) if whole else (MAPPING,)
     joined = [f"hierarchy -top {whole}", "proc", "flatten", *_LOGIC_TABLES] if whole else ["proc"]
+    # The selections that enables have replaced read memories too, whose registers DSP blocks would take instead.
+    clean = ["opt_clean"] if whole else []
     return [
         "read_verilog -lib +/xilinx/cells_sim.v",
         "read_verilog -lib +/xilinx/cells_xtra.v",
         f"read_verilog -sv -icells {' '.join(f'-D {name}' for name in defined)} parts.v",
         *joined, "opt_expr", "opt_clean", "opt -nodffe -nosdff", "wreduce", "peepopt", "opt_clean",
-        *(["opt_dff", f"{flow} map_dsp:coarse", *fill] if products else ["chtype -set $mul t:$__soft_mul"]),
+        *(["opt_dff", *clean, f"{flow} map_dsp:coarse", *fill] if products else ["chtype -set $mul t:$__soft_mul"]),
         "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc",
         *(["opt", "memory -nomap", "opt_clean", f"{flow} map_memory:map_ffram", "memory_map"] if memories else []),
         "opt_expr -full", "opt_merge", "opt_dff", "opt_clean",
