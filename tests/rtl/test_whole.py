@@ -91,9 +91,20 @@ def reset_registers(module: MappedModule) -> int:
 
 @pytest.mark.parametrize("family", ["xc7", "xcup"])
 def test_a_block_memory_before_a_product_keeps_its_register(family: Family) -> None:
-    """A DSP block that takes the register of its factor leaves a memory that has to answer at once, which is no block."""
+    """A DSP block that takes the register of its factor leaves a memory that answers at once: no block."""
     found = count(map_whole(TABLE_AND_PRODUCT, "top", family, cache=kept()))
     assert (found.bram18, found.bram36, found.lut_memory, found.dsp) == (1, 0, 0, 1)
+
+
+def test_equal_ips_are_mapped_once(tmp_path: Path) -> None:
+    """Units of an array differ in the name that their modules begin with, and in the lines that comments tell."""
+    for name, line in (("unit_0", 3), ("unit_1", 3), ("unit_0", 4)):
+        part = f"// part.hpp:{line}\nmodule {name}_part(input a, b, output c); assign c = a & b; endmodule"
+        top = f"module {name}(input a, b, output c); {name}_part part(a, b, c); endmodule // {line}"
+        assert count(map_whole(f"{part}\n{top}\n", name, cache=tmp_path)).lut == 1
+        assert len(list(tmp_path.glob("*.json"))) == 1
+    map_whole("module unit_0(input a, b, output c); assign c = a | b; endmodule", "unit_0", cache=tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 2
 
 
 def test_control_and_borders_are_counted() -> None:

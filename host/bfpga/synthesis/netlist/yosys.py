@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,8 @@ _FILL_BLOCKS = (
 )  # fmt: skip
 #: Tables of constants that a design asks to have in look-up tables are logic to Yosys.
 _LOGIC_TABLES = ('setattr -set rom_style "logic" a:rom_style=distributed',)
+#: What a design that is mapped in one piece is called.
+_TOP = "ip"
 #: Verilog of one run: a run begins in seconds, and what runs have found is kept when a later one fails.
 _BATCH = 300_000
 
@@ -126,7 +129,8 @@ def map_whole(
     ``cache`` and ``timeout`` as `map_modules` takes them. ToolError if Yosys is missing, fails or is too slow.
     """
     yosys = find_yosys()
-    lines = "\n".join([*_mapping({top: text}, family, top), "write_json -selected parts.json", ""])
+    text = _nameless(text, top)
+    lines = "\n".join([*_mapping({_TOP: text}, family, _TOP), "write_json -selected parts.json", ""])
     key = hashlib.sha256("\0".join([yosys.version, family, lines, text]).encode()).hexdigest()[:32]
     known = _read(cache, key)
     if known is not None:
@@ -135,9 +139,17 @@ def map_whole(
         directory = Path(place)
         (directory / "parts.v").write_text(text)
         yosys.run(lines, directory, timeout)
-        module = from_json(json.loads((directory / "parts.json").read_text())["modules"][top])
+        module = from_json(json.loads((directory / "parts.json").read_text())["modules"][_TOP])
     _write(cache, key, module)
     return module
+
+
+def _nameless(text: str, top: str) -> str:
+    """Verilog without comments, whose modules begin with another name than that of ``top``.
+
+    Equal IPs of two kernels, or units of one, are then mapped once, and again only where the hardware has changed.
+    """
+    return re.sub(rf"//.*|\b{top}(?=\b|_)", lambda found: "" if found[0].startswith("//") else _TOP, text)
 
 
 def _batches(modules: Mapping[str, str], count: int) -> list[dict[str, str]]:
