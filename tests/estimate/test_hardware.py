@@ -11,6 +11,7 @@ from bfpga.estimate.hardware import (
     HardwareFigures,
     IntervalLimit,
     LoopFigures,
+    WholePath,
     findings,
 )
 
@@ -59,6 +60,17 @@ def test_too_few_ports_are_found_with_their_accesses() -> None:
 def test_a_path_beyond_the_clock_is_found() -> None:
     (found,) = findings(figures(loop(slack=-0.25)), BOARD)
     assert "misses the clock by 0.25 ns, through code.hpp:9" in found
+
+
+def test_a_path_of_a_mapped_ip_that_is_longer_than_the_clock_is_found() -> None:
+    """Of its loops, or of all of it where that is known: what stands between the loops is among it then."""
+    one = replace(figures(loop(path=9.5, ip="post")), memories_of={"post": Area()})
+    assert findings(one, BOARD) == []
+    (found,) = findings(replace(one, period=9.0), BOARD)
+    assert found == "post: the longest path takes 9.50 ns of 9.00, in Rows (code.hpp:7)"
+    whole = replace(one, whole_paths={"post": WholePath(10.25, "exponent[3]", "at[0]")})
+    (found,) = findings(whole, BOARD)
+    assert found == "post: the longest path takes 10.25 ns of 10.00, from `exponent[3]` to `at[0]`"
 
 
 @pytest.mark.parametrize(

@@ -111,11 +111,21 @@ class LoopFigures:
 
 
 @dataclass(frozen=True)
+class WholePath:
+    """The longest path between two registers of an IP that was mapped in one piece: ns, and what the registers hold."""
+
+    delay: float
+    begin: str
+    end: str
+
+
+@dataclass(frozen=True)
 class IpFigures:
     """An IP of a kernel. ``area``: all of it, mapped in one piece, if ``is_whole``; else its loops, each by itself,
     with its memories, and nothing of what stands between the loops.
 
-    ``path``: ns of the longest path between two registers of its mapped loops.
+    ``path``: ns of the longest path between two registers, ``between`` them in words; of its mapped loops alone where
+    that of the whole IP is not known.
     """
 
     name: str
@@ -123,6 +133,7 @@ class IpFigures:
     is_whole: bool
     loops: Area
     path: float
+    between: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,8 @@ class HardwareFigures:
 
     ``sources``: digest of the sources of each IP; ``period`` and ``usable``: ns of the clock, and of it for logic.
     ``memories``: of all IPs, by ``memories_of``; ``streams``: the FIFOs between the IPs. ``wholes``: cells of IPs that
-    were mapped in one piece, with all that they have. ``cores``: copies of the kernel; ``infrastructure`` is of all.
+    were mapped in one piece, with all that they have; ``whole_paths``: their longest paths. ``cores``: copies of the
+    kernel; ``infrastructure`` is of all.
     """
 
     accelerator: str
@@ -147,6 +159,7 @@ class HardwareFigures:
     streams: Area = field(default_factory=Area)
     wholes: dict[str, Area] = field(default_factory=dict)
     cores: int = 1
+    whole_paths: dict[str, WholePath] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Area:
@@ -173,7 +186,13 @@ class HardwareFigures:
         own = [loop for loop in self.loops if loop.ip == name]
         loops, whole = sum((loop.area for loop in own), Area()), self.wholes.get(name)
         area = loops + memories if whole is None else whole
-        return IpFigures(name, area, whole is not None, loops, max((loop.path for loop in own), default=0.0))
+        path = self.whole_paths.get(name)
+        if path is not None:
+            between = f"from `{path.begin}` to `{path.end}`"
+            return IpFigures(name, area, whole is not None, loops, path.delay, between)
+        slowest = max(own, key=lambda loop: loop.path, default=None)
+        delay, between = (slowest.path, f"in {slowest.title}") if slowest is not None else (0.0, "")
+        return IpFigures(name, area, whole is not None, loops, delay, between)
 
     @property
     def total(self) -> Area:
@@ -193,6 +212,9 @@ def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
         if loop.slack < 0:
             worst = ", ".join(loop.worst[-3:])
             found.append(f"{loop.title}: the worst path misses the clock by {-loop.slack:.2f} ns, through {worst}")
+    for ip in figures.ips:
+        if ip.path > figures.period:
+            found.append(f"{ip.name}: the longest path takes {ip.path:.2f} ns of {figures.period:.2f}, {ip.between}")
     if figures.counted:
         for kind, limit in resources.items():
             amount, most = figures.total.used[kind], ROUTED_LIMITS[kind]

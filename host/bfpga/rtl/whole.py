@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.estimate.hardware import Area, HardwareFigures
+from bfpga.estimate.hardware import Area, HardwareFigures, WholePath
 from bfpga.rtl.control import control_verilog
 from bfpga.rtl.ip import IpVerilog, ip_verilog
 from bfpga.synthesis.count import area_of, family_of
 from bfpga.synthesis.driver import Progress, synthesize
 from bfpga.synthesis.ip_figures import IpRecord, ip_records, kernel_figures
 from bfpga.synthesis.kept import Compiled, kernel_files
+from bfpga.synthesis.netlist.cell_arcs import whole_graph
 from bfpga.synthesis.netlist.mapped import count
+from bfpga.synthesis.netlist.timing import longest_path
 from bfpga.synthesis.netlist.yosys import map_whole
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 
@@ -38,34 +40,39 @@ def synthesize_whole(
     digests = Compiled.of(accelerator).digests
     ips = {ip.part: ip for ip in kernel_ips(accelerator.config)}
     missing = [ips[x.name] for x in found.values() if x.whole is None and x.sources == digests[x.name]]
-    for name, area in whole_areas(accelerator, missing, cache, progress).items():
-        found[name] = replace(found[name], whole=area)
+    for name, (area, path) in whole_sizes(accelerator, missing, cache, progress).items():
+        found[name] = replace(found[name], whole=area, path=path)
     return kernel_figures(accelerator, found)
 
 
-def whole_areas(
+def whole_sizes(
     accelerator: Accelerator, ips: Sequence[KernelIp], cache: Path | None = None, progress: Progress | None = None
-) -> dict[str, Area]:
-    """Cells of IPs of an accelerator's kernel, by their names; several are mapped at once.
+) -> dict[str, tuple[Area, WholePath | None]]:
+    """Cells and longest paths of IPs of an accelerator's kernel, by their names; several are mapped at once.
 
     Raises:
         ToolError: clang or Yosys is missing or fails.
     """
     files = kernel_files(accelerator)
-    areas: dict[str, Area] = {}
+    sizes: dict[str, tuple[Area, WholePath | None]] = {}
     with ProcessPoolExecutor() as pool:
-        runs = {pool.submit(whole_area, accelerator, ip, files, cache): ip for ip in ips}
+        runs = {pool.submit(whole_size, accelerator, ip, files, cache): ip for ip in ips}
         for run in as_completed(runs):
-            areas[runs[run].part] = run.result()
+            sizes[runs[run].part] = run.result()
             if progress is not None:
-                progress(len(areas), len(ips))
-    return areas
+                progress(len(sizes), len(ips))
+    return sizes
 
 
-def whole_area(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str], cache: Path | None = None) -> Area:
-    """Cells of one IP. ``files``: the kernel's sources."""
-    text = whole_text(ip_verilog(accelerator, ip, files))
-    return area_of(count(map_whole(text, ip.function, family_of(accelerator.board.part), cache)))
+def whole_size(
+    accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str], cache: Path | None = None
+) -> tuple[Area, WholePath | None]:
+    """Cells of one IP and its longest path; none without registers. ``files``: the kernel's sources."""
+    family = family_of(accelerator.board.part)
+    mapped = map_whole(whole_text(ip_verilog(accelerator, ip, files)), ip.function, family, cache)
+    path = longest_path(whole_graph(mapped, family))
+    found = WholePath(round(path.delay, 2), path.begin.name, path.end.name) if path is not None else None
+    return area_of(count(mapped)), found
 
 
 def whole_text(made: IpVerilog) -> str:

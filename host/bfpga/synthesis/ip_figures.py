@@ -19,7 +19,7 @@ from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.interface.fifos import stream_cells
 from bfpga.engines.interface.shell import SHELL
-from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures
+from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures, WholePath
 from bfpga.formats.files import read_file, replace_file
 from bfpga.synthesis.meaning import line_place, source_name, token_place
 
@@ -29,13 +29,14 @@ _LARGEST = 1 << 24
 @dataclass(frozen=True)
 class IpRecord:
     """What was found out about an IP. ``sources``: digest of what it was compiled from; ``whole``: cells of all of it,
-    mapped in one piece; None if only its loops have been counted."""
+    mapped in one piece, with its longest ``path``; None if only its loops have been counted."""
 
     name: str
     sources: str
     memories: Area = field(default_factory=Area)
     loops: tuple[LoopFigures, ...] = ()
     whole: Area | None = None
+    path: WholePath | None = None
 
 
 _LOOP = TypeAdapter(LoopFigures)
@@ -47,7 +48,8 @@ def ip_records(figures: HardwareFigures) -> dict[str, IpRecord]:
     records = {}
     for name, sources in figures.sources.items():
         own = tuple(loop for loop in figures.loops if loop.ip == name)
-        records[name] = IpRecord(name, sources, figures.memories_of[name], own, figures.wholes.get(name))
+        whole, path = figures.wholes.get(name), figures.whole_paths.get(name)
+        records[name] = IpRecord(name, sources, figures.memories_of[name], own, whole, path)
     return records
 
 
@@ -69,6 +71,7 @@ def kernel_figures(accelerator: Accelerator, ips: Mapping[str, IpRecord], counte
         memories_of={name: ip.memories for name, ip in ips.items()},
         streams=Area(lut=lut, lut_memory=stored, ff=ff, bram18=halves),
         wholes={name: ip.whole for name, ip in ips.items() if ip.whole is not None},
+        whole_paths={name: ip.path for name, ip in ips.items() if ip.path is not None},
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from bfpga.synthesis.netlist.cell_arcs import cell_delays, net_graph
-from bfpga.synthesis.netlist.mapped import Cell, MappedModule
-from bfpga.synthesis.netlist.timing import NetGraph, longest_path, recurrence_clock
+from bfpga.synthesis.netlist.cell_arcs import cell_delays, net_graph, whole_graph
+from bfpga.synthesis.netlist.mapped import Bit, Cell, MappedModule
+from bfpga.synthesis.netlist.timing import NetGraph, Path, longest_path, recurrence_clock
 
 XC7 = cell_delays("xc7")
 LEVEL = XC7["net"] + XC7["lut"]
@@ -29,6 +29,45 @@ def register(data: int, output: int) -> Cell:
 
 def table(into: int, output: int) -> Cell:
     return "$lut", {"A": [into], "Y": [output]}
+
+
+def whole_path(ports: dict[str, list[Bit]], *cells: Cell) -> Path:
+    """Of an IP in one piece."""
+    path = longest_path(whole_graph(MappedModule(ports, list(cells), {"3": "held[0]", "4": "sum[0]"})))
+    assert path is not None
+    return path
+
+
+def test_a_path_of_a_whole_ip_has_the_names_of_its_registers() -> None:
+    path = whole_path({}, register(9, 3), table(3, 5), register(5, 4))
+    assert (path.begin.name, path.end.name) == ("held[0]", "sum[0]")
+    assert path.delay == pytest.approx(TO + LEVEL + UNTIL)
+
+
+def test_an_ip_has_registers_of_others_at_its_ports() -> None:
+    """A word that passes through without a register is a path too, which no loop has: of a stream's readiness."""
+    path = whole_path({"in_TREADY": [7], "out_TREADY": [6]}, table(6, 7))
+    assert (path.begin.name, path.end.name) == ("out_TREADY", "in_TREADY")
+    assert path.delay == pytest.approx(TO + LEVEL + UNTIL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "output"), [("RAM64M", "ADDRB", "DOB"), ("RAM32X1D", "DPRA3", "DPO"), ("RAM256X1S", "A", "O")]
+)
+def test_a_memory_in_look_up_tables_is_read_on_the_way(kind: str, address: str, output: str) -> None:
+    """The address that is read, not the word that is written."""
+    before, after = (register(9, 3), table(3, 8)), register(5, 4)
+    reading: Cell = kind, {"WCLK": [0], address: [8], output: [5]}
+    writing: Cell = kind, {"WCLK": [0], "DI": [8], output: [5]}
+    assert whole_path({}, *before, reading, after).delay == pytest.approx(TO + 2 * LEVEL + UNTIL)
+    stop = XC7["net"] + XC7["setup"]["lutram"]
+    assert whole_path({}, *before, writing, after).delay == pytest.approx(TO + LEVEL + stop)
+
+
+def test_a_block_memory_ends_a_path_and_begins_another() -> None:
+    block: Cell = "RAMB18E1", {"CLKARDCLK": [0], "ADDRARDADDR": [3], "DOADO": [5]}
+    path = whole_path({}, register(9, 3), table(3, 8), block, register(5, 4))
+    assert path.delay == pytest.approx(XC7["clock_to"]["bram"] + UNTIL)
 
 
 def test_a_register_in_which_a_value_waits_counts_in_a_recurrence() -> None:

@@ -1,6 +1,6 @@
-"""Mapped cells as a graph of nets with delays between them.
+"""Mapped cells as a graph of nets with delays between them, which `timing` measures.
 
-The parts of a design are mapped one by one; here their cells become one graph, which `timing` measures.
+The parts of a loop are mapped one by one; here their cells become one graph. An IP is mapped in one piece.
 """
 
 from __future__ import annotations
@@ -32,20 +32,30 @@ def net_graph(design: Design, mapped: Mapping[str, MappedModule], family: str = 
     return _Stitching(design, mapped, cell_delays(family)).graph
 
 
-class _Stitching:
-    def __init__(self, design: Design, mapped: Mapping[str, MappedModule], delays: Mapping[str, Any]) -> None:
-        self.design, self.delays = design, delays
+def whole_graph(module: MappedModule, family: str = "xc7") -> NetGraph:
+    """The graph of an IP mapped in one piece; other IPs and the host have registers at its ports."""
+    nets = _Nets(cell_delays(family))
+    _Cells(nets, "", {}, module).add()
+    graph = nets.graph
+    driven = {*graph.target, *graph.starts}
+    for name, bits in module.ports.items():
+        for bit in bits:
+            if isinstance(bit, int):
+                net, end = nets.net("", bit), End(name)
+                if net in driven:
+                    graph.stops.append((net, nets.delays["net"] + nets.delays["setup"]["register"], end))
+                else:
+                    graph.starts[net], graph.ends[net] = nets.delays["clock_to"]["register"], end
+    return graph
+
+
+class _Nets:
+    """A graph that grows, with the numbers of its nets. ``interval``: of the loop that it is."""
+
+    def __init__(self, delays: Mapping[str, Any], interval: int = 1) -> None:
+        self.delays, self.interval = delays, interval
         self.graph = NetGraph()
         self._nets: dict[tuple[str, int], int] = {}
-        self._ports()
-        for instance in design.instances:
-            _Cells(self, instance.name, instance.origins, mapped[instance.module]).add()
-            module = mapped[instance.module]
-            for port, net in instance.inputs.items():
-                self._connect(net, instance.name, module.ports.get(port, []), inwards=True)
-            for port, net in instance.outputs.items():
-                self._connect(net, instance.name, module.ports.get(port, []), inwards=False)
-        self._memories()
 
     def net(self, owner: str, bit: int) -> int:
         key = (owner, bit)
@@ -53,6 +63,22 @@ class _Stitching:
             self._nets[key] = self.graph.count
             self.graph.count += 1
         return self._nets[key]
+
+
+class _Stitching(_Nets):
+    def __init__(self, design: Design, mapped: Mapping[str, MappedModule], delays: Mapping[str, Any]) -> None:
+        super().__init__(delays, design.pipeline.interval)
+        self.design = design
+        self._ports()
+        for instance in design.instances:
+            ends = {name: self.origin(index) for name, index in instance.origins.items()}
+            _Cells(self, instance.name, ends, mapped[instance.module]).add()
+            module = mapped[instance.module]
+            for port, net in instance.inputs.items():
+                self._connect(net, instance.name, module.ports.get(port, []), inwards=True)
+            for port, net in instance.outputs.items():
+                self._connect(net, instance.name, module.ports.get(port, []), inwards=False)
+        self._memories()
 
     def origin(self, index: int) -> End:
         """Name and place of an operation, or of a register given as its complement."""
@@ -111,11 +137,11 @@ class _Stitching:
 
 
 class _Cells:
-    """Arcs of one instance's cells."""
+    """Arcs of one instance's cells. ``ends``: what its registers are, by their names."""
 
-    def __init__(self, stitching: _Stitching, owner: str, origins: Mapping[str, int], module: MappedModule) -> None:
-        self.all, self.owner, self.origins, self.module = stitching, owner, origins, module
-        self.graph, self.delays = stitching.graph, stitching.delays
+    def __init__(self, nets: _Nets, owner: str, ends: Mapping[str, End], module: MappedModule) -> None:
+        self.all, self.owner, self.ends, self.module = nets, owner, ends, module
+        self.graph, self.delays = nets.graph, nets.delays
         self.tables: set[Bit] = set()
         self.carries: set[Bit] = set()
         for kind, ports in module.cells:
@@ -135,7 +161,7 @@ class _Cells:
                 self._register(ports)
             elif kind.startswith("DSP48"):
                 self._dsp(ports)
-            elif kind.startswith(("SRL", "RAM")):
+            elif kind.startswith(("SRL", "RAM", "URAM")):
                 self._stored(kind, ports)
             elif kind in ("$_NOT_", "INV"):
                 self._through(ports.get("A", ports.get("I", [])), ports.get("Y", ports.get("O", [])), 0.0, 0)
@@ -177,10 +203,9 @@ class _Cells:
 
     def _end(self, bit: Bit) -> End:
         name = self.module.names.get(str(bit), "")
-        origin = self.origins.get(name.split("[")[0].split("_")[0])
-        if origin is None:
+        found = self.ends.get(name.split("[")[0].split("_")[0])
+        if found is None:
             return End(name or "control")
-        found = self.all.origin(origin)
         place = name[name.index("[") :] if "[" in name else ""
         return End(found.name + place, found.place)
 
@@ -198,23 +223,26 @@ class _Cells:
         self.graph.stops += [(data, delay, end) for data, delay in inputs]
         name = self.module.names.get(str(output), "")
         waits = re.match(r"[sn]\d+_", name) is not None
-        if waits and self.all.design.pipeline.interval > 1:
+        if waits and self.all.interval > 1:
             self.graph.rows += [(data, net, delay) for data, delay in inputs[:1]]
         elif waits or re.match(r"s\d+\[", name):
             self.graph.registers[net] = inputs
 
     def _stored(self, kind: str, ports: Mapping[str, list[Bit]]) -> None:
         """Shift registers and memories: they begin and end paths; what they put out begins with the clock."""
-        group = "srl" if kind.startswith("SRL") else "bram" if kind.startswith("RAMB") else "lutram"
-        outputs = ("Q", "Q31", "DOADO", "DOBDO", "DOPADOP", "DOPBDOP", "O", "DPO", "SPO", "DOA", "DOB", "DOC", "DOD")
+        blocks = kind.startswith(("RAMB", "URAM"))
+        group = "srl" if kind.startswith("SRL") else "bram" if blocks else "lutram"
+        outputs = ("Q", "Q31", "O", "DPO", "SPO")
         for port, bits in ports.items():
-            if port in outputs or port.startswith(("DOUT", "CAS")):
+            if port in outputs or port.startswith(("DO", "CAS")):
                 for bit, net in zip([bit for bit in bits if isinstance(bit, int)], self._bits(bits), strict=True):
                     self.graph.starts[net] = self.delays["clock_to"][group]
                     self.graph.ends[net] = self._end(bit)
             elif "CLK" not in port and port != "C":
                 delay = self.delays["net"] + self.delays["setup"][group]
                 self.graph.stops += [(net, delay, End(kind)) for net in self._bits(bits)]
+        for output, addresses in _asynchronous(ports) if group == "lutram" else ():
+            self._through(addresses, ports[output], self.delays["net"] + self.delays["lut"], 1)
 
     def _dsp(self, ports: Mapping[str, list[Bit]]) -> None:
         """A path into a DSP block ends at its first register: of a factor, of the product, of the result. One out of it
@@ -252,6 +280,14 @@ class _Cells:
                 for net in self._bits([bit]):
                     self.graph.starts[net] = begin
                     self.graph.ends[net] = self._end(bit)
+
+
+def _asynchronous(ports: Mapping[str, list[Bit]]) -> Iterator[tuple[str, list[Bit]]]:
+    """Outputs of a memory in look-up tables, each with the bits of the address whose word it shows at once."""
+    for output in ports:
+        if output in ("O", "SPO", "DPO") or output.startswith("DO"):
+            begin = {"O": r"A\d*$", "SPO": r"A\d*$", "DPO": r"DPRA\d*$"}.get(output, f"ADDR{output[2:]}$")
+            yield output, [bit for port, bits in ports.items() if re.match(begin, port) for bit in bits]
 
 
 def _cascades(module: MappedModule) -> set[Bit]:

@@ -16,7 +16,7 @@ Cell = tuple[str, dict[str, list[Bit]]]
 
 @dataclass(slots=True)
 class MappedModule:
-    """Cells of a module after mapping. ``names``: name in the Verilog and bit of what flip-flops hold, by net."""
+    """Cells of a module after mapping. ``names``: name in the Verilog and bit of what registers hold, by net."""
 
     ports: dict[str, list[Bit]]
     cells: list[Cell]
@@ -54,7 +54,7 @@ def total(counts: Iterable[Counts]) -> Counts:
 _LUT_MEMORIES = {
     "RAM32X1S": 1, "RAM32X1D": 2, "RAM64X1S": 1, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4, "RAM256X1S": 4,
     "RAM256X1D": 8, "RAM512X1S": 8, "RAM32M16": 8, "RAM64M8": 8, "RAM32M": 4, "RAM64M": 4, "SRL16E": 1, "SRLC32E": 1,
-    "SRL16": 1, "SRLC16E": 1,
+    "SRL16": 1, "SRLC16E": 1, "RAM32X16DR8": 8, "RAM64X8SW": 8,
 }  # fmt: skip
 
 
@@ -128,13 +128,20 @@ def _resources(kind: str) -> Mapping[str, int]:
 _PREFIXES = {"FD": "ff", "DSP48": "dsp", "RAMB18": "bram18", "RAMB36": "bram36", "URAM288": "uram"}
 
 
-def from_json(module: Mapping[str, Any]) -> MappedModule:
-    """A module as Yosys writes it."""
-    cells: list[Cell] = [(cell["type"], cell["connections"]) for cell in module["cells"].values()]
+#: What Yosys keeps of modules that it has flattened; no hardware.
+_SCOPE = "$scopeinfo"
+#: What registers are called in a part of a loop, and in an IP.
+PART_NAMES, IP_NAMES = r"[sn]\d+(_[p\d]+)?$|(active|later|phase)$", r"[^$]"
+
+
+def from_json(module: Mapping[str, Any], named: str = PART_NAMES) -> MappedModule:
+    """A module as Yosys writes it. ``named``: how names of registers begin."""
+    found = [(cell["type"], cell["connections"]) for cell in module["cells"].values()]
+    cells: list[Cell] = [cell for cell in found if cell[0] != _SCOPE]
     held = {bit for kind, nets in cells if _is_register(kind) for port in ("Q", "P") for bit in nets.get(port, [])}
     names: dict[str, str] = {}
     for name, net in module["netnames"].items():
-        if re.match(r"[sn]\d+(_[p\d]+)?$", name) or name in ("active", "later", "phase"):
+        if re.match(named, name):
             for place, bit in enumerate(net["bits"]):
                 if bit in held:
                     names.setdefault(str(bit), f"{name}[{place}]")

@@ -26,7 +26,7 @@ from bfpga.errors import ToolError
 from bfpga.formats.cache import check_private, make_private
 from bfpga.formats.files import read_file, replace_file
 from bfpga.synthesis.netlist.expressions import MAPPING, ZEROED
-from bfpga.synthesis.netlist.mapped import MappedModule, from_json, to_plain
+from bfpga.synthesis.netlist.mapped import IP_NAMES, MappedModule, from_json, to_plain
 
 Family = Literal["xc7", "xcup"]
 
@@ -139,7 +139,7 @@ def map_whole(
         directory = Path(place)
         (directory / "parts.v").write_text(text)
         yosys.run(lines, directory, timeout)
-        module = from_json(json.loads((directory / "parts.json").read_text())["modules"][_TOP])
+        module = from_json(json.loads((directory / "parts.json").read_text())["modules"][_TOP], IP_NAMES)
     _write(cache, key, module)
     return module
 
