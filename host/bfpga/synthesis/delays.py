@@ -330,7 +330,8 @@ class Delays:
         if operation.binding == "fabric":
             return self._spread(interpolate(table.logic, sum(widths)))
         if digits := self.digits(index):
-            cycle = interpolate(table.combinational, widths[-1])
+            # From the registers of a row of products along all of its sums.
+            cycle = -(-(widths[-1] - 1) // DIGIT_BITS) * table.accumulate
             return Timing(digits + DIGIT_REGISTERS, 0.0, 0.0, cycle)
         if index in self.groups.multiplies:
             return table.multiply_add.timing()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from bfpga.synthesis.accumulators import Accumulator
 from bfpga.synthesis.body import LoopBody
 
-#: Of a product that is made digit by digit: bits of a digit, unsigned, and its registers, of the factors and of what a
-#: digit gives.
-DIGIT_BITS, DIGIT_REGISTERS = 17, 2
+#: Of a product that is made digit by digit: bits of a digit, unsigned, and its registers: of the factors, of the
+#: products in a row of blocks, and of their sum.
+DIGIT_BITS, DIGIT_REGISTERS = 17, 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bfpga.synthesis.body import Opcode, Operation
 from bfpga.synthesis.netlist.interpret import amount_bits
 from bfpga.synthesis.netlist.significance import Bits
-from bfpga.synthesis.schedule_types import DIGIT_BITS
+from bfpga.synthesis.schedule_types import DIGIT_BITS, DIGIT_REGISTERS
 
 _INFIX = {
     Opcode.ADD: "+", Opcode.SUB: "-", Opcode.AND: "&", Opcode.OR: "|", Opcode.XOR: "^",
@@ -38,6 +38,8 @@ def fitted(name: str, width: int, wanted: int) -> str:
     return f"{name}{vector(wanted)}" if width > wanted else f"{{{literal(0, wanted - width)}, {name}}}"
 
 
+#: Bits of the wider factor that every DSP block takes, signed (UG479: 25 by 18, UG579: 27 by 18).
+_WIDEST_FACTOR = 25
 #: Registers of a product after its multiplier; those before them are at its factors, as DSP blocks have them.
 _OUTPUT_REGISTERS = 1
 
@@ -113,7 +115,9 @@ def serial_product(
 ) -> list[str]:
     """A product of the wider factor and, one a cycle, the digits of the narrower one, from the highest down.
 
-    ``phases``: what is 1 in the cycle in which the factors are there, in those of the digits, and in the one after.
+    ``phases``: what is 1 in the cycle in which the factors are there, in those of the digits, and in the two after. A
+    row of DSP blocks holds digits of the wider factor, each block with a register behind its multiplier; their sum goes
+    along the cascade of the row.
     """
     width = operation.width
     is_signed, factors = _factors(operation, operands, bits)
@@ -122,8 +126,8 @@ def serial_product(
         (text, count) if is_signed or count == width else (f"{{1'b0, {text}}}", count + 1) for text, count in factors
     ]
     (narrow, narrow_bits), (wide, wide_bits) = sorted(signed, key=lambda factor: factor[1])
-    first, *digits, last = phases
-    kept, size = DIGIT_BITS * len(digits) + 1, wide_bits + DIGIT_BITS + 1
+    first, digits = phases[0], phases[1 : 1 - DIGIT_REGISTERS]
+    kept = DIGIT_BITS * len(digits) + 1
     if narrow_bits > kept:
         raise ValueError(f"a product has {len(digits)} digits of a factor of {narrow_bits} bits")
     lows = range(DIGIT_BITS * (len(digits) - 1), 0, -DIGIT_BITS)
@@ -132,20 +136,43 @@ def serial_product(
     digit = chosen[-1]
     for phase, other in zip(reversed(digits[:-1]), reversed(chosen[:-1]), strict=True):
         digit = f"{phase} ? {other} : {digit}"
-    later = " | ".join([*digits[1:], last])
-    moved = f"if ({digits[0]}) {name} <= {literal(0, width)}; else if ({later}) {name} <= {name}_s;"
+    zero, *later = phases[DIGIT_REGISTERS - 1 :]
+    moved = f"if ({zero}) {name} <= {literal(0, width)}; else if ({' | '.join(later)}) {name} <= {name}_s;"
     return [
         f"reg signed {vector(wide_bits)} {name}_a;",
         f"reg signed {vector(kept)} {name}_b;",
-        f"reg signed {vector(size)} {name}_p;",
+        f"reg signed {vector(wide_bits + DIGIT_BITS + 1)} {name}_p;",
         f"reg signed {vector(width)} {name};",
         f"wire signed {vector(DIGIT_BITS + 1)} {name}_d = {digit};",
         f"wire signed {vector(width)} {name}_s = ({name} <<< {DIGIT_BITS}) + {name}_p;",
         f"always @(posedge clk) if (ce & {first}) {name}_a <= {wide};",
         f"always @(posedge clk) if (ce & {first}) {name}_b <= $signed({narrow});",
-        f"always @(posedge clk) if (ce) {name}_p <= {name}_a * {name}_d;",
+        *_row_of_blocks(name, wide_bits),
         f"always @(posedge clk) if (ce) begin {moved} end",
     ]
+
+
+def row_blocks(bits: int) -> int:
+    """DSP blocks that a digit of a product takes, by the bits of its wider factor: digits, and the rest in the last."""
+    return 1 + max(0, -(-(bits - _WIDEST_FACTOR) // DIGIT_BITS))
+
+
+def _row_of_blocks(name: str, bits: int) -> Iterator[str]:
+    """The product of ``name``_a, of so many bits, and the digit ``name``_d, two cycles later in ``name``_p."""
+    blocks = row_blocks(bits)
+    top = bits - DIGIT_BITS * (blocks - 1)
+    size = vector(max(top, DIGIT_BITS + 1) + DIGIT_BITS + 1)
+    lows = [f"{name}_r{block}{vector(DIGIT_BITS)}" for block in range(blocks - 1)]
+    for block in range(blocks):
+        low = DIGIT_BITS * block
+        own = f"$signed({name}_a{vector(bits, low)})"
+        if block < blocks - 1:
+            own = f"$signed({{1'b0, {name}_a{vector(low + DIGIT_BITS, low)}}})"
+        carried = f" + ({name}_r{block - 1} >>> {DIGIT_BITS})" if block else ""
+        yield f"reg signed {size} {name}_m{block};"
+        yield f"always @(posedge clk) if (ce) {name}_m{block} <= {own} * {name}_d;"
+        yield f"wire signed {size} {name}_r{block} = {name}_m{block}{carried};"
+    yield f"always @(posedge clk) if (ce) {name}_p <= {{{', '.join([f'{name}_r{blocks - 1}', *reversed(lows)])}}};"
 
 
 def _factors(operation: Operation, operands: Sequence[str], bits: Sequence[Bits]) -> tuple[bool, list[tuple[str, int]]]:
