@@ -1,6 +1,7 @@
 """The simulation of a kernel's Verilog as a device: starts, pauses, starts that stand still, and what breaks a rule.
 
-Stand-ins copy the input to the output; the IPs of a whole kernel run with --all.
+Stand-ins copy the input to the output. Of whole kernels the smallest skip array runs always, `tiny` with --all; the
+IPs of `tiny` are in test_ips.py.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_pairs import small
 from process_designs import TINY
 from stand_in_ips import BODIES, stand_in
 from verilog_simulation import missing_tools
 
 from bfpga.accelerator.loader import load_accelerator
+from bfpga.contract.arrays.skip_array import SkipArray
 from bfpga.devices.rtl import RtlSimulation, named_seed
 from bfpga.errors import DeviceError
 from bfpga.rtl import kernel, simulation
@@ -25,6 +28,11 @@ from bfpga.verify.check import verify
 pytestmark = pytest.mark.skipif(missing_tools() is not None, reason=str(missing_tools()))
 ACCELERATOR = load_accelerator(TINY)
 BEAT = ACCELERATOR.config.stream_bits // 8
+#: One group, two columns, no function.
+SKIPPING = small(
+    columns=2, rows=2, mantissa_bits=6, multiplier="dsp_packed", functions=("none",), tensor_slots=8, policy_slots=8,
+    array=SkipArray(1, chunk=64, queue=16),
+)  # fmt: skip
 #: A `store` that changes a word that waits, if it is one of the last; a `scratchpad` that withdraws words.
 FAULTS = {
     "store": ("_TDATA = stored_TDATA", "_TDATA = stored_TDATA ^ (faulty & left < 5)"),
@@ -100,6 +108,13 @@ def test_devices_are_named() -> None:
     for wrong in ("rtl:", "rtl:5", "rtl:seed=0", "rtl:seed=-1", f"rtl:seed={1 << 64}"):
         with pytest.raises(DeviceError, match="rtl:seed=N, N from 1 on"):
             check_device(wrong)
+
+
+def test_random_networks_on_the_smallest_skip_array_are_as_on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its processes, from their C++: generated, compiled without optimization, with pauses by chance."""
+    monkeypatch.setenv("BFPGA_CXXFLAGS", "-O0")
+    report = verify([SKIPPING], ["rtl:seed=9"], 4)
+    assert report.mismatch is None, report.mismatch
 
 
 @pytest.mark.slow
