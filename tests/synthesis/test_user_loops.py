@@ -97,6 +97,61 @@ ApartCOUNT:
     }
 }
 """
+#: Each row is made of the row before; a word comes again after as many iterations as a row has words.
+ROWS = """
+void rowsCOUNT(Words& in, Words& out) {
+    static uint_t<16> rows[16][COUNT];
+    for (int r = 1; r < 16; ++r) {
+    RowsCOUNT:
+        for (int c = 0; c < COUNT; ++c) {
+#pragma HLS PIPELINE II=1
+            rows[r][c] = static_cast<uint_t<16>>(rows[r - 1][c] * 3 + in.read());
+        }
+    }
+    out.write(rows[15][0]);
+}
+"""
+#: The same of an index that goes around, and of a place that is so far behind it.
+AROUND = """
+void aroundCOUNT(Words& in, Words& out) {
+    static uint_t<16> words[256];
+    uint_t<8> at = 0;
+AroundCOUNT:
+    for (int n = 0; n < 1000; ++n) {
+#pragma HLS PIPELINE II=1
+        words[at] = static_cast<uint_t<16>>(words[static_cast<uint_t<8>>(at + 256 - COUNT)] * 3 + in.read());
+        at = static_cast<uint_t<8>>(at + 1);
+    }
+    out.write(words[0]);
+}
+"""
+#: Two fields beside each other in a word: written together, and one changed alone.
+FIELDS = """
+struct Pair {
+    uint_t<16> sum;
+    uint_t<16> count;
+};
+void fields(Words& in, Words& out) {
+    static Pair pairs[64];
+Together:
+    for (int i = 0; i < 64; ++i) {
+#pragma HLS PIPELINE II=1
+        const uint_t<16> word = in.read();
+        pairs[i].sum = static_cast<uint_t<16>>(word + 1);
+        pairs[i].count = word;
+    }
+Alone:
+    for (int i = 0; i < 64; ++i) {
+#pragma HLS PIPELINE II=1
+        pairs[i].sum = static_cast<uint_t<16>>(pairs[i].sum + in.read());
+    }
+Read:
+    for (int i = 0; i < 64; ++i) {
+#pragma HLS PIPELINE II=1
+        out.write(static_cast<uint_t<16>>(pairs[i].sum + pairs[i].count));
+    }
+}
+"""
 #: One word, read again under every condition.
 CONDITIONAL = """
 void conditional(Words& in, Words& out) {
@@ -161,7 +216,7 @@ CODE = "".join((
     HEAD, alternate("Kept", 256, "PIPELINE II=1"), alternate("Unrolled", 4, "UNROLL"), CHOICE, PRODUCT,
     banks("Two", "ARRAY_PARTITION", 2), banks("Four", "ARRAY_PARTITION", 4), banks("Side", "ARRAY_RESHAPE", 4),
     *(APART.replace("COUNT", str(distance)) for distance in (1, 2, 4)),
-    CONDITIONAL,
+    CONDITIONAL, FIELDS, *(code.replace("COUNT", str(count)) for code in (ROWS, AROUND) for count in (1, 2, 32)),
 ))  # fmt: skip
 
 
@@ -242,6 +297,19 @@ def test_words_beside_each_other_are_in_banks_that_are_known(name: str, accesses
 @pytest.mark.parametrize(("distance", "expected"), [(1, 3), (2, 2), (4, 1)])
 def test_a_stated_distance_leaves_a_word_so_many_iterations(distance: int, expected: int) -> None:
     assert interval(f"Apart{distance}") == expected
+
+
+@pytest.mark.parametrize(("behind", "expected"), [(1, 3), (2, 2), (32, 1)])
+def test_a_word_of_the_row_before_or_of_a_ring_comes_again_after_iterations_that_are_known(
+    behind: int, expected: int
+) -> None:
+    assert (interval(f"Rows{behind}"), interval(f"Around{behind}")) == (expected, expected)
+
+
+def test_fields_of_a_word_are_one_access() -> None:
+    accesses = {name: len(loops()[name].memories[0].accesses) for name in ("Together", "Alone", "Read")}
+    assert accesses == {"Together": 1, "Alone": 2, "Read": 1}
+    assert [interval(name) for name in accesses] == [1, 1, 1]
 
 
 def test_eight_conditional_reads_of_one_word_are_one() -> None:
