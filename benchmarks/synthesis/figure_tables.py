@@ -69,7 +69,7 @@ def row(accelerator: Accelerator) -> str:
     figures = figures_of(accelerator)
     loops = list(figures.loops)
     interval, slack = max(loop.interval for loop in loops), min(loop.slack for loop in loops)
-    path, carried = max(loop.path for loop in loops), max(loop.carried for loop in loops)
+    path, carried = max(ip.path for ip in figures.ips), max(loop.carried for loop in loops)
     shared = shares(figures.total, accelerator.board.resources)
     begin = f"| `{accelerator.name}` | {accelerator.clock_mhz:g} | {interval} | {slack:.3f} "
     of_loops = "" if all(ip.is_whole for ip in figures.ips) else LOOPS

@@ -40,9 +40,9 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def stale(accelerator: Accelerator) -> list[str]:
-    """The IPs of which the package has no figures of the present sources, or of their loops alone."""
+    """The IPs of which the package has no figures of the present sources, of loops alone, or no path."""
     present = packaged_records(accelerator)
-    return [name for name in Compiled.of(accelerator).digests if name not in present or present[name].whole is None]
+    return [name for name in Compiled.of(accelerator).digests if name not in present or not present[name].is_whole]
 
 
 def renew(accelerator: Accelerator, names: Collection[str]) -> None:
@@ -54,7 +54,7 @@ def renew(accelerator: Accelerator, names: Collection[str]) -> None:
     if unknown := set(names) - compiled.digests.keys():
         raise ConfigurationError(f"{accelerator.name} has no IP {', '.join(unknown)}: {', '.join(compiled.digests)}")
     others = {name: ip for name, ip in read_records(path, compiled.files).items() if name not in names}
-    others |= {name: ip for name, ip in packaged_records(accelerator).items() if ip.whole is None}
+    others |= {name: ip for name, ip in packaged_records(accelerator).items() if not ip.is_whole}
     figures = synthesize_whole(accelerator, cache=cache_directory("synthesis") / "netlists", known=others)
     write_figures(figures, accelerator, path)
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.synthesis import figures
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.errors import ConfigurationError
-from bfpga.estimate.hardware import Area, HardwareFigures
+from bfpga.estimate.hardware import Area, HardwareFigures, WholePath
 from bfpga.synthesis.ip_figures import IpRecord, kernel_figures, read_records, write_records
 from bfpga.synthesis.kept import Compiled, package_path
 
@@ -30,9 +30,14 @@ class Synthesis:
     def __call__(self, accelerator: Accelerator, known: dict[str, IpRecord], **_: Any) -> HardwareFigures:
         digests = Compiled.of(accelerator).digests
         self.asked.append(digests.keys() - known.keys())
-        self.mapped.append({x for x in digests if x not in known or known[x].whole is None})
+        self.mapped.append({x for x in digests if x not in known or not known[x].is_whole})
         found = {x: known.get(x) or IpRecord(x, digests[x]) for x in digests}
-        return kernel_figures(accelerator, {x: replace(ip, whole=ip.whole or Area(lut=1)) for x, ip in found.items()})
+        return kernel_figures(accelerator, {x: whole(ip, 1) for x, ip in found.items()})
+
+
+def whole(ip: IpRecord, lut: int) -> IpRecord:
+    """An IP that was mapped in one piece; of so many look-up tables if it was not."""
+    return replace(ip, whole=ip.whole or Area(lut=lut), path=ip.path or WholePath(3.5, "a", "b"))
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(package_path(TINY), path)
     compiled = Compiled.of(TINY)
     read = read_records(path, compiled.files).items()
-    ips = {name: replace(ip, sources=compiled.digests[name], whole=ip.whole or Area(lut=2)) for name, ip in read}
+    ips = {name: replace(whole(ip, 2), sources=compiled.digests[name]) for name, ip in read}
     write_records("tiny", ips | {"post": replace(ips["post"], sources="another")}, compiled.files, path)
     for module in ("benchmarks.synthesis.figures", "bfpga.synthesis.kept"):
         monkeypatch.setattr(f"{module}.package_path", lambda _: path)
@@ -67,7 +72,8 @@ def test_ips_that_have_changed_are_synthesized(
     assert synthesis.asked == [{"post"}]
     after = path.read_text().splitlines()
     assert [line for line in after if line not in before] == [
-        f'{{"name": "post", "sources": "{Compiled.of(TINY).digests["post"]}", "whole": {{"lut": 1}}}}'
+        f'{{"name": "post", "sources": "{Compiled.of(TINY).digests["post"]}", "whole": {{"lut": 1}}, '
+        '"path": {"delay": 3.5, "begin": "a", "end": "b"}}'
     ]
     assert figures.main(["tiny"]) == 0
     assert synthesis.asked == [{"post"}]
@@ -82,10 +88,12 @@ def test_one_ip_is_synthesized_and_others_stay_as_they_are(path: Path, synthesis
         figures.main(["tiny", "--ip", "stor"])
 
 
-def test_an_ip_whose_loops_have_figures_is_mapped_whole(path: Path, synthesis: Synthesis) -> None:
+@pytest.mark.parametrize("missing", ["whole", "path"])
+def test_an_ip_whose_loops_have_figures_is_mapped_whole(path: Path, synthesis: Synthesis, missing: str) -> None:
+    """So is one whose longest path is not known."""
     compiled = Compiled.of(TINY)
     ips = read_records(path, compiled.files)
-    write_records("tiny", ips | {"store": replace(ips["store"], whole=None)}, compiled.files, path)
+    write_records("tiny", ips | {"store": replace(ips["store"], **{missing: None})}, compiled.files, path)
     assert figures.main(["tiny"]) == 0
     assert (synthesis.asked, synthesis.mapped) == ([{"post"}], [{"post", "store"}])
-    assert all(ip.whole for ip in read_records(path, compiled.files).values())
+    assert all(ip.is_whole for ip in read_records(path, compiled.files).values())

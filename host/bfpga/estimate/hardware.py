@@ -114,9 +114,9 @@ class LoopFigures:
 class WholePath:
     """The longest path between two registers of an IP that was mapped in one piece: ns, and what the registers hold."""
 
-    delay: float
-    begin: str
-    end: str
+    delay: float = 0.0
+    begin: str = ""
+    end: str = ""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def synthesize_whole(
     found = ip_records(synthesize(accelerator, cache=cache, progress=progress, known=known))
     digests = Compiled.of(accelerator).digests
     ips = {ip.part: ip for ip in kernel_ips(accelerator.config)}
-    missing = [ips[x.name] for x in found.values() if x.whole is None and x.sources == digests[x.name]]
+    missing = [ips[x.name] for x in found.values() if not x.is_whole and x.sources == digests[x.name]]
     for name, (area, path) in whole_sizes(accelerator, missing, cache, progress).items():
         found[name] = replace(found[name], whole=area, path=path)
     return kernel_figures(accelerator, found)
@@ -47,14 +47,14 @@ def synthesize_whole(
 
 def whole_sizes(
     accelerator: Accelerator, ips: Sequence[KernelIp], cache: Path | None = None, progress: Progress | None = None
-) -> dict[str, tuple[Area, WholePath | None]]:
+) -> dict[str, tuple[Area, WholePath]]:
     """Cells and longest paths of IPs of an accelerator's kernel, by their names; several are mapped at once.
 
     Raises:
         ToolError: clang or Yosys is missing or fails.
     """
     files = kernel_files(accelerator)
-    sizes: dict[str, tuple[Area, WholePath | None]] = {}
+    sizes: dict[str, tuple[Area, WholePath]] = {}
     with ProcessPoolExecutor() as pool:
         runs = {pool.submit(whole_size, accelerator, ip, files, cache): ip for ip in ips}
         for run in as_completed(runs):
@@ -66,12 +66,12 @@ def whole_sizes(
 
 def whole_size(
     accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str], cache: Path | None = None
-) -> tuple[Area, WholePath | None]:
-    """Cells of one IP and its longest path; none without registers. ``files``: the kernel's sources."""
+) -> tuple[Area, WholePath]:
+    """Cells of one IP and its longest path. ``files``: the kernel's sources."""
     family = family_of(accelerator.board.part)
     mapped = map_whole(whole_text(ip_verilog(accelerator, ip, files)), ip.function, family, cache)
     path = longest_path(whole_graph(mapped, family))
-    found = WholePath(round(path.delay, 2), path.begin.name, path.end.name) if path is not None else None
+    found = WholePath(round(path.delay, 2), path.begin.name, path.end.name) if path is not None else WholePath()
     return area_of(count(mapped)), found
 
 

@@ -38,6 +38,11 @@ class IpRecord:
     whole: Area | None = None
     path: WholePath | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it has been counted and timed."""
+        return self.whole is not None and self.path is not None
+
 
 _LOOP = TypeAdapter(LoopFigures)
 _IP = TypeAdapter(IpRecord)
