@@ -1,7 +1,9 @@
-"""A memory in Verilog that is deeper than blocks side by side: pieces of the shapes that blocks have."""
+"""A memory in Verilog that is deeper than blocks side by side is made of pieces of the shapes that blocks have;
+constants that are read at many places are copies."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from kept_synthesis import kept
 from verilog_simulation import Simulation, missing_tools
 
 from bfpga.engines.interface.resource_units import half_blocks
-from bfpga.rtl.memories import Access, Bank, bank_module
+from bfpga.rtl.memories import Access, Bank, bank_module, bank_modules
 from bfpga.rtl.words import Word
 from bfpga.synthesis.body import Memory
 from bfpga.synthesis.netlist.expressions import ZEROED
@@ -79,3 +81,36 @@ def test_pieces_are_one_memory(latency: int, tmp_path: Path) -> None:
             stages = [held[clock["ra0"]], *stages[:-1]]
             if clock["we0"]:
                 held[clock["wa0"]] = clock["wd0"]
+
+
+def table(places: int) -> Bank:
+    """Constants in blocks that are read at some places at once."""
+    generator = random.Random(5)
+    words = tuple(generator.getrandbits(16) for _ in range(2048))
+    memory = Memory("x", len(words), 16, implementation="bram", initial=words)
+    reads = [[Access(0, place)] for place in range(places)]
+    return Bank("x", memory, 1, "block", words, Word.whole(16), reads=reads)
+
+
+@pytest.mark.parametrize("places", [2, 5, 18])
+def test_a_table_has_a_block_for_every_two_places_that_read_it(places: int) -> None:
+    """Yosys does not find them by itself in minutes where places are many: `zcu104_cluster` has 18."""
+    text = "".join(bank_modules("x", table(places)).values())
+    found = count(map_whole(text, "x", "xcup", cache=kept(), timeout=300))
+    assert (found.bram36 + found.bram18 / 2, found.lut_memory) == (-(-places // 2), 0)
+
+
+def test_every_place_reads_the_word_that_it_asks_for(tmp_path: Path) -> None:
+    made, generator = table(5), random.Random(6)
+    addresses = [f"ra{place}" for place in range(5)]
+    ports = ", ".join(f"input [10:0] {name}" for name in addresses)
+    shown = [f"rd{place}" for place in range(5)]
+    wires = ", ".join(f".{name}({name})" for name in (*addresses, *shown))
+    outputs = ", ".join(f"output [15:0] {name}" for name in shown)
+    asked = ", ".join(f".re{place}(1'b1)" for place in range(5))
+    top = f"module top(input aclk, {ports}, {outputs}); x b(.clk(aclk), .ce(1'b1), {wires}, {asked}); endmodule\n"
+    text = f"`define {ZEROED}\n" + "".join(bank_modules("x", made).values()) + top
+    clocks = [{name: generator.randrange(2048) for name in addresses} for _ in range(200)]
+    rows = Simulation(text, "top", addresses, tuple(shown), tmp_path).run(clocks)
+    for clock, row in itertools.pairwise(range(len(clocks))):
+        assert [rows[row][name] for name in shown] == [made.words[clocks[clock][name]] for name in addresses]

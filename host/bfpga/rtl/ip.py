@@ -14,7 +14,7 @@ from itertools import product
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS
 from bfpga.errors import ToolError
-from bfpga.rtl.memories import Access, Bank, bank_module, bank_pins, banks_of
+from bfpga.rtl.memories import Access, Bank, bank_modules, bank_pins, banks_of
 from bfpga.rtl.names import Names, instance_text, unused
 from bfpga.rtl.values import Bits, SharedValues
 from bfpga.synthesis.body import LoopBody, Opcode
@@ -130,7 +130,7 @@ def ip_verilog(accelerator: Accelerator, ip: KernelIp, files: Mapping[str, str])
         modules.update(names.parts(design))
         modules[wrapper.module_of(number)], wrapper.ports[number] = names.body(design, wrapper.module_of(number))
     for bank in banks:
-        modules[f"{ip.function}_{bank.name}"] = bank_module(f"{ip.function}_{bank.name}", bank)
+        modules.update(bank_modules(f"{ip.function}_{bank.name}", bank))
     for name, text in ((SLICE_NAME, SLICE), (REGISTER_NAME, REGISTER)):
         if any(_border_module(port) == name for port in ip.streams if port.master):
             modules[name] = text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from bfpga.engines.interface.resource_units import BRAM36_SHAPES, half_blocks
@@ -23,6 +23,8 @@ from bfpga.synthesis.dependences import Dependences, find_dependences
 from bfpga.synthesis.netlist.expressions import ZEROED, fitted, literal, vector
 from bfpga.synthesis.netlist.verilog import Design
 
+#: Ports of a block of memory.
+_BLOCK_PORTS = 2
 _STYLES = {"bram": "block", "lutram": "distributed", "uram": "ultra"}
 
 
@@ -181,19 +183,51 @@ class _Ports:
         return port
 
 
+def bank_modules(name: str, bank: Bank) -> dict[str, str]:
+    """Verilog of a bank by the names of its modules, those that are used first.
+
+    Constants in blocks that are read at more places than a block has ports are there several times. Yosys would find
+    that out by trying all ways in which ports may share blocks, which does not end.
+    """
+    if bank.style != "block" or not bank.memory.initial or len(bank.reads) <= _BLOCK_PORTS:
+        return {name: bank_module(name, bank)}
+    copy = f"{name}_copy"
+    return {copy: bank_module(copy, replace(bank, reads=bank.reads[:_BLOCK_PORTS])), name: _copies(name, copy, bank)}
+
+
+def _copies(name: str, copy: str, bank: Bank) -> str:
+    """A bank of copies that have two ports each."""
+    bits = max(1, (bank.memory.words - 1).bit_length())
+    lines = [_header(name, bank, bits)]
+    for first in range(0, len(bank.reads), _BLOCK_PORTS):
+        pins = [".clk(clk)", ".ce(ce)"]
+        for port in range(_BLOCK_PORTS):
+            outer = first + port
+            if outer < len(bank.reads):
+                pins += [f".{pin}{port}({pin}{outer})" for pin in ("re", "ra", "rd")]
+            else:
+                lines.append(f"wire {vector(bank.memory.width)} unread;")
+                pins += [f".re{port}(1'b0)", f".ra{port}({literal(0, bits)})", f".rd{port}(unread)"]
+        lines.append(f"{copy} copy_{first // _BLOCK_PORTS}({', '.join(pins)});")
+    return "\n".join([*lines, "endmodule", ""])
+
+
 def bank_module(name: str, bank: Bank) -> str:
-    """Verilog of a bank: reads give the words from before a write in the same cycle."""
-    memory = bank.memory
-    bits = max(1, (memory.words - 1).bit_length())
-    stored = bank.word.width
+    """Verilog of a bank in one: reads give the words from before a write in the same cycle."""
+    bits = max(1, (bank.memory.words - 1).bit_length())
+    return "\n".join([_header(name, bank, bits), *_bank_lines(bank, bits), "endmodule", ""])
+
+
+def _header(name: str, bank: Bank, bits: int) -> str:
+    memory, stored = bank.memory, bank.word.width
     said = "" if stored == memory.width else f", {stored} of them stored"
     ports = ["input clk", "input ce"]
     for port in range(len(bank.writes)):
         ports += [f"input we{port}", f"input {vector(bits)} wa{port}", f"input {vector(memory.width)} wd{port}"]
     for port in range(len(bank.reads)):
         ports += [f"input re{port}", f"input {vector(bits)} ra{port}", f"output {vector(memory.width)} rd{port}"]
-    return "\n".join([f"// {memory.name}: {memory.words} words of {memory.width} bits{said}.",
-                      f"module {name}({', '.join(ports)});", *_bank_lines(bank, bits), "endmodule", ""])  # fmt: skip
+    words = f"// {memory.name}: {memory.words} words of {memory.width} bits{said}."
+    return f"{words}\nmodule {name}({', '.join(ports)});"
 
 
 def _bank_lines(bank: Bank, bits: int) -> Iterator[str]:
