@@ -16,6 +16,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import Program, TensorSpec
 from bfpga.devices.emulator import Emulator
+from bfpga.formats.block_float import encode_remainders, encode_samples
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.layout import decode_tensor, encode_tensor, unfolded
 from bfpga.runtime import trace_layers
@@ -78,6 +79,17 @@ def test_a_tensor_with_remainders_is_read_back_more_exactly(exponent: int | None
     steps = np.exp2(tensor.exponent.astype(np.float64))
     assert (difference <= steps / 32 + 1e-12).all()
     assert (difference[:-1] > 0).all()
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+@pytest.mark.parametrize("exponent", [None, -20, 4])
+def test_remainders_of_float32_are_those_of_float64(bits: int, exponent: int | None) -> None:
+    fmt = BlockFormat(mantissa_bits=bits)
+    x = np.random.default_rng(bits).normal(0, 50, (5, 200)).astype(np.float32)
+    x *= np.array([[1], [1e-3], [1e3], [1e-30], [1e35]], np.float32)
+    found = encode_samples(x, fmt, exponent)
+    narrow = encode_remainders(x, *found, fmt, 6)
+    np.testing.assert_array_equal(narrow, encode_remainders(x.astype(np.float64), *found, fmt, 6))
 
 
 def test_remainders_that_cost_clocks_are_left_out_unless_asked_for(tmp_path: Path) -> None:

@@ -105,6 +105,21 @@ def test_a_start_is_packed_while_another_runs(monkeypatch: pytest.MonkeyPatch, t
     assert kernel.starts[-1].weights is kernel.starts[-2].weights, "a board keeps streamed weights by this identity"
 
 
+@pytest.mark.parametrize(("samples", "expected"), [(3, [2, 1]), (16, [2] * 8), (32, [4] * 8), (48, [5] * 9 + [3])])
+def test_a_long_run_has_longer_starts(
+    samples: int, expected: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Eight of them at least, so that the host packs most of them while others run."""
+    monkeypatch.setattr(streaming_device, "START_SAMPLES", 5)
+    monkeypatch.setattr(streaming_device, "SHORT_START_SAMPLES", 2)
+    program = compiled(network(), tmp_path, config=SMALL)
+    kernel = Recorder(program)
+    device = StreamingDevice(program, kernel, "recorded")
+    kernel.starts.clear()
+    device.run({"x": np.resize(SAMPLES, (samples, 3, 6, 6))})
+    assert [start.weight_repeats for start in kernel.starts] == expected
+
+
 def test_a_kernel_that_stopped_is_loaded_again(program: Program) -> None:
     kernel = Recorder(program)
     device = StreamingDevice(program, kernel, "recorded")

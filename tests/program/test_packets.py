@@ -14,12 +14,14 @@ from kernel_pairs import SMALL
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import BlockTensor, KernelOperation
+from bfpga.contract.program import BlockTensor, KernelOperation, TensorSpec
 from bfpga.devices.csim import CSimulation
 from bfpga.engines.kernel import streams
 from bfpga.engines.kernel.order import COUNT_WORDS, SampleRow, in_stream, start_counts, wrapped
 from bfpga.errors import DataError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.program.host_order import SampleEncoder
+from bfpga.program.layout import encode_tensor
 from bfpga.program.packets import SamplePackets
 
 
@@ -82,6 +84,27 @@ def test_packed_samples_are_single_packets_in_a_row(
     packets.unpack(sent, got, 0, samples)
     np.testing.assert_array_equal(got["y"].mantissa, tensors["x"].mantissa)
     np.testing.assert_array_equal(got["y"].exponent, tensors["x"].exponent)
+
+
+@settings(max_examples=drawn(60), deadline=None)
+@given(st.sampled_from([4, 8, 16]), st.sampled_from([1, 2]), st.sampled_from([32, 64]), *[st.integers(1, 5)] * 4)
+def test_samples_in_the_hosts_order_are_packed_as_the_tensor_that_they_become(
+    bits: int, lanes: int, beat: int, samples: int, height: int, width: int, channels: int
+) -> None:
+    config = KernelConfig(BlockFormat(mantissa_bits=bits), 2, 4, lanes, stream_bits=beat)
+    program = Program(config)
+    x = program.tensor(height, width, channels)
+    program.load("x", x)
+    program.store("y", x)
+    packets = SamplePackets(program.operations, config)
+    spec = TensorSpec("x", height, width, channels, onnx_shape=(channels, height, width))
+    for seed in (1, 2):  # nothing is left of the samples before
+        values = np.random.default_rng(seed).normal(size=(samples, channels, height, width)).astype(np.float32)
+        encoded = SampleEncoder(spec, config.format).encode(values)
+        expected = encode_tensor(values, spec, config.format)
+        assert packets.pack({"x": encoded}, 0, samples).tobytes() == one_after_the_other(
+            program.operations, config, {"x": expected}, samples
+        )
 
 
 def test_samples_wait_for_those_before_them() -> None:

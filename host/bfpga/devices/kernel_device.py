@@ -85,11 +85,17 @@ class Tally:
 
     def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
         assert result.operation_cycles is not None
-        if result.measured is not None:
-            self.measured = result.measured + (self.measured or MeasuredClocks())
+        clocks: dict[str, int] = {}
         for operation, cycles in zip(operations, result.operation_cycles, strict=True):
-            self.cycles[operation.layer] = self.cycles.get(operation.layer, 0) + cycles
-        for layer in {operation.layer for operation in operations}:
+            clocks[operation.layer] = clocks.get(operation.layer, 0) + cycles
+        self.add_clocks(clocks, result.measured)
+
+    def add_clocks(self, clocks: Mapping[str, int], measured: MeasuredClocks | None) -> None:
+        """Note a start. clocks: of all layers that have a part in it."""
+        if measured is not None:
+            self.measured = measured + (self.measured or MeasuredClocks())
+        for layer, cycles in clocks.items():
+            self.cycles[layer] = self.cycles.get(layer, 0) + cycles
             self.counters.setdefault(layer, LayerCounters())
 
     def add_records(self, records: Iterable[tuple[str, Int64Array]]) -> None:
@@ -246,7 +252,7 @@ class KernelDevice:
         return not operation.first_only or self._learning.get(operation.layer) not in self._in_use
 
     def _learned(self, operations: Sequence[KernelOperation]) -> None:
-        for operation in operations:
+        for operation in operations if self._learning else ():
             if operation.descriptor.flags & Flag.LAST and operation.layer in self._learning:
                 self._in_use.add(self._learning[operation.layer])
 

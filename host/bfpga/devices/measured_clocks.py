@@ -9,6 +9,7 @@ does not count. Waits of streams explain nothing but the begin of a start, as ot
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from operator import add
 from typing import Any
 
 #: Share of the expected clocks that may be unexplained before it is reported.
@@ -37,8 +38,7 @@ class MeasuredClocks:
     scheduled: int = 0
 
     def __add__(self, other: MeasuredClocks) -> MeasuredClocks:
-        mine, theirs = asdict(self), asdict(other)
-        return MeasuredClocks(**{name: mine[name] + theirs[name] for name in mine})
+        return MeasuredClocks(*map(add, vars(self).values(), vars(other).values()))
 
     def __str__(self) -> str:
         """Clocks, counted work and waits in one line."""

@@ -29,7 +29,7 @@ from bfpga.contract.program import (
 )
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.host_batches import HostArray
-from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
+from bfpga.devices.kernel_device import KernelDevice, Tally
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
@@ -39,14 +39,18 @@ from bfpga.engines.kernel.records import waits_for_store
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
+from bfpga.program.host_order import EncodedSamples, SampleEncoder
 from bfpga.program.packets import SamplePackets
 from bfpga.program.start_clocks import start_clocks
 from bfpga.program.turns import Turn, starts_stand_alone, turns_of
 
-#: A start takes as many samples as its longest stream fits into this, so that two starts fit a cache and a small pool.
-START_BYTES = 1 << 18
-#: Most samples of a start: a long start delays the first result.
-START_SAMPLES = 32
+#: A start takes as many samples as its longest stream fits into this, so that two starts fit a small pool.
+START_BYTES = 1 << 20
+#: Most samples of a start: a long one delays the first result.
+START_SAMPLES = 128
+#: A run has so many starts at least, or starts of so many samples: packing the first and unpacking the last overlaps
+#: nothing, but a start costs the host the same time whatever it holds.
+RUN_STARTS, SHORT_START_SAMPLES = 8, 32
 #: Weight streams that are kept joined, one for each start of a sample.
 KEPT_STREAMS = 256
 #: The STORE of a start that would have none: of one word, for the records after it.
@@ -147,10 +151,11 @@ class _JoinedWeights:
 
 @dataclass(frozen=True)
 class _Group:
-    """Samples that share a start, and its streams."""
+    """Samples that share a start, its streams, and the tensors that it loads."""
 
     packets: SamplePackets
     values: Values
+    loaded: Mapping[str, BlockTensor | EncodedSamples]
 
 
 class StreamingDevice(KernelDevice):
@@ -164,6 +169,7 @@ class StreamingDevice(KernelDevice):
         self.streaming = kernel
         self._packets: dict[tuple[int, ...], SamplePackets] = {}
         self._schedules: Schedules = {}
+        self._encoders: dict[str, SampleEncoder] = {}
         super().__init__(program, OperationStarts(kernel, program.config), name)
         self._turns = turns_of(program)
 
@@ -217,7 +223,8 @@ class StreamingDevice(KernelDevice):
         launches = [turn for turn in self._turns if isinstance(turn.step, LaunchStep)]
         shared = [turn for turn in launches if turn.shared]
         measuring = [one for turn in launches for one in _launch(turn).operations if one.first_only]
-        size = min((_samples_a_start(self._packed(turn, learned=True)) for turn in shared), default=START_SAMPLES)
+        most = min(START_SAMPLES, max(SHORT_START_SAMPLES, samples // RUN_STARTS))
+        size = min((_samples_a_start(self._packed(turn, learned=True), most) for turn in shared), default=START_SAMPLES)
         size = 1 if any(one.layer not in self._learning for one in measuring) else size
         first = 0
         while first < samples:
@@ -272,20 +279,37 @@ class StreamingDevice(KernelDevice):
             if len(pending) == self.streaming.depth:
                 finish()
             self._host_steps(turn.before, values, seconds)
-            make_available(step.operations, values)
-            group = _Group(self._packed(turn), values)
+            group = _Group(self._packed(turn), values, self._sources(step, values))
             self._learned(group.packets.operations)
             self.streaming.begin(self._start(group))
             pending.append(group)
         while pending:
             finish()
 
+    def _sources(self, step: LaunchStep, values: Values) -> dict[str, BlockTensor | EncodedSamples]:
+        """What a start loads; values of the host are encoded, but stay in its order. What it stores has a place."""
+        found: dict[str, BlockTensor | EncodedSamples] = {}
+        for operation in step.operations:
+            if operation.transfer is None:
+                continue
+            name = operation.transfer.tensor
+            if operation.descriptor.operation != Operation.LOAD:
+                values.allocate(name)
+            elif name not in found:
+                found[name] = values.on_array(name) if values.has_array(name) else self._encoded(name, values)
+        return found
+
+    def _encoded(self, name: str, values: Values) -> EncodedSamples:
+        if name not in self._encoders:
+            self._encoders[name] = SampleEncoder(self.program.tensors[name], self.program.config.format)
+        return self._encoders[name].encode(values.on_host(name))
+
     @staticmethod
     def _start(group: _Group) -> KernelStart:
         packets, count = group.packets, group.values.samples
         return KernelStart(
             descriptors=count * len(packets.operations),
-            packet=packets.pack(group.values.array, 0, count),
+            packet=packets.pack(group.loaded, 0, count),
             weights=packets.weights,
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
@@ -301,8 +325,11 @@ class StreamingDevice(KernelDevice):
         result = with_schedule(
             result, packets.operations, self.program.config, self._schedules, count, packets.ahead, reported
         )
-        operations = [packets.operations[index] for index in packets.sent(count)]
-        tally.add(operations, shared_cycles(result, packets.sent_clocks(reported)))
+        if result.operation_cycles is None and not packets.skips:
+            tally.add_clocks(packets.layer_clocks(count, result.cycles), result.measured)
+        else:
+            operations = [packets.operations[index] for index in packets.sent(count)]
+            tally.add(operations, shared_cycles(result, packets.sent_clocks(reported)))
         tally.choices += reported
         layers = [operation.layer for operation in packets.recorded]
         for records in packets.records(result.output, count) if layers else ():
@@ -342,6 +369,6 @@ def with_schedule(
     return replace(result, measured=replace(result.measured, scheduled=known[key][1]))
 
 
-def _samples_a_start(packets: SamplePackets) -> int:
+def _samples_a_start(packets: SamplePackets, most: int) -> int:
     longest = max(packets.input_bytes, packets.output_bytes, len(packets.weights), 1)
-    return max(1, min(START_SAMPLES, START_BYTES // longest))
+    return max(1, min(most, START_BYTES // longest))

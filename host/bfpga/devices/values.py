@@ -82,6 +82,10 @@ class Values:
             self.array[name] = encode_tensor(self.host[name], self.program.tensors[name], self.program.config.format)
         return self.array[name]
 
+    def has_array(self, name: str) -> bool:
+        """Whether the array's tensor is there, or the program's own: nothing has to be encoded."""
+        return name in self.array or self._is_constant(name)
+
     def _is_constant(self, name: str) -> bool:
         spec = self.program.tensors.get(name)
         return spec is not None and spec.constant is not None

@@ -248,12 +248,18 @@ def encode_remainders(
 
     mantissa, exponent: what it returned for x. Values beyond the format leave remainders that saturate too.
     """
-    values: FloatArray = np.asarray(x, np.float64)
+    values: FloatArray = np.asarray(x)
     exponents = np.asarray(exponent, np.int32).reshape(-1, *(1,) * (values.ndim - 1))
+    left: npt.NDArray[Any]
     with np.errstate(over="ignore"):  # infinity saturates
-        left = np.ldexp(values, -exponents) - mantissa
+        if values.dtype == np.float32 and _scales_exactly(exponents):  # what is left is a float32, or saturates
+            left = values * np.ldexp(np.float32(1), -exponents) - mantissa
+        else:
+            left = np.ldexp(values.astype(np.float64), -exponents) - mantissa
     largest = float(1 << fmt.mantissa_bits)
-    return encode_samples(np.clip(left, -largest, largest) * 2.0**bits, fmt, 0)[0]
+    np.clip(left, -largest, largest, out=left)
+    left *= 2.0**bits
+    return encode_samples(left, fmt, 0)[0]
 
 
 def _scales_exactly(exponents: IntArray) -> bool:

@@ -35,12 +35,17 @@ def onnx_shape(spec: TensorSpec) -> tuple[int, ...]:
     return spec.onnx_shape or (spec.channels, spec.height, spec.width)
 
 
-def to_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
-    """(samples, *onnx_shape) -> (samples, height, width, channels). ``DataError`` if the shape differs."""
+def check_shape(x: npt.NDArray[Any], spec: TensorSpec) -> None:
+    """``DataError`` unless x is (samples, *onnx_shape)."""
     if x.shape[1:] != onnx_shape(spec):
         raise DataError(
             f"tensor {spec.name} has shape {x.shape[1:]} for a sample; the program expects {onnx_shape(spec)}"
         )
+
+
+def to_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
+    """(samples, *onnx_shape) -> (samples, height, width, channels). ``DataError`` if the shape differs."""
+    check_shape(x, spec)
     order = memory_order(spec)
     turned = x.reshape(len(x), *order.shape).transpose(0, *(axis + 1 for axis in order.axes))
     return turned.reshape(len(x), spec.height, spec.width, spec.channels)
@@ -106,7 +111,7 @@ def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTen
         x = x * channel_factors(spec)
     mantissa, exponent = encode_samples(x, fmt, spec.input_exponent)
     if spec.parts > 1:
-        return BlockTensor(_encode_parts(x, exponent, spec, fmt), exponent)
+        return BlockTensor(_parts_together(encode_parts(x, exponent, spec.parts, fmt), spec), exponent)
     if not spec.remainder:
         return BlockTensor(to_array(mantissa, spec), exponent)
     values, left = values_alone(spec), encode_remainders(x, mantissa, exponent, fmt, spec.remainder)
@@ -143,12 +148,17 @@ def part_offsets(parts: int) -> FloatArray:
     return (np.arange(parts) + 0.5) / parts - 0.5
 
 
-def _encode_parts(x: FloatArray, exponent: IntArray, spec: TensorSpec, fmt: BlockFormat) -> IntArray:
-    """Mantissas (samples, height, width, channels) of values whose last place is 2**exponent (samples,)."""
-    count, alone = spec.parts, values_alone(spec)
+def encode_parts(x: FloatArray, exponent: IntArray, parts: int, fmt: BlockFormat) -> list[IntArray]:
+    """Mantissas of x's shape for each part of its values, whose last place is 2**exponent (samples,)."""
     places = np.ldexp(x.astype(np.float64), -exponent.reshape(-1, *[1] * (x.ndim - 1)))
-    found = [to_array(encode_samples(places + offset, fmt, 0)[0], alone) for offset in part_offsets(count)]
-    result: IntArray = np.stack(found, axis=4).reshape(len(x), spec.height, spec.width, spec.channels)
+    return [encode_samples(places + offset, fmt, 0)[0] for offset in part_offsets(parts)]
+
+
+def _parts_together(parts: list[IntArray], spec: TensorSpec) -> IntArray:
+    """(samples, height, width, channels) of the parts of its values."""
+    alone = values_alone(spec)
+    found = [to_array(part, alone) for part in parts]
+    result: IntArray = np.stack(found, axis=4).reshape(len(found[0]), spec.height, spec.width, spec.channels)
     return result
 
 

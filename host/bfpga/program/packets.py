@@ -22,7 +22,7 @@ from bfpga.engines.kernel.order import COUNT_WORDS, SampleRow, descriptor_words,
 from bfpga.engines.kernel.records import emits_record, record_bytes, record_sizes, unpacked_records
 from bfpga.engines.kernel.streams import (
     descriptor_bytes,
-    pack_rows,
+    in_stream_order,
     reported_choices,
     stored_bytes,
     transfer_of,
@@ -30,9 +30,11 @@ from bfpga.engines.kernel.streams import (
     weight_stream,
 )
 from bfpga.errors import DataError
-from bfpga.formats.arrays import Int64Array
+from bfpga.formats.arrays import Int64Array, IntArray
+from bfpga.formats.containers import pack_elements
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
+from bfpga.program.host_order import EncodedSamples, Places
 
 Bytes = npt.NDArray[np.uint8]
 _FLAGS = FIELDS.index("flags")
@@ -77,6 +79,9 @@ class SamplePackets:
         self._stores: list[_Place] = []
         #: First word of every descriptor in the stream of one sample, and the word after all.
         self._starts: list[int] = []
+        #: By the start of a tensor, where its elements on the stream are among the mantissas of ``EncodedSamples``.
+        self._sources: dict[int, Places] = {}
+        self._filled: tuple[int, Bytes] | None = None
         self._template = np.frombuffer(self._packed(True), np.uint8)
         self._open_template = np.frombuffer(self._packed(False), np.uint8)
         self._place_stores()
@@ -121,19 +126,25 @@ class SamplePackets:
                 self._stores.append(_Place(operation, transfer_of(operation), size, end, record_words=words))
                 size = end
 
-    def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
+    def pack(self, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int) -> Bytes:
         """Input stream of samples [first, last); DataError if a tensor has no data."""
         count = last - first
-        packets = np.empty((count + self._row.extra_rows, self.input_bytes), np.uint8)
-        packets[:-1], packets[-1] = self._open_template, self._template
+        packets = self._descriptors(count).copy()
         for place in self._loads:
             if place.transfer.tensor not in tensors:
                 raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
-            rows = packets[int(place.next_row) :][:count]
-            rows[:, place.start : place.end] = self._loaded(place, tensors[place.transfer.tensor], first, last)
-        if self.operations:
-            self._order(packets, count)
+            self._load(packets[int(place.next_row) :][:count], place, tensors[place.transfer.tensor], first, last)
         return self._joined(packets)
+
+    def _descriptors(self, samples: int) -> Bytes:
+        """The rows of a start without its tensors; those of the last number of samples are kept."""
+        if self._filled is None or self._filled[0] != samples:
+            packets = np.empty((samples + self._row.extra_rows, self.input_bytes), np.uint8)
+            packets[:-1], packets[-1] = self._open_template, self._template
+            if self.operations:
+                self._order(packets, samples)
+            self._filled = samples, packets
+        return self._filled[1]
 
     def _order(self, packets: Bytes, samples: int) -> None:
         """What the operations of every sample wait for: earlier samples of the start are still being computed."""
@@ -161,6 +172,25 @@ class SamplePackets:
             for index, sample in self._row.sent(len(choices))
         ]
 
+    @property
+    def skips(self) -> bool:
+        """Whether counts decide which operations run."""
+        return bool(self.config.count_registers)
+
+    def layer_clocks(self, samples: int, total: int) -> dict[str, int]:
+        """Clocks of the layers of a start that took ``total``, after the cycle model, if all operations run.
+
+        The layer of the operation that was sent last bears a difference, as in ``shared_cycles``.
+        """
+        clocks: dict[str, int] = {}
+        for operation, cycles in zip(self.operations, self.cycles, strict=True):
+            clocks[operation.layer] = clocks.get(operation.layer, 0) + samples * cycles
+        if self.operations:
+            order = self._row.order
+            last = self._row.previous.stop - 1 if self._row.extra_rows else len(order) - 1
+            clocks[self.operations[order[last]].layer] += total - samples * sum(self.cycles)
+        return clocks
+
     def choices(self, output: bytes | Bytes, samples: int) -> list[int]:
         """What count registers reported for each sample, a bit each: with its last stored tensor."""
         if not self._stores:
@@ -184,22 +214,41 @@ class SamplePackets:
             parts.append(data[:, start : start + _WORD_BYTES * place.record_words])
         return unpacked_records(np.concatenate(parts, axis=1), self.config)
 
-    def _loaded(self, place: _Place, tensor: BlockTensor, first: int, last: int) -> Bytes:
-        """Header and elements of every sample: (samples, bytes)."""
-        descriptor, count, beat = place.operation.descriptor, last - first, self.config.stream_bits // 8
-        result = np.zeros((count, place.end - place.start), np.uint8)
+    def _load(
+        self, rows: Bytes, place: _Place, tensor: BlockTensor | EncodedSamples, first: int, last: int
+    ) -> None:
+        """Header and elements of every sample go to its row."""
+        count, beat = last - first, self.config.stream_bits // 8
         exponent = TENSOR_HEADER["exponent"]
-        result[:, exponent.octets] = exponent.packed(tensor.exponent[first:last])
+        rows[:, place.start : place.start + beat][:, exponent.octets] = exponent.packed(tensor.exponent[first:last])
         bits = _loaded_bits(place.operation, self.config)
         # Samples that end within a byte (4-bit mantissas on the narrowest array) cannot be packed side by side.
         step = 1 if bits % 8 else max(count, 1)
+        size = -(-bits // 8)
+        target = rows[:, place.start + beat : place.start + beat + size]
         for start in range(0, count, step):
-            part = tensor.mantissa[first + start : first + start + step, place.transfer.y0 : place.transfer.y1]
-            walked = part.reshape(-1, descriptor.output_width, part.shape[-1])
-            size = -(-bits // 8)
-            elements = np.frombuffer(pack_rows(walked, self.config), np.uint8)[: step * size]
-            result[start : start + step, beat : beat + size] = elements.reshape(step, size)
-        return result
+            elements = self._elements(place, tensor, first + start, first + start + step)
+            packed = np.frombuffer(pack_elements(elements, self.config.format.container_bits), np.uint8)
+            target[start : start + step] = packed.reshape(step, size)
+
+    def _elements(self, place: _Place, tensor: BlockTensor | EncodedSamples, first: int, last: int) -> IntArray:
+        """The elements of a load in the order of the stream, sample after sample."""
+        if isinstance(tensor, EncodedSamples):
+            return np.take(tensor.mantissa[first:last], self._source(place, tensor.places), axis=1, mode="clip")
+        part = tensor.mantissa[first:last, place.transfer.y0 : place.transfer.y1]
+        return self._walked(place, part)
+
+    def _source(self, place: _Place, places: Places) -> Places:
+        """Which mantissa each element of a load is; zeros are the first one. places: of the whole tensor."""
+        if place.start not in self._sources:
+            part = places[None, place.transfer.y0 : place.transfer.y1]
+            self._sources[place.start] = np.ascontiguousarray(self._walked(place, part).reshape(-1))
+        return self._sources[place.start]
+
+    def _walked(self, place: _Place, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Rows (samples, rows, columns, channels) as a load sends them, filled with zeros."""
+        walked = part.reshape(-1, place.operation.descriptor.output_width, part.shape[-1])
+        return in_stream_order(walked, self.config)
 
     def unpack(self, output: bytes | Bytes, tensors: Mapping[str, BlockTensor], first: int, last: int) -> None:
         """Write an output stream of samples [first, last) into the tensors; DataError if its length does not fit."""

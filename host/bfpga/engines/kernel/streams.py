@@ -199,16 +199,20 @@ def header(exponent: int, config: KernelConfig) -> bytes:
     return beat.tobytes()
 
 
+def in_stream_order(rows: npt.NDArray[Any], config: KernelConfig) -> npt.NDArray[Any]:
+    """(rows, width, channels) in ``ACTIVATION_ORDER``, zeros in the last word of a pixel and group of a row."""
+    group, lanes = config.transfer_pixels, config.lanes
+    if rows.shape[1] % group or rows.shape[2] % lanes:
+        rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % group), (0, -rows.shape[2] % lanes)))
+    return reordered(rows.reshape(-1, group, rows.shape[2] // lanes, lanes), _PIXELS, ACTIVATION_ORDER)
+
+
 def pack_rows(mantissa: IntArray, config: KernelConfig) -> bytes:
     """Rows of one sample (rows, width, channels) as elements in ``ACTIVATION_ORDER``.
 
     Zeros fill the last word of a pixel, the last group of a row and the last beat.
     """
-    rows = np.asarray(mantissa)
-    group, lanes = config.transfer_pixels, config.lanes
-    if rows.shape[1] % group or rows.shape[2] % lanes:
-        rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % group), (0, -rows.shape[2] % lanes)))
-    groups = reordered(rows.reshape(-1, group, rows.shape[2] // lanes, lanes), _PIXELS, ACTIVATION_ORDER)
+    groups = in_stream_order(np.asarray(mantissa), config)
     return pad_to(pack_elements(groups, config.format.container_bits), config.stream_bits // 8)
 
 
