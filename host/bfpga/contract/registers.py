@@ -81,11 +81,15 @@ COUNTER_REGISTERS = (
 )
 
 
+_OFFSETS = {register.name: register.offset for register in REGISTERS}
+_COUNTER_OFFSETS = {register.name: register.offset for register in COUNTER_REGISTERS}
+
+
 def offset_of(name: str) -> int:
     """Byte offset of a register of the kernel by its name."""
-    return {register.name: register.offset for register in REGISTERS}[name]
+    return _OFFSETS[name]
 
 
 def counter_offset_of(name: str) -> int:
     """Byte offset of a register of the clock counter by its name."""
-    return {register.name: register.offset for register in COUNTER_REGISTERS}[name]
+    return _COUNTER_OFFSETS[name]

@@ -232,10 +232,13 @@ def encode_samples(x: npt.ArrayLike, fmt: BlockFormat, exponent: int | None = No
     scale = np.where(largest > 0, exponents, 0).reshape(-1, *(1,) * (values.ndim - 1))
     mantissa: npt.NDArray[Any]
     if fmt.rounding == "rne" and fmt.saturation != "wrap" and _scales_exactly(scale):
+        factor = np.ldexp(values.dtype.type(1), -scale.astype(np.int32))
         with np.errstate(over="ignore"):  # a given exponent may be far too small: infinity saturates
-            mantissa = values * np.ldexp(values.dtype.type(1), -scale.astype(np.int32))
+            mantissa = values * factor
+            highest = np.rint(largest * factor.reshape(-1))
         np.rint(mantissa, out=mantissa)
-        np.clip(mantissa, fmt.mantissa_min, fmt.mantissa_max, out=mantissa)
+        for sample in np.flatnonzero(highest > min(fmt.mantissa_max, -fmt.mantissa_min)):  # few saturate
+            np.clip(mantissa[sample], fmt.mantissa_min, fmt.mantissa_max, out=mantissa[sample])
     else:
         mantissa, _ = _float_mantissas(values.astype(np.float64), scale, fmt, fmt.rounding, True, None)
     return mantissa.astype(mantissa_dtype(fmt.mantissa_bits)), exponents.astype(np.int32)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bfpga.contract.program import TensorSpec
 from bfpga.formats.arrays import FloatArray, IntArray
-from bfpga.formats.block_float import encode_remainders, encode_samples
+from bfpga.formats.block_float import encode_remainders, encode_samples, mantissa_dtype
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.layout import (
     channel_factors,
@@ -28,6 +28,8 @@ from bfpga.program.layout import (
 )
 
 Places = npt.NDArray[np.intp]
+#: Samples are encoded so many bytes at a time, step by step in the cache.
+_BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,30 @@ class SampleEncoder:
     def encode(self, x: FloatArray) -> EncodedSamples:
         """x: (samples, *onnx_shape), whose mantissas are those of ``layout.encode_tensor``."""
         check_shape(x, values_alone(self.spec))
-        spec, values = self.spec, x.reshape(len(x), -1)
+        values = x.reshape(len(x), -1)
+        sets = 2 if self.spec.remainder else self.spec.parts
+        mantissa = np.zeros((len(x), 1 + sets * values.shape[1]), mantissa_dtype(self.format.mantissa_bits))
+        exponent = np.empty(len(x), np.int32)
+        step = max(1, _BLOCK_BYTES // max(1, values[:1].nbytes))
+        for first in range(0, len(x), step):
+            rows = slice(first, first + step)
+            exponent[rows] = self._encode(values[rows], mantissa[rows, 1:])
+        return EncodedSamples(mantissa, self.places, exponent)
+
+    def _encode(self, values: FloatArray, mantissas: IntArray) -> IntArray:
+        """Fill in the mantissas of samples (samples, values); their exponents."""
+        spec, fmt, size = self.spec, self.format, values.shape[1]
         if self._factors is not None:
             values = values * self._factors
-        mantissa, exponent = encode_samples(values, self.format, spec.input_exponent)
-        parts = [np.zeros((len(x), 1), mantissa.dtype), mantissa]
+        whole, exponent = encode_samples(values, fmt, spec.input_exponent)
+        sets = [whole]
         if spec.parts > 1:
-            parts[1:] = encode_parts(values, exponent, spec.parts, self.format)
+            sets = encode_parts(values, exponent, spec.parts, fmt)
         elif spec.remainder:
-            parts.append(encode_remainders(values, mantissa, exponent, self.format, spec.remainder))
-        return EncodedSamples(np.concatenate(parts, axis=1), self.places, exponent)
+            sets.append(encode_remainders(values, whole, exponent, fmt, spec.remainder))
+        for number, found in enumerate(sets):
+            mantissas[:, number * size : (number + 1) * size] = found
+        return exponent
 
 
 def _places(spec: TensorSpec) -> Places:

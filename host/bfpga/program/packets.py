@@ -39,6 +39,8 @@ from bfpga.program.host_order import EncodedSamples, Places
 Bytes = npt.NDArray[np.uint8]
 _FLAGS = FIELDS.index("flags")
 _WORD_BYTES = 4
+#: Numbers of samples whose descriptors are kept: those of whole groups, and of the last one.
+_KEPT_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ class SamplePackets:
         self._starts: list[int] = []
         #: By the start of a tensor, where its elements on the stream are among the mantissas of ``EncodedSamples``.
         self._sources: dict[int, Places] = {}
-        self._filled: tuple[int, Bytes] | None = None
+        #: Rows without tensors by the number of samples, for the last two of these.
+        self._filled: dict[int, Bytes] = {}
         self._template = np.frombuffer(self._packed(True), np.uint8)
         self._open_template = np.frombuffer(self._packed(False), np.uint8)
         self._place_stores()
@@ -137,14 +140,16 @@ class SamplePackets:
         return self._joined(packets)
 
     def _descriptors(self, samples: int) -> Bytes:
-        """The rows of a start without its tensors; those of the last number of samples are kept."""
-        if self._filled is None or self._filled[0] != samples:
+        """The rows of a start without its tensors."""
+        if samples not in self._filled:
             packets = np.empty((samples + self._row.extra_rows, self.input_bytes), np.uint8)
             packets[:-1], packets[-1] = self._open_template, self._template
             if self.operations:
                 self._order(packets, samples)
-            self._filled = samples, packets
-        return self._filled[1]
+            if len(self._filled) == _KEPT_ROWS:
+                self._filled.pop(next(iter(self._filled)))
+            self._filled[samples] = packets
+        return self._filled[samples]
 
     def _order(self, packets: Bytes, samples: int) -> None:
         """What the operations of every sample wait for: earlier samples of the start are still being computed."""
@@ -153,13 +158,16 @@ class SamplePackets:
         packets.view("<i4")[:, places] = wrapped(counts)
 
     def _joined(self, packets: Bytes) -> Bytes:
-        """Rows one after the other, the first and the last without what they lack."""
-        if not self._row.extra_rows:
-            return packets.reshape(-1)
-        previous = self._row.previous
+        """Rows one after the other, the first and the last without what they lack: their other bytes move together."""
+        stream, previous = packets.reshape(-1), self._row.previous
         start, end = (_WORD_BYTES * self._starts[place] for place in (previous.start, previous.stop))
-        parts = [packets[0, :start], packets[0, end:], packets[1:-1].reshape(-1), packets[-1, start:end]]
-        return np.concatenate(parts)
+        if not self._row.extra_rows:
+            return stream
+        head, tail = packets[0, :start].copy(), packets[-1, start:end].copy()
+        rest = stream.size - self.input_bytes
+        stream[end - start : end] = head
+        stream[rest : rest + end - start] = tail
+        return stream[end - start : rest + end - start]
 
     def sent(self, samples: int) -> list[int]:
         """Operations of a start of ``samples`` samples in the order of the stream, by their index in ``operations``."""
@@ -221,6 +229,12 @@ class SamplePackets:
         count, beat = last - first, self.config.stream_bits // 8
         exponent = TENSOR_HEADER["exponent"]
         rows[:, place.start : place.start + beat][:, exponent.octets] = exponent.packed(tensor.exponent[first:last])
+        if isinstance(tensor, EncodedSamples) and 8 * tensor.mantissa.itemsize == self.config.format.container_bits:
+            source, kind = self._source(place, tensor.places), tensor.mantissa.dtype
+            begin = (place.start + beat) // kind.itemsize
+            target = rows.view(kind)[:, begin : begin + len(source)]
+            np.take(tensor.mantissa[first:last], source, axis=1, out=target, mode="clip")
+            return
         bits = _loaded_bits(place.operation, self.config)
         # Samples that end within a byte (4-bit mantissas on the narrowest array) cannot be packed side by side.
         step = 1 if bits % 8 else max(count, 1)
