@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from bfpga.errors import BfpgaError
     from bfpga.program.file import load_program
     from bfpga.runtime import Evaluation, compare, compile, evaluate, open_device, predict, run
+    from bfpga.runtime_async import AsyncDevice
 
 __all__ = [
-    "Accelerator", "BfpgaError", "Board", "CompileOptions", "EagerRun", "Estimate", "Evaluation", "Overlay", "Program",
-    "Result", "Samples", "accelerator_names", "build", "compare", "compare_accelerators", "compile", "deploy", "eager",
-    "estimate", "evaluate", "explore", "load", "load_accelerator", "load_board", "load_program", "load_samples",
-    "open_device", "predict", "prune", "report", "run",
+    "Accelerator", "AsyncDevice", "BfpgaError", "Board", "CompileOptions", "EagerRun", "Estimate", "Evaluation",
+    "Overlay", "Program", "Result", "Samples", "accelerator_names", "build", "compare", "compare_accelerators",
+    "compile", "deploy", "eager", "estimate", "evaluate", "explore", "load", "load_accelerator", "load_board",
+    "load_program", "load_samples", "open_device", "predict", "prune", "report", "run",
 ]  # fmt: skip
 __version__ = VERSION
 
@@ -61,6 +62,7 @@ _PLACES = {
     "bfpga.dynamic_graph.run": ("EagerRun", "eager"),
     "bfpga.errors": ("BfpgaError",),
     "bfpga.program.file": ("load_program",),
+    "bfpga.runtime_async": ("AsyncDevice",),
     "bfpga.runtime": ("Evaluation", "compare", "compile", "evaluate", "open_device", "predict", "run"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 ACCELERATOR = ROOT / "configs/accelerators/tiny.yaml"
 KEYS = {
     "host_share", "host_operations", "host_seconds", "host_cpu", "host_library", "host_board_seconds",
-    "host_board_cpu", "host_nodes", "latency_s", "latency_array_s", "latency_includes_host", "images_per_second",
+    "host_board_cpu", "host_nodes", "driver_board_seconds", "driver_samples_per_second", "driver_seconds", "driver_cpu",
+    "latency_s", "latency_array_s", "latency_includes_host", "images_per_second",
 }  # fmt: skip
 
 

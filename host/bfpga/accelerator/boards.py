@@ -18,6 +18,9 @@ from bfpga.contract.program import HostNode
 from bfpga.errors import ConfigurationError
 from bfpga.formats.notebook import clipped
 
+#: What an operator of ten values takes on the core of 3 GHz that ``assumed_call_us`` of all boards is scaled from.
+REFERENCE_CALL_US = 4.0
+
 
 @dataclass(frozen=True)
 class ArmCores:
@@ -33,6 +36,11 @@ class ArmCores:
     @property
     def title(self) -> str:
         return f"{self.kind} at {self.clock_mhz:g} MHz"
+
+    @property
+    def call_factor(self) -> float:
+        """How many times longer than on that core calls of Python take; assumed, as they are."""
+        return self.assumed_call_us / REFERENCE_CALL_US
 
     def seconds(self, operations: int, calls: int) -> float:
         """Seconds of operators on one core: of their operations, and of a call for each."""

@@ -17,6 +17,7 @@ from bfpga.devices.base import LayerResult
 from bfpga.devices.host_time import HostTime, measure_host
 from bfpga.errors import ProgramError
 from bfpga.estimate.cores import cores_used, shared_rate
+from bfpga.estimate.driver import driver_seconds, driver_time
 from bfpga.estimate.host import host_seconds, time_in_stream
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.program.cycles import CycleCount, program_cycles
@@ -127,6 +128,7 @@ def host_content(
     measured = _measured(program, note) if nodes else None
     arm = [cores.node_seconds(node) for node in nodes] if cores else []
     board_seconds = host_seconds(program, cores)
+    driver = driver_seconds(program, estimate, cores)
     latency = estimate.seconds + (board_seconds or 0.0)
     moved = sum(layer.bytes for layer in estimate.layers)
     shared = shared_rate(accelerator, program, time_in_stream(program, estimate, cores), moved)
@@ -150,6 +152,10 @@ def host_content(
             }
             for index, node in enumerate(nodes)
         ],
+        "driver_board_seconds": driver,
+        "driver_samples_per_second": program.side_by_side / driver if driver else None,
+        "driver_seconds": driver_time().sample_seconds(program, estimate),
+        "driver_cpu": driver_time().cpu,
         "latency_s": latency,
         "latency_array_s": estimate.seconds,
         "latency_includes_host": known,

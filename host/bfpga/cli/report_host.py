@@ -19,7 +19,17 @@ def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:
         _print_work(accelerator, content)
     if "stream_cores" in content:
         _print_cores(accelerator, content)
+    if content["driver_board_seconds"]:
+        _print_driver(content)
     say(NO_DRIVER)
+
+
+def _print_driver(content: dict[str, Any]) -> None:
+    """What the driver takes in a long run, in which it works beside the kernel."""
+    here = f"{1e6 * content['driver_seconds']:.0f} us on {content['driver_cpu']}"
+    board = f"{1e6 * content['driver_board_seconds']:.0f} us a sample of a long run on one {content['host_board_cpu']}"
+    most = f"{rate(content['driver_samples_per_second'])} samples/s at most"
+    say(f"driver: {board}, {most} (estimated from {here})")
 
 
 def _print_operators(content: dict[str, Any]) -> None:
