@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator
+from bfpga.api.jobs import provide_overlay
 from bfpga.compiler.options import CompileOptions, position_rule
 from bfpga.compiler.read.network import Network
 from bfpga.contract.configuration import KernelConfig
@@ -121,6 +122,7 @@ def measure_flows(
     if "," in device:
         raise _several(device)
     programs = task.programs()
+    provide_overlay(programs[task.candidates[0]], task.accelerator, device)
     chooser = FlowChooser(position_layers(programs, task.candidates), iterations, by, task.candidates)
     with closing(LayerStarter(device, programs[task.candidates[0]])) as starter:
         for iteration in range(iterations):
@@ -145,9 +147,8 @@ class LayerStarter:
     """A device whose kernel runs layer after layer of one program, then of another one."""
 
     def __init__(self, device: str, program: Program) -> None:
-        self._emulated = device == "emulator"
         self._opened = runtime.open_device(device, program)
-        if not (self._emulated or isinstance(self._opened, StreamingDevice)):
+        if not (device == "emulator" or isinstance(self._opened, StreamingDevice)):
             self._opened.close()
             raise _several(device)
 

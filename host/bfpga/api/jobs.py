@@ -44,18 +44,23 @@ def compile_job(
     options: CompileOptions,
 ) -> Job:
     """Compile with samples of their own, or with the first of those that are judged; errors are the compiler's."""
-    sources = samples.first(CALIBRATION_SAMPLES) if calibration is None else calibration.inputs
+    sources = calibrating(samples, calibration)
     origin = JUDGED_SAMPLES if calibration is None else OWN_SAMPLES
     program = runtime.compile(network, accelerator, sources, options)
     return Job(network, accelerator, program, samples, min(map(len, sources.values())), origin)
 
 
-def provide_overlay(job: Job, device_name: str) -> None:
+def calibrating(samples: InputSamples, calibration: InputSamples | None) -> dict[str, npt.NDArray[np.float32]]:
+    """What calibrates: samples of their own, or the first of those that are judged."""
+    return samples.first(CALIBRATION_SAMPLES) if calibration is None else calibration.inputs
+
+
+def provide_overlay(program: Program, accelerator: Accelerator, device_name: str) -> None:
     """The virtual board needs an overlay, which an accelerator file of the user's own has nowhere yet."""
     if "virtual" in device_name:
         from bfpga.board import overlays
 
-        overlays.provide_overlay(job.program, job.accelerator)
+        overlays.provide_overlay(program, accelerator)
 
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:

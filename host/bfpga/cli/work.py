@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.api.jobs import CALIBRATION_SAMPLES, Job, class_labels, compile_job, provide_overlay
+from bfpga.api.jobs import CALIBRATION_SAMPLES, Job, calibrating, class_labels, compile_job, provide_overlay
 from bfpga.cli.device_choice import DeviceChoice, attach_progress
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
     described, network, samples = load(task)
-    calibration = None if task.calibration is None else load_inputs(task.calibration, network.inputs)
+    calibration = _calibration(task, network)
     with waiting(f"compiling {network.path.name}"):
         return compile_job(network, described, samples, calibration, options)
 
@@ -52,9 +52,11 @@ def load_calibrated(
 ) -> tuple[Network, Accelerator, InputSamples, dict[str, npt.NDArray[np.float32]]]:
     """The network, the accelerator, the samples of a run and those that calibrate, as ``prepare`` takes them."""
     described, network, samples = load(task)
-    if task.calibration is None:
-        return network, described, samples, samples.first(CALIBRATION_SAMPLES)
-    return network, described, samples, load_inputs(task.calibration, network.inputs).inputs
+    return network, described, samples, calibrating(samples, _calibration(task, network))
+
+
+def _calibration(task: SampleOptions, network: Network) -> InputSamples | None:
+    return None if task.calibration is None else load_inputs(task.calibration, network.inputs)
 
 
 def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
@@ -156,7 +158,7 @@ def opened(choice: DeviceChoice, program: Program) -> Iterator[Device]:
 def run(job: Job, device: str | DeviceChoice, batch: int) -> DeviceResult:
     """All samples on a device, given by name or chosen with what several boards need."""
     choice = DeviceChoice(device) if isinstance(device, str) else device
-    provide_overlay(job, choice.name)
+    provide_overlay(job.program, job.accelerator, choice.name)
     with opened(choice, job.program) as opening, progress(f"running on {choice.name}") as show:
         attach_progress(opening, show)
         return runtime.run(job.program, job.samples.inputs, opening, batch=batch, progress=show)
@@ -165,7 +167,7 @@ def run(job: Job, device: str | DeviceChoice, batch: int) -> DeviceResult:
 def compare(job: Job, device: str | DeviceChoice, batch: int) -> Comparison:
     """All samples on a device, as for ``run``, and on the emulator, with every tensor."""
     choice = DeviceChoice(device) if isinstance(device, str) else device
-    provide_overlay(job, choice.name)
+    provide_overlay(job.program, job.accelerator, choice.name)
     with opened(choice, job.program) as opening, progress(f"comparing {choice.name} with the emulator") as show:
         attach_progress(opening, show)
         return runtime.compare(job.program, job.samples.inputs, opening, batch=batch, progress=show)
