@@ -16,6 +16,7 @@ struct SkipArray {
     static constexpr int weight_container_bits = 8;
     static constexpr int accumulator_bits = ACC;
     static constexpr int columns = COLUMNS;
+    static constexpr int post_columns = 0;
     static constexpr int row_columns = 0;
     static constexpr int function_tables = 0;
     static constexpr int banks = COLUMNS + 1;

@@ -20,6 +20,7 @@ struct SparseArray {
     static constexpr int shift_columns = 0;
     static constexpr int accumulator_bits = ACC;
     static constexpr int columns = COLUMNS;
+    static constexpr int post_columns = 0;
     static constexpr int row_columns = 0;
     static constexpr int function_tables = 0;
     static constexpr int banks = COLUMNS + 1;

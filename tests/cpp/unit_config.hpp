@@ -15,6 +15,7 @@ struct UnitConfig {
     static constexpr int accumulator_bits = ACC;
     static constexpr int bias_bits = BIAS;
     static constexpr int columns = 3;
+    static constexpr int post_columns = 0;
     static constexpr int row_columns = 0;
     static constexpr int function_tables = 0;
     static constexpr int position_bins = 0;

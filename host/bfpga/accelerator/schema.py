@@ -54,6 +54,14 @@ FunctionTables = Annotated[
         "0: those that `functions` names are built in",
     ),
 ]  # fmt: skip
+PostColumns = Annotated[
+    int,
+    Field(
+        ge=0, le=128,
+        description="columns that the output stage computes at once, a divisor of all: fewer take less logic, and a row "
+        "more clocks; 0: all of them",
+    ),
+]  # fmt: skip
 PositionBins = Annotated[
     int,
     Field(ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"),
@@ -135,6 +143,7 @@ class SystolicSection(Section):
     weight_stream_bits: WeightWidth = 64
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     function_tables: FunctionTables = 0
+    post_columns: PostColumns = 0
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     wide_memory: bool = Field(
@@ -222,6 +231,7 @@ class SkipArraySection(Section):
     weight_stream_bits: WeightWidth = 64
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     function_tables: FunctionTables = 0
+    post_columns: PostColumns = 0
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     count_registers: CountRegisters = 0
@@ -297,6 +307,7 @@ class ClusterArraySection(Section):
     weight_stream_bits: WeightWidth = 64
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     function_tables: FunctionTables = 0
+    post_columns: PostColumns = 0
     position_bins: PositionBins = 0
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False

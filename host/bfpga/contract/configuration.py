@@ -84,6 +84,8 @@ class KernelConfig:
     operand_weights: bool = False
     #: Tables of functions that the output stage holds, which come with a program; 0: tables are built in.
     function_tables: Annotated[int, Between(0, 8)] = 0
+    #: Columns that the output stage computes at once, each row in so many turns; 0: all of them in one.
+    post_columns: WidthOrNone = 0
     array: Array = field(default_factory=SystolicArray)
 
     def __post_init__(self) -> None:
@@ -98,6 +100,16 @@ class KernelConfig:
         while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
             number += 1
         return number
+
+    @property
+    def stage_columns(self) -> int:
+        """Columns that the output stage computes at once."""
+        return self.post_columns or self.columns
+
+    @property
+    def row_turns(self) -> int:
+        """Cycles that the output stage takes for a row of all columns."""
+        return max(1, self.columns // self.stage_columns)
 
     @property
     def has_rows(self) -> bool:

@@ -34,6 +34,7 @@ def findings(config: KernelConfig) -> Iterator[Finding]:
     yield from map_findings(config)
     yield from row_findings(config)
     yield from operand_findings(config)
+    yield from slice_findings(config)
 
 
 def shape_findings(config: KernelConfig) -> Iterator[Finding]:
@@ -159,3 +160,11 @@ def operand_findings(config: KernelConfig) -> Iterator[Finding]:
         yield Finding("operand_weights", text)
     if config.count_registers:
         yield Finding("operand_weights", "is true; a kernel with count_registers multiplies no two tensors")
+
+
+def slice_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Columns that the output stage computes at once."""
+    own, columns = config.post_columns, config.columns
+    if own and columns % own:
+        fitting = ", ".join(str(number) for number in range(1, columns + 1) if columns % number == 0)
+        yield Finding("post_columns", f"is {own}; must divide the {columns} columns: {fitting}, or 0 for all of them")

@@ -171,9 +171,15 @@ def operation_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
 
 
 def stage_turns(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Cycles that the output stage takes for a row of an operation: columns share units of tables that are loaded."""
-    if not config.function_tables or descriptor.operation not in ARRAY_OPERATIONS:
+    """Cycles that the output stage takes for a row of an operation.
+
+    It computes slices of the columns after each other, or columns share units of tables that are loaded; columns of a
+    slice have units of their own.
+    """
+    if descriptor.operation not in ARRAY_OPERATIONS:
         return 1
+    if config.row_turns > 1 or not config.function_tables:
+        return config.row_turns
     loaded = descriptor.function == LOADED_TABLE or Function(descriptor.function).row.table is not None
     return COLUMNS_OF_A_UNIT if loaded else 1
 

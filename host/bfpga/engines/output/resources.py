@@ -14,17 +14,18 @@ _UNIT_CELLS = ((67.0, 25.3), (51.0, 17.4))
 
 
 def keep_buffer(config: KernelConfig) -> Resources:
-    """One memory of accumulators for each column. FP R24."""
+    """One memory of accumulators for each column that the stage computes at once. FP R24."""
     if not config.wide_words:
         return Resources()
-    return Resources(bram36=config.columns * memory_blocks(config.wide_words, config.accumulator_bits))
+    words = config.wide_words * config.row_turns
+    return Resources(bram36=config.stage_columns * memory_blocks(words, config.accumulator_bits))
 
 
 def loaded_tables(config: KernelConfig) -> Resources:
     """Units with copies of loaded tables: of the columns, and of a bias that stands alone (BFP R11)."""
     if not config.function_tables:
         return Resources()
-    units = -(-config.columns // COLUMNS_OF_A_UNIT) + 1
+    units = (-(-config.columns // COLUMNS_OF_A_UNIT) if config.row_turns == 1 else config.stage_columns) + 1
     halves = units * half_blocks(config.function_tables * TABLE_STEPS, _WORD_BITS)
     lut, ff = (round(units * (one + each * config.accumulator_bits)) for one, each in _UNIT_CELLS)
     return Resources(dsp=units, bram36=-(-halves // 2), lut=lut, ff=ff)

@@ -1,10 +1,10 @@
 // The keep buffer: accumulators of a measured pass, which the main pass reads instead of recomputing them (FP R24).
 //
-// Every column has its own memory. The rows of a pass leave in the same order when they are written and when they are
-// read, so an address is counted, not computed.
+// Every column of the output stage has its own memory. The rows of a pass leave in the same order when they are written
+// and when they are read, and so do the slices of a row: an address is counted, not computed.
 #pragma once
 #include "bfpga/numeric/checks.hpp"
-#include "bfpga/numeric/types.hpp"
+#include "bfpga/output/column_slices.hpp"
 #include "bfpga/numeric/waivers.hpp"
 
 namespace bfpga {
@@ -27,6 +27,10 @@ class KeepBuffer {
 
 template <class Config>
 class KeepBuffer<Config, true> {
+    static constexpr int columns = StageColumns<Config>::count;
+    static constexpr int turns = StageColumns<Config>::turns;
+    static constexpr int words = Config::wide_words * turns;
+
    public:
     using accumulator_t = int_t<Config::accumulator_bits>;
 
@@ -43,25 +47,25 @@ class KeepBuffer<Config, true> {
     // `word`: where the first row of the operation is.
     void start(int32_t word, bool used) {
 #pragma HLS INLINE
-        word_ = word;
+        word_ = word * turns;
         used_ = used;
     }
 
     void write(int column, accumulator_t value) {
 #pragma HLS INLINE
         check();
-        cell_waiver_.writes(column * Config::wide_words + word_);
+        cell_waiver_.writes(column * words + word_);
         cell_[column][word_] = value;
     }
 
     accumulator_t read(int column) const {
 #pragma HLS INLINE
         check();
-        cell_waiver_.reads(column * Config::wide_words + word_);
+        cell_waiver_.reads(column * words + word_);
         return cell_[column][word_];
     }
 
-    // The row has left in all columns.
+    // The row has left in all columns of a slice.
     void next() {
 #pragma HLS INLINE
         if (used_) {
@@ -72,12 +76,12 @@ class KeepBuffer<Config, true> {
    private:
     void check() const {
 #pragma HLS INLINE
-        simulation_check(word_ >= 0 && word_ < Config::wide_words, "an operation", "keeps beyond the buffer, word",
+        simulation_check(word_ >= 0 && word_ < words, "an operation", "keeps beyond the buffer, word",
                          word_);
     }
 
-    accumulator_t cell_[Config::columns][Config::wide_words];
-    Waiver<InterFalse, Config::columns * Config::wide_words> cell_waiver_;
+    accumulator_t cell_[columns][words];
+    Waiver<InterFalse, columns * words> cell_waiver_;
     int32_t word_;
     bool used_;
 };

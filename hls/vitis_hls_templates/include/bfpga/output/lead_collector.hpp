@@ -6,6 +6,7 @@
 #pragma once
 #include "bfpga/contract/descriptor.hpp"
 #include "bfpga/numeric/checks.hpp"
+#include "bfpga/output/column_slices.hpp"
 #include "bfpga/output/exponent_selector.hpp"
 #include "bfpga/output/position_bits.hpp"
 
@@ -51,6 +52,7 @@ template <class Config>
 class LeadCollector<Config, true> {
     static constexpr int ACC = Config::accumulator_bits;
     static constexpr int bins = Config::position_bins;
+    static constexpr int columns = StageColumns<Config>::count;
     static constexpr int fits = Config::mantissa_bits - 2;  // position of a mantissa's highest bit below its sign
     static_assert(bins >= 8 && bins <= 64, "a collector has 8 to 64 bins");
 
@@ -105,7 +107,7 @@ class LeadCollector<Config, true> {
         row_set_ = 0;
         row_alone_ = 0;
     Columns_Open:
-        for (int i = 0; i < Config::columns; ++i) {
+        for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
             row_bin_[i] = 0;
         }
@@ -151,7 +153,7 @@ class LeadCollector<Config, true> {
 #pragma HLS UNROLL
             row_count_t found = ((alone_bin >> bin) & 1) != 0 ? row_alone_ : static_cast<row_count_t>(0);
         Columns_Count:
-            for (int i = 0; i < Config::columns; ++i) {
+            for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
                 found = static_cast<row_count_t>(found + (((row_bin_[i] >> bin) & 1) != 0 ? 1 : 0));
             }
@@ -306,7 +308,7 @@ class LeadCollector<Config, true> {
     int32_t rate_, margin_;
     exponent_t base_;
     // Of the row
-    bins_t row_bin_[Config::columns];
+    bins_t row_bin_[columns];
     uint_t<ACC> row_differing_, row_set_;
     exponent_t row_exponent_, alone_exponent_;
     distance_t row_distance_;

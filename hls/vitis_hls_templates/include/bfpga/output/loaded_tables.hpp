@@ -2,9 +2,11 @@
 // from bits of its descriptor and from the words of its table, so any function by a table runs on the same bitstream.
 //
 // A word holds a step: its first point, and the distance to the next one. Two columns share a unit with a copy of all
-// tables and take turns, so a row takes two cycles; the bias that stands alone in a row has a unit of its own.
+// tables and take turns, so a row takes two cycles; the bias that stands alone in a row has a unit of its own. Where the
+// output stage computes a slice of the columns at once, each column of a slice has a unit.
 #pragma once
 #include "bfpga/output/activation_unit.hpp"
+#include "bfpga/output/column_slices.hpp"
 
 namespace bfpga {
 
@@ -41,8 +43,11 @@ class LoadedTables<Config, true> {
     static constexpr int places = steps << 6;
     static constexpr int address_bits = bit_length(words);
 
+    static constexpr bool shares = !StageColumns<Config>::sliced;
+
    public:
-    static constexpr int units = (Config::columns + kColumnsOfAUnit - 1) / kColumnsOfAUnit;
+    static constexpr int columns = StageColumns<Config>::count;
+    static constexpr int units = shares ? (columns + kColumnsOfAUnit - 1) / kColumnsOfAUnit : columns;
     static_assert(kColumnsOfAUnit == 2, "columns of a unit have a first and a last turn");
     static constexpr int copies = units + 1;
 
@@ -89,7 +94,7 @@ class LoadedTables<Config, true> {
         constexpr int far = 1 << (kExponentBits - 1);
         least_ = static_cast<exponent_t>(table_unit_ ? -far : finer_unit ? kActivationExponent : far - 1);
         least_first_ = d.has(Flag::FunctionFirst) ? least_ : static_cast<exponent_t>(far - 1);
-        first_ = used_;
+        first_ = used_ && shares;
         second_ = false;
         simulation_check(!used_ || static_cast<int>(slot_) < Config::function_tables, "a descriptor",
                          "uses a loaded table of slot", static_cast<int>(slot_));
@@ -104,10 +109,10 @@ class LoadedTables<Config, true> {
     void end_turn() {
 #pragma HLS INLINE
         second_ = first_;
-        first_ = used_ && !first_;
+        first_ = used_ && shares && !first_;
     }
 
-    // The function of a row's values, in the second turn.
+    // The function of a row's values, in the last turn.
     template <int N>
     void map(const Saturated<ACC> (&value)[N], exponent_t exponent, value_t (&mapped)[N]) {
 #pragma HLS INLINE

@@ -5,7 +5,7 @@
 // the function unit and the requantizer.
 //
 // Numbers it reads from `Config`: mantissa_bits, exponent_min, exponent_max, rounding, saturation, log,
-// accumulator_bits, bias_bits, columns, position_bins, functions, function_tables.
+// accumulator_bits, bias_bits, columns, post_columns, position_bins, functions, function_tables.
 #pragma once
 #include "bfpga/output/lead_collector.hpp"
 #include "bfpga/output/loaded_tables.hpp"
@@ -39,7 +39,7 @@ inline uint_t<Config::mantissa_bits + 2> statistics_value(int_t<Config::accumula
         shift_saturate<Config::rounding, Saturation::Full, Config::mantissa_bits + 3, bits>(positive, range).value);
 }
 
-// The stage of all columns during one operation, with what it counts.
+// The stage during one operation, of all columns or of a slice of them after the other, with what it counts.
 template <class Config>
 class OutputStage {
     static constexpr int ACC = Config::accumulator_bits;
@@ -120,13 +120,14 @@ class OutputStage {
     void end_turn() { tables_.end_turn(); }
 
     // The mantissas of the row, after `row` and in each of its turns, of which the last one gives them; columns that
-    // are not `shown` have none and count nothing. Column 0 feeds the statistics of the policy slot. The columns'
-    // statistics are merged at once, so that nothing of a row waits for the row before.
+    // are not `shown` have none and count nothing. Column 0 feeds the statistics of the policy slot: `begins`, it is
+    // among them. The columns' statistics are merged at once, so that nothing of a row waits for the row before: a
+    // slice of a row is a row to them.
     template <int N>
     void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
-                mantissa_t (&mantissa)[N]) {
+                mantissa_t (&mantissa)[N], bool begins = true) {
 #pragma HLS INLINE
-        static_assert(N <= Config::columns, "every column has a port of its own");
+        static_assert(N <= StageColumns<Config>::count, "every column has a port of its own");
         LargestMagnitude<Config::log, ACC> largest;
         largest.clear();
         bool alone_seen = false, bias_saturated = false, accumulator_saturated = false;
@@ -173,7 +174,7 @@ class OutputStage {
             accumulator_saturated = accumulator_saturated || (seen && passed.saturated);
             largest.include(seen ? magnitude<ACC>(passed.value) : static_cast<uint_t<ACC>>(0));
             collector_.see(i, passed.value, seen, alone);
-            if (i == 0 && counts_ && shown[0] && last) {
+            if (i == 0 && counts_ && shown[0] && last && begins) {
                 // Both shifts are ready before the selection between them.
                 const StatisticsRange<Config> of_row = StatisticsRange<Config>::by(distance);
                 const StatisticsRange<Config> of_bias = StatisticsRange<Config>::by(alone_distance);

@@ -3,10 +3,12 @@
 // It owns the exponents of all tensors, the state of the policies, and the keep buffer. Operations run one after the
 // other: their exponents and policies are set once, between operations; then one loop takes the rows of all columns
 // from any source: sums of the array, words combined from operands, or accumulators of the keep buffer or of the
-// activation memory.
+// activation memory. A row that is computed slice by slice takes so many turns of the loop, and its source stays for
+// all of them.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/output/accumulator_word.hpp"
+#include "bfpga/output/column_slices.hpp"
 #include "bfpga/output/keep_buffer.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
@@ -32,7 +34,10 @@ class PostProcess {
     using Vectors = VectorBeat<Config>;
     using RowParameters = ParameterBeat<Config>;
     using Results = ResultBeat<Config>;
-    static constexpr int columns = Config::columns;
+    using Slices = ColumnSlices<Config>;
+    // Columns that are computed at once, of all
+    static constexpr int columns = StageColumns<Config>::count;
+    static constexpr int turns = StageColumns<Config>::turns;
 
    public:
     PostProcess() : word_() {
@@ -142,7 +147,7 @@ class PostProcess {
         PipelinedLoop loop("Rows");
     Rows:
         while (running) {
-// II=1: a row of all columns passes the stage; counters, sums of words and the statistics take one addition each. The
+// II=1: a row of all columns, or a slice of it, passes the stage; counters, sums of words and the statistics take one addition each. The
 // keep buffer is written or read, never both in one operation.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
@@ -154,7 +159,7 @@ class PostProcess {
             const bool sum_there = (from_sums_ & sum_came) | (from_rows_ & row_sum_came);
             const bool parameters_there = absent | (combined_ | parameter_came);
             const bool source_there = (from_vectors_ & draining_) | sum_there;
-            const bool last_turn = stage_.last_turn();
+            const bool last_turn = stage_.last_turn() & slices_.last();
             const bool ready = source_there & parameters_there;
             const bool leaves = ready & last_turn;
             // What drains is the source itself, and leaves as soon as it may.
@@ -170,6 +175,7 @@ class PostProcess {
             if (ready) {
                 row(leaves, policy, results);
                 stage_.end_turn();
+                slices_.next();
             }
             draining_ = draining_ & !drained;
             if (takes_vector && vector_.there()) {
@@ -253,6 +259,7 @@ class PostProcess {
             sum_.stand_in();
         }
         stage_.start(d, exponents.accumulator, exponents.output);
+        slices_.start();
         values_.start();
         wide_.start(d.wide_word, keeps_ || kept_);
     }
@@ -277,11 +284,12 @@ class PostProcess {
         layers_.set_policy(d.policy_slot, policy);
     }
 
-    // One row of all columns through the stage; a complete word of results leaves. Unless the row `leaves`, columns
-    // take a turn at tables that are loaded, and it comes again.
+    // One row through the stage, or its slice; a complete word of results leaves. Unless the row `leaves`, columns take
+    // a turn, at the stage or at tables that are loaded, and it comes again.
     void row(bool leaves, PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         const bool exists = rows_.exists();
+        const bool computed = stage_.last_turn();
         if (exists) {
             // Of an operation without parameters the stage uses neither.
             const Parameters<Config>& parameters = parameter_.beat().row;
@@ -305,64 +313,102 @@ class PostProcess {
         Columns_Row:
             for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-                covered[i] = rows_.covers(i);
+                covered[i] = covers(i);
                 sum[i] = source(i);
                 accumulators[i] = AccumulatorWord<Config>::word(sum[i]);
-                if (keeps_ && covered[i] && leaves) {
+                if (keeps_ && covered[i] && computed) {
                     wide_.write(i, sum[i]);
                 }
             }
-            stage_.values(sum, covered, policy, mantissa);
-            if (leaves) {
+            stage_.values(sum, covered, policy, mantissa, slices_.first());
+            if (computed) {
                 values_.add(mantissa, covered);
                 wide_.next();
             }
         }
-        assemble(mantissa);
-        if (!leaves) {
-            return;
+        if (leaves && (sends_wide() ? exists : sends_ && rows_.ends_word() && rows_.word_exists())) {
+            send(mantissa, accumulators, results);
         }
-        if (sends_wide() ? exists : sends_ && rows_.ends_word() && rows_.word_exists()) {
-            send(accumulators, results);
+        assemble(mantissa, accumulators);
+        if (leaves) {
+            rows_.next();
         }
-        rows_.next();
     }
 
-    // The accumulator of a column in the row that leaves.
-    accumulator_t source(int column) const {
+    // Whether column i of the slice has a pixel.
+    bool covers(int i) const {
+#pragma HLS INLINE
+        bool covered[turns];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+    Slices_Cover:
+        for (int s = 0; s < turns; ++s) {
+#pragma HLS UNROLL
+            covered[s] = rows_.covers(Slices::column(s, i));
+        }
+        return slices_.of(covered);
+    }
+
+    // The accumulator of column i of the slice in the row.
+    accumulator_t source(int i) const {
+#pragma HLS INLINE
+        accumulator_t sum[turns];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+    Slices_Source:
+        for (int s = 0; s < turns; ++s) {
+#pragma HLS UNROLL
+            sum[s] = brought(Slices::column(s, i));
+        }
+        return combined_ ? words_.result(rows_.lane(), slices_, i) : kept_ ? wide_.read(i) : slices_.of(sum);
+    }
+
+    // The accumulator that a beat has brought for a column.
+    accumulator_t brought(int column) const {
 #pragma HLS INLINE
         if (takes_wide()) {
             return AccumulatorWord<Config>::accumulator(words_.whole(column));
         }
-        if (takes_rows()) {
-            return row_sum_.beat().sum[column];
-        }
-        return combined_ ? words_.result(rows_.lane(), column) : kept_ ? wide_.read(column) : sum_.beat().sum[column];
+        return takes_rows() ? row_sum_.beat().sum[column] : sum_.beat().sum[column];
     }
 
-    void assemble(const mantissa_t (&mantissa)[columns]) {
+    // Mantissas of a row, or its accumulators, wait in the word until the others of it are there.
+    void assemble(const mantissa_t (&mantissa)[columns], const Word<Config> (&accumulators)[columns]) {
 #pragma HLS INLINE
     Columns_Assemble:
-        for (int i = 0; i < columns; ++i) {
+        for (int column = 0; column < Config::columns; ++column) {
 #pragma HLS UNROLL
         Lanes_Assemble:
             for (int l = 0; l < Config::lanes; ++l) {
 #pragma HLS UNROLL
-                if (l == rows_.lane()) {
-                    word_[i].lane[l] = mantissa[i];
+                if (slices_.is(column / columns) && (sends_wide() || l == rows_.lane())) {
+                    word_[column].lane[l] = fresh(mantissa, accumulators, column % columns, l);
                 }
             }
         }
     }
 
-    // The word that is complete, or the row's accumulators, a word each.
-    void send(const Word<Config> (&accumulators)[columns], stream<wire_t<Results>>& results) {
+    // What the row's slice puts into a lane.
+    mantissa_t fresh(const mantissa_t (&mantissa)[columns], const Word<Config> (&accumulators)[columns], int i,
+                     int l) const {
+#pragma HLS INLINE
+        return sends_wide() ? accumulators[i].lane[l] : mantissa[i];
+    }
+
+    // The word that is complete with this row, or the row's accumulators, a word each: of the last slice the last lane,
+    // or all of an accumulator, are not in the word yet.
+    void send(const mantissa_t (&mantissa)[columns], const Word<Config> (&accumulators)[columns],
+              stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         Results beat;
     Columns_Send:
-        for (int i = 0; i < columns; ++i) {
+        for (int column = 0; column < Config::columns; ++column) {
 #pragma HLS UNROLL
-            beat.word[i] = sends_wide() ? accumulators[i] : word_[i];
+        Lanes_Send:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                const bool comes = column >= Config::columns - columns && (sends_wide() || l == Config::lanes - 1);
+                beat.word[column].lane[l] =
+                    comes ? fresh(mantissa, accumulators, column % columns, l) : word_[column].lane[l];
+            }
         }
         results.write(to_wire(beat));
     }
@@ -380,6 +426,7 @@ class PostProcess {
     bool wide_out_, wide_in_;  // accumulators go to the activation memory, or come from there
     int32_t output_exponent_;
     OutputRows<Config> rows_;
+    Slices slices_;
     VectorWords<Config, Storage> words_;
     bool draining_;  // a combined word leaves
     // Beats that wait
@@ -388,7 +435,7 @@ class PostProcess {
     HeldBeat<Vectors> vector_;
     HeldBeat<RowParameters> parameter_;
     // The word of results that is assembled
-    Word<Config> word_[columns];
+    Word<Config> word_[Config::columns];
 };
 
 }  // namespace bfpga

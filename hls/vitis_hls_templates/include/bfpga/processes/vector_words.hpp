@@ -7,6 +7,7 @@
 #pragma once
 #include "bfpga/memory/word.hpp"
 #include "bfpga/numeric/numeric.hpp"
+#include "bfpga/output/column_slices.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/held_beat.hpp"
@@ -18,6 +19,8 @@ template <class Config, class Storage>
 class VectorWords {
     static constexpr int columns = Config::columns;
     static constexpr int lanes = Config::lanes;
+    static constexpr int turns = StageColumns<Config>::turns;
+    using Slices = ColumnSlices<Config>;
     using accumulator_t = int_t<Config::accumulator_bits>;
     using mantissa_t = typename Geometry<Config>::mantissa_t;
 
@@ -80,11 +83,21 @@ class VectorWords {
         return completed;
     }
 
-    // A lane of the finished word: its maximum, or the sum +-x / 2**shift, rounded, of its operands (BFP R46, R47).
-    accumulator_t result(int lane, int column) const {
+    // A lane of the finished word in column i of the slice: its maximum, or the sum +-x / 2**shift, rounded, of its
+    // operands (BFP R46, R47).
+    accumulator_t result(int lane, const Slices& slices, int i) const {
 #pragma HLS INLINE
-        const mantissa_t first = first_[column].get(lane);
-        const mantissa_t second = second_[column].lane[lane];
+        mantissa_t firsts[turns], seconds[turns];
+#pragma HLS ARRAY_PARTITION variable=firsts complete dim=0
+#pragma HLS ARRAY_PARTITION variable=seconds complete dim=0
+    Slices_Result:
+        for (int s = 0; s < turns; ++s) {
+#pragma HLS UNROLL
+            firsts[s] = first_[Slices::column(s, i)].get(lane);
+            seconds[s] = second_[Slices::column(s, i)].lane[lane];
+        }
+        const mantissa_t first = slices.of(firsts);
+        const mantissa_t second = slices.of(seconds);
         const mantissa_t moving = second_moves_ ? second : first;
         const mantissa_t still = second_moves_ ? first : second;
         const sum_t moved = round_right<Config::rounding, Config::mantissa_bits, shift_limit>(moving, amount_);
