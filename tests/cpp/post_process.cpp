@@ -1,4 +1,4 @@
-// processes/post.hpp: starts of several commands, beside the output stage driven row by row.
+// processes/post.hpp: starts of several commands, beside the output stage of all columns driven row by row.
 #include <cstdint>
 #include <vector>
 
@@ -15,7 +15,8 @@ using bfpga::Operation;
 using bfpga::Rounding;
 using bfpga::Saturation;
 
-template <int MW, int ACC, int COLUMNS, int ROWS, int LANES, int ACCUMULATOR_ROWS, int BINS, int SHIFT_COLUMNS>
+template <int MW, int ACC, int COLUMNS, int ROWS, int LANES, int ACCUMULATOR_ROWS, int BINS, int SHIFT_COLUMNS,
+          int SLICE = 0>
 struct Build {
     static constexpr int mantissa_bits = MW;
     static constexpr bool operand_weights = false;
@@ -28,6 +29,7 @@ struct Build {
     static constexpr int accumulator_bits = ACC;
     static constexpr int bias_bits = 18;
     static constexpr int columns = COLUMNS;
+    static constexpr int post_columns = SLICE;
     static constexpr int row_columns = 0;
     static constexpr int function_tables = 0;
     static constexpr int banks = COLUMNS + 1;
@@ -60,6 +62,12 @@ struct Build {
     static constexpr int functions = 0x7fffffff;  // all
     static constexpr int tensor_slots = 4;
     static constexpr int policy_slots = 3;
+};
+
+// The same with an output stage of all columns.
+template <class Config>
+struct Whole : Config {
+    static constexpr int post_columns = 0;
 };
 
 // A command and what comes with it. Of a GEMM `sum` has all rows of the array's passes, of MAX and SUM the rows that
@@ -249,7 +257,7 @@ class ConfiguredBench : public Bench {
     }
 
     void compute(const Descriptor& d, Command& command, Report& report) {
-        bfpga::PolicySlot<Config> policy = layers_.policy(d.policy_slot);
+        bfpga::PolicySlot<Whole<Config>> policy = layers_.policy(d.policy_slot);
         const bfpga::LayerExponents exponents = layers_.begin(d, policy, report.bits);
         stage_.start(d, exponents.accumulator, exponents.output);
         const int group = bfpga::active_columns<Config>(d);
@@ -289,8 +297,8 @@ class ConfiguredBench : public Bench {
 
     bfpga::PostProcess<Config, bfpga::SimulationStorage> process_;
     // Beside it
-    bfpga::LayerRegisters<Config> layers_;
-    bfpga::OutputStage<Config> stage_;
+    bfpga::LayerRegisters<Whole<Config>> layers_;
+    bfpga::OutputStage<Whole<Config>> stage_;
     std::vector<int64_t> kept_;
 };
 
@@ -304,6 +312,10 @@ void* unit_bench(int build) {
             return new ConfiguredBench<Build<8, 24, 5, 8, 4, 8, 0, 2>>();
         case 1:
             return new ConfiguredBench<Build<16, 48, 3, 4, 2, 8, 32, 0>>();
+        case 2:
+            return new ConfiguredBench<Build<8, 24, 6, 8, 4, 8, 32, 2, 2>>();
+        case 3:
+            return new ConfiguredBench<Build<16, 48, 5, 4, 2, 8, 0, 0, 1>>();
         default:
             return nullptr;
     }

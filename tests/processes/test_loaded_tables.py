@@ -63,6 +63,8 @@ OTHERS = {
     "one": replace(LOADING, columns=1, lanes=1, function_tables=1),
     "wide": replace(LOADING, lanes=4, wide_memory=True, wide_words=64, count_registers=3, function_tables=8),
     "rows": replace(LOADING, row_columns=3, function_tables=3),
+    "slices": replace(LOADING, columns=6, post_columns=3),
+    "columns one by one": replace(LOADING, columns=3, post_columns=1),
 }
 BY_TABLE = tuple(function for function in Function if function.row.table is not None)
 PIXELS, CHANNELS = 40, 4

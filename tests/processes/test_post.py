@@ -1,4 +1,4 @@
-"""processes/post.hpp: starts of random commands; everything equals the output stage driven row by row.
+"""processes/post.hpp: starts of random commands; everything equals an output stage of all columns driven row by row.
 
 The maxima and aligned sums of operations without weights are computed here. The output stage itself is compared with
 the references in tests/hls/test_cpp_stage.py.
@@ -43,7 +43,11 @@ class Build:
     collects: bool
 
 
-CONFIGURATIONS = (Build(8, 24, 5, 8, 4, False, 2, False), Build(16, 48, 3, 4, 2, True, 0, True))
+#: The last two compute 2 of 6 columns at once, and a column at a time.
+CONFIGURATIONS = (
+    Build(8, 24, 5, 8, 4, False, 2, False), Build(16, 48, 3, 4, 2, True, 0, True),
+    Build(8, 24, 6, 8, 4, False, 2, True), Build(16, 48, 5, 4, 2, True, 0, False),
+)  # fmt: skip
 BENCHES = [(integers, index) for integers in BUILDS for index in range(len(CONFIGURATIONS))]
 
 

@@ -24,12 +24,16 @@ def excess(used: Resources, board: Board) -> float:
     return max(taken[kind] / max(limit, 1) - SHARES[kind] for kind, limit in board.resources.items())
 
 
-def most_columns(config: KernelConfig, board: Board, cores: int = 1) -> int:
-    """The most columns in addition to the shift columns, all else equal, that fit so many times; 0 where none does."""
+def most_columns(config: KernelConfig, board: Board, cores: int = 1, turns: int = 1) -> int:
+    """The most columns in addition to the shift columns, all else equal, that fit so many times; 0 where none does.
+
+    ``turns``: of a row in the output stage.
+    """
     extra = config.shift_columns
 
     def fits(columns: int) -> bool:
-        one = estimate_resources(replace(config, columns=columns + extra)).total
+        own = -(-(columns + extra) // turns) if turns > 1 else 0
+        one = estimate_resources(replace(config, columns=columns + extra, post_columns=own)).total
         return excess(scaled(one, cores), board) <= 0
 
     return last_that(fits, 1, MOST_COLUMNS) if fits(1) else 0

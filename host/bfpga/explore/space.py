@@ -75,6 +75,7 @@ class Space:
             "stream_bits": streams,
             "weight_stream_bits": streams,
             "hop_columns": (0, 1, 2, 4, 8),
+            "row_turns": (1, 2, 4),
             "clock_mhz": self.clocks,
             "formats": ("auto", "linear", "two_hot") if self.judged else ("auto",),
             "weight_snr_db": (20, 23, 25, 27, 30, 33, 36, 40) if self.judged else (25,),
@@ -101,10 +102,13 @@ class Space:
             "engines": [array],
         }
         config, board = unchecked_config(described)
-        array["columns"] = self._columns(config, board, int(values["fill"]), int(values["cores"]))
+        turns = int(values["row_turns"])
+        array["columns"] = self._columns(config, board, int(values["fill"]), int(values["cores"]), turns)
         columns = array["columns"] + array["shift_columns"]
         if values["hop_columns"]:
             array["hop_columns"] = largest_divisor(columns, int(values["hop_columns"]))
+        if turns > 1 and columns % turns == 0:
+            array["post_columns"] = columns // turns
         recipe: dict[str, Any] = {"remainders": values["remainders"]}
         if len(config.weight_formats) > 1:
             recipe |= {"formats": values["formats"], "weight_snr_db": values["weight_snr_db"]}
@@ -135,16 +139,17 @@ class Space:
         }
 
     @staticmethod
-    def _columns(config: KernelConfig, board: Board, fill: int, cores: int) -> int:
-        most = most_columns(config, board, cores)
-        return min(max(most * fill // PARTS, 1), MOST_COLUMNS - config.shift_columns)
+    def _columns(config: KernelConfig, board: Board, fill: int, cores: int, turns: int) -> int:
+        most = most_columns(config, board, cores, turns)
+        columns = min(max(most * fill // PARTS, 1), MOST_COLUMNS - config.shift_columns)
+        return max(columns - (columns + config.shift_columns) % turns, 1)
 
     def nearest(self, accelerator: Accelerator) -> dict[str, Value]:
         """The values that come closest to an accelerator."""
         config = accelerator.config
         hops = config.array.weight_copy_columns(config)
-        narrow = replace(config, columns=1 + config.shift_columns)
-        most = most_columns(narrow, self.board, accelerator.cores)
+        narrow = replace(config, columns=1 + config.shift_columns, post_columns=0)
+        most = most_columns(narrow, self.board, accelerator.cores, config.row_turns)
         wanted: dict[str, Value] = {
             "lanes": config.lanes,
             "rows": config.rows,
@@ -159,6 +164,7 @@ class Space:
             "stream_bits": config.stream_bits,
             "weight_stream_bits": config.weight_stream_bits,
             "hop_columns": 0 if hops == config.columns else hops,
+            "row_turns": config.row_turns,
             "clock_mhz": accelerator.clock_mhz,
             "cores": accelerator.cores,
         }

@@ -57,7 +57,7 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_skip_array(rng, config) if multiplies else config
     config = with_ultra_ram(rng, with_count_registers(rng, config))
     config = with_rows(rng, with_compressed_maps(rng, config))
-    return with_tables(rng, with_operand_weights(config))
+    return with_slices(rng, with_tables(rng, with_operand_weights(config)))
 
 
 def random_row_config(rng: Generator) -> KernelConfig:
@@ -68,7 +68,7 @@ def random_row_config(rng: Generator) -> KernelConfig:
         config = replace(config, functions=random_functions(rng, config.accumulator_bits))
         config = with_compressed_maps(rng, config)
         if not config_findings(config) and (with_process := with_rows(rng, config)).has_rows:
-            return with_tables(rng, with_operand_weights(with_process))
+            return with_slices(rng, with_tables(rng, with_operand_weights(with_process)))
 
 
 def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -91,6 +91,16 @@ def with_tables(rng: Generator, config: KernelConfig) -> KernelConfig:
         return config
     loading = replace(config, function_tables=int(own.integers(1, 4)))
     return config if config_findings(loading) else loading
+
+
+def with_slices(rng: Generator, config: KernelConfig) -> KernelConfig:
+    """With fewer columns at once in the output stage, in one of two kernels that may; else is drawn as without them."""
+    own = rng.spawn(1)[0]
+    fewer = [count for count in range(1, config.columns) if config.columns % count == 0]
+    if not fewer or own.random() > 1 / 2:
+        return config
+    slicing = replace(config, post_columns=int(own.choice(fewer)))
+    return config if config_findings(slicing) else slicing
 
 
 def with_kept_words(rng: Generator, config: KernelConfig) -> KernelConfig:

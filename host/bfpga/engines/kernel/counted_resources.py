@@ -71,6 +71,11 @@ def _one(_: Numbers) -> float:
     return 1.0
 
 
+def _stage_columns(given: Numbers) -> int:
+    """Columns that the output stage computes at once: all, where it was counted before there was a choice."""
+    return given.get("stage_columns", given["columns"])
+
+
 #: Terms of each IP.
 TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
     "sequencer": (_one,),
@@ -92,14 +97,15 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
         lambda n: n["shift_tables"],
         lambda n: n["added_products"],
     ),
-    # Stages of all columns; words that bypass the array; leaky ReLU, tables, the collector's bins.
+    # Stages of the columns that are computed at once; words of all that bypass the array; leaky ReLU, tables, the
+    # collector's bins.
     "post": (
         _one,
-        lambda n: n["columns"] * n["accumulator_bits"],
+        lambda n: _stage_columns(n) * n["accumulator_bits"],
         lambda n: n["columns"] * n["word_bits"],
-        lambda n: n["columns"] * n["leaky"] * n["accumulator_bits"],
-        lambda n: n["columns"] * n["tables"],
-        lambda n: n["columns"] * n["position_bins"],
+        lambda n: _stage_columns(n) * n["leaky"] * n["accumulator_bits"],
+        lambda n: _stage_columns(n) * n["tables"],
+        lambda n: _stage_columns(n) * n["position_bins"],
     ),
     "store": (_one, lambda n: n["group_bits"]),
 }
@@ -157,6 +163,7 @@ def numbers(config: KernelConfig) -> dict[str, int]:
         "weight_word_bits": word_weights * config.weight_bits, "blocks": -(-config.columns // hop),
         "leaky": int("leaky_relu" in config.built_in_functions), "tables": sum(row.on_grid for row in rows),
         "position_bins": config.position_bins, "group_bits": config.transfer_pixels * word,
+        "stage_columns": config.stage_columns,
     }  # fmt: skip
 
 

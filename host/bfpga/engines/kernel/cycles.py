@@ -173,15 +173,14 @@ def operation_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
 def stage_turns(config: KernelConfig, descriptor: Descriptor) -> int:
     """Cycles that the output stage takes for a row of an operation.
 
-    It computes slices of the columns after each other, or columns share units of tables that are loaded; columns of a
-    slice have units of their own.
+    It computes slices of the columns after each other, and columns of a slice share units of tables that are loaded.
     """
     if descriptor.operation not in ARRAY_OPERATIONS:
         return 1
-    if config.row_turns > 1 or not config.function_tables:
+    if not config.function_tables:
         return config.row_turns
     loaded = descriptor.function == LOADED_TABLE or Function(descriptor.function).row.table is not None
-    return COLUMNS_OF_A_UNIT if loaded else 1
+    return config.row_turns * (COLUMNS_OF_A_UNIT if loaded else 1)
 
 
 def stage_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
@@ -195,11 +194,10 @@ def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
 
     Its work is what it reads; how long its passes take, entries or activations decide: ``steps`` says it.
     """
+    leaves = stage_cycles(config, descriptor) if stage_turns(config, descriptor) > 1 else 0
     if skips_zeros(config, descriptor):
-        return engine_of(config).occupied_cycles(config, descriptor)
-    work = operation_cycles(config, descriptor)
-    if stage_turns(config, descriptor) > 1:
-        work = max(work, stage_cycles(config, descriptor))
+        return max(engine_of(config).occupied_cycles(config, descriptor), leaves)
+    work = max(operation_cycles(config, descriptor), leaves)
     if descriptor.operation == Operation.ROWS:
         operation, groups = RowOperation(descriptor.row_operation), column_groups(config, descriptor)
         return max(work, row_cycles(operation, descriptor.output_rows, groups, config.row_columns, config.lanes))

@@ -25,7 +25,7 @@ def loaded_tables(config: KernelConfig) -> Resources:
     """Units with copies of loaded tables: of the columns, and of a bias that stands alone (BFP R11)."""
     if not config.function_tables:
         return Resources()
-    units = (-(-config.columns // COLUMNS_OF_A_UNIT) if config.row_turns == 1 else config.stage_columns) + 1
+    units = -(-config.stage_columns // COLUMNS_OF_A_UNIT) + 1
     halves = units * half_blocks(config.function_tables * TABLE_STEPS, _WORD_BITS)
     lut, ff = (round(units * (one + each * config.accumulator_bits)) for one, each in _UNIT_CELLS)
     return Resources(dsp=units, bram36=-(-halves // 2), lut=lut, ff=ff)

@@ -8,8 +8,7 @@ namespace bfpga {
 // Columns that the output stage computes at once, and turns of a row; without `post_columns` it computes all.
 template <class Config>
 struct StageColumns {
-    static constexpr bool sliced = Config::post_columns > 0;
-    static constexpr int count = sliced ? Config::post_columns : Config::columns;
+    static constexpr int count = Config::post_columns > 0 ? Config::post_columns : Config::columns;
     static_assert(Config::columns % count == 0, "slices of the columns are equal");
     static constexpr int turns = Config::columns / count;
 };

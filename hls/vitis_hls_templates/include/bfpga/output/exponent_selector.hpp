@@ -227,10 +227,11 @@ class PolicySlot {
         ring_[newest_] = observed_;
         Lead largest;
     Leads_Ring:
-        for (int age = 0; age < ring_leads; ++age) {
+        for (int place = 0; place < ring_leads; ++place) {
 #pragma HLS UNROLL
-            if (age < d.policy_window) {
-                largest.include(ring_[(newest_ - age) & (ring_leads - 1)]);
+            // Each lead by its age: a comparison, not a multiplexer of all.
+            if (((newest_ - place) & (ring_leads - 1)) < d.policy_window) {
+                largest.include(ring_[place]);
             }
         }
         exponent_ = exponent_from_lead<Config>(largest, status);

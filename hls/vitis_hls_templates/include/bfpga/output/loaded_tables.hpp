@@ -2,8 +2,8 @@
 // from bits of its descriptor and from the words of its table, so any function by a table runs on the same bitstream.
 //
 // A word holds a step: its first point, and the distance to the next one. Two columns share a unit with a copy of all
-// tables and take turns, so a row takes two cycles; the bias that stands alone in a row has a unit of its own. Where the
-// output stage computes a slice of the columns at once, each column of a slice has a unit.
+// tables and take turns, so a row takes two cycles, or each slice of it; the bias that stands alone in a row has a unit
+// of its own.
 #pragma once
 #include "bfpga/output/activation_unit.hpp"
 #include "bfpga/output/column_slices.hpp"
@@ -43,11 +43,8 @@ class LoadedTables<Config, true> {
     static constexpr int places = steps << 6;
     static constexpr int address_bits = bit_length(words);
 
-    static constexpr bool shares = !StageColumns<Config>::sliced;
-
    public:
-    static constexpr int columns = StageColumns<Config>::count;
-    static constexpr int units = shares ? (columns + kColumnsOfAUnit - 1) / kColumnsOfAUnit : columns;
+    static constexpr int units = (StageColumns<Config>::count + kColumnsOfAUnit - 1) / kColumnsOfAUnit;
     static_assert(kColumnsOfAUnit == 2, "columns of a unit have a first and a last turn");
     static constexpr int copies = units + 1;
 
@@ -94,7 +91,7 @@ class LoadedTables<Config, true> {
         constexpr int far = 1 << (kExponentBits - 1);
         least_ = static_cast<exponent_t>(table_unit_ ? -far : finer_unit ? kActivationExponent : far - 1);
         least_first_ = d.has(Flag::FunctionFirst) ? least_ : static_cast<exponent_t>(far - 1);
-        first_ = used_ && shares;
+        first_ = used_;
         second_ = false;
         simulation_check(!used_ || static_cast<int>(slot_) < Config::function_tables, "a descriptor",
                          "uses a loaded table of slot", static_cast<int>(slot_));
@@ -109,10 +106,10 @@ class LoadedTables<Config, true> {
     void end_turn() {
 #pragma HLS INLINE
         second_ = first_;
-        first_ = used_ && shares && !first_;
+        first_ = used_ && !first_;
     }
 
-    // The function of a row's values, in the last turn.
+    // The function of a row's values, in the second turn.
     template <int N>
     void map(const Saturated<ACC> (&value)[N], exponent_t exponent, value_t (&mapped)[N]) {
 #pragma HLS INLINE

@@ -13,6 +13,7 @@
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
 #include "bfpga/processes/choices.hpp"
+#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/output_rows.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/vector_words.hpp"
@@ -159,7 +160,8 @@ class PostProcess {
             const bool sum_there = (from_sums_ & sum_came) | (from_rows_ & row_sum_came);
             const bool parameters_there = absent | (combined_ | parameter_came);
             const bool source_there = (from_vectors_ & draining_) | sum_there;
-            const bool last_turn = stage_.last_turn() & slices_.last();
+            const bool last_tables = stage_.last_turn(), last_slice = slices_.last();
+            const bool last_turn = last_tables & last_slice;
             const bool ready = source_there & parameters_there;
             const bool leaves = ready & last_turn;
             // What drains is the source itself, and leaves as soon as it may.
@@ -169,20 +171,22 @@ class PostProcess {
             const bool last_row = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
-            const bool fills = takes_vectors() && !vector_.there();
+            const bool fills = takes_vectors() && !words_.there();
             const bool ends = source_there & (parameters_there & (last_turn & is_last));  // leaves, and is the last
             running = !ends;
             if (ready) {
                 row(leaves, policy, results);
                 stage_.end_turn();
-                slices_.next();
+                if (last_tables) {
+                    slices_.next();
+                }
             }
             draining_ = draining_ & !drained;
-            if (takes_vector && vector_.there()) {
-                draining_ = words_.take(vector_.beat()) || draining_;
+            if (takes_vector && words_.there()) {
+                draining_ = words_.take() || draining_;
             }
             if (takes_vector || fills) {
-                vector_.next(vectors);
+                words_.next(vectors);
             }
             if (reads_sums_ && (!sum_there || (parameters_there && last_turn))) {
                 next_sum(ends, sums, skip_sums);
@@ -432,7 +436,6 @@ class PostProcess {
     // Beats that wait
     HeldBeat<Sums> sum_;
     typename std::conditional<(Config::row_columns > 0), HeldBeat<Sums>, NoBeat<Sums>>::type row_sum_;
-    HeldBeat<Vectors> vector_;
     HeldBeat<RowParameters> parameter_;
     // The word of results that is assembled
     Word<Config> word_[Config::columns];

@@ -10,8 +10,8 @@
 #include "bfpga/output/column_slices.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/processes/counters.hpp"
-#include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/pass_shape.hpp"
+#include "bfpga/processes/wires.hpp"
 
 namespace bfpga {
 
@@ -25,7 +25,7 @@ class VectorWords {
     using mantissa_t = typename Geometry<Config>::mantissa_t;
 
    public:
-    VectorWords() : operand_(), present_() {
+    VectorWords() : there_(false), fires_(false), operand_(), present_() {
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=present_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=most_ complete dim=0
@@ -62,11 +62,24 @@ class VectorWords {
     bool combines() const { return combines_; }
     bool completes() const { return x_.last() && y_.last(); }
 
-    // Takes a beat; whether it completes a word.
-    bool take(const VectorBeat<Config>& beat) {
+    // Whether a beat has come that is to be taken.
+    bool there() const { return there_; }
+
+    // The next beat, if there is one; the one before has been taken. Columns hold their words until a beat has others
+    // for them, so the words of all columns are the only register of a beat (as processes/held_beat.hpp has it).
+    void next(stream<wire_t<VectorBeat<Config>>>& from) {
 #pragma HLS INLINE
-        load(beat);
-        if (!beat.fires) {
+        wire_t<VectorBeat<Config>> word;
+        there_ = from.read_nb(word);
+        if (there_) {
+            load(from_wire<VectorBeat<Config>>(word));
+        }
+    }
+
+    // Takes the beat; whether it completes a word.
+    bool take() {
+#pragma HLS INLINE
+        if (!fires_) {
             return false;
         }
         combine();
@@ -122,9 +135,9 @@ class VectorWords {
         return static_cast<amount_t>(shift > shift_limit ? shift_limit : shift);
     }
 
-    // A column holds its word until a beat has another one for it.
     void load(const VectorBeat<Config>& beat) {
 #pragma HLS INLINE
+        fires_ = beat.fires;
     Columns_Load:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
@@ -182,6 +195,8 @@ class VectorWords {
     // Tap, word and group
     Turns<Geometry<Config>::coordinate_bits> x_, y_, word_, group_;
     bool first_tap_, combines_;
+    // Of a beat
+    bool there_, fires_;
     // Of a column
     Word<Config> operand_[columns];
     bool present_[columns];
