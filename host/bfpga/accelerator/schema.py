@@ -58,8 +58,8 @@ PostColumns = Annotated[
     int,
     Field(
         ge=0, le=128,
-        description="columns that the output stage computes at once, a divisor of all: fewer take less logic, and a row "
-        "more clocks; 0: all of them",
+        description="columns that the output stage computes at once, a divisor of all: fewer take less logic, and a "
+        "row more clocks; 0: all of them",
     ),
 ]  # fmt: skip
 PositionBins = Annotated[

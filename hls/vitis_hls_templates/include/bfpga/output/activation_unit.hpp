@@ -101,7 +101,7 @@ inline int_t<Config::accumulator_bits> apply_function(Function function, int32_t
     }
     if (is_function<Config, Function::LeakyRelu>(function)) {
         const amount_t amount = static_cast<amount_t>(argument > ACC + 1 ? ACC + 1 : argument);
-        const value_t leaked = round_right<Config::rounding, ACC>(value, amount);
+        const value_t leaked = round_right<Config::rounding, ACC, ACC + 1>(value, amount);
         return value < 0 ? leaked : value;
     }
     // A function by arithmetic that has no line above would be computed as the last one below.

@@ -4,8 +4,8 @@
 // and when they are read, and so do the slices of a row: an address is counted, not computed.
 #pragma once
 #include "bfpga/numeric/checks.hpp"
-#include "bfpga/output/column_slices.hpp"
 #include "bfpga/numeric/waivers.hpp"
+#include "bfpga/output/column_slices.hpp"
 
 namespace bfpga {
 
@@ -76,8 +76,7 @@ class KeepBuffer<Config, true> {
    private:
     void check() const {
 #pragma HLS INLINE
-        simulation_check(word_ >= 0 && word_ < words, "an operation", "keeps beyond the buffer, word",
-                         word_);
+        simulation_check(word_ >= 0 && word_ < words, "an operation", "keeps beyond the buffer, word", word_);
     }
 
     accumulator_t cell_[columns][words];

@@ -148,8 +148,8 @@ class PostProcess {
         PipelinedLoop loop("Rows");
     Rows:
         while (running) {
-// II=1: a row of all columns, or a slice of it, passes the stage; counters, sums of words and the statistics take one addition each. The
-// keep buffer is written or read, never both in one operation.
+// II=1: a row of all columns, or a slice of it, passes the stage; counters, sums of words and the statistics take one
+// addition each. The keep buffer is written or read, never both in one operation.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
