@@ -35,7 +35,7 @@ class HeldBeat {
     // Takes the next beat; the one that was there has been used.
     void next(stream<wire_t<Beat>>& from) {
 #pragma HLS INLINE
-        wire_t<Beat> word;
+        wire_t<Beat> word = wire_t<Beat>();
         there_ = from.read_nb(word);
         if (there_) {
             beat_ = from_wire<Beat>(word);

@@ -69,7 +69,7 @@ class VectorWords {
     // for them, so the words of all columns are the only register of a beat (as processes/held_beat.hpp has it).
     void next(stream<wire_t<VectorBeat<Config>>>& from) {
 #pragma HLS INLINE
-        wire_t<VectorBeat<Config>> word;
+        wire_t<VectorBeat<Config>> word = wire_t<VectorBeat<Config>>();
         there_ = from.read_nb(word);
         if (there_) {
             load(from_wire<VectorBeat<Config>>(word));
