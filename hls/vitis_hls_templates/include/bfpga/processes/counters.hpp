@@ -59,8 +59,14 @@ class Turns {
     // As above where both are known late.
     void step_late(bool next, bool again) {
 #pragma HLS INLINE
-        const count_t left = last_ ? from_ : static_cast<count_t>(left_ - 1);
-        const bool last = last_ ? single_ : left_ == 1;
+        step_late(next, last_, again);
+    }
+
+    // As above; `ends`: with this turn, be it the last one or not.
+    void step_late(bool next, bool ends, bool again) {
+#pragma HLS INLINE
+        const count_t left = ends ? from_ : static_cast<count_t>(left_ - 1);
+        const bool last = ends ? single_ : left_ == 1;
         left_ = again ? from_ : next ? left : left_;
         last_ = again ? single_ : next ? last : last_;
     }

@@ -298,7 +298,7 @@ class ScratchpadProcess {
         const bool goes = wants & !reads;
         const bool returned = writer_.returned();
         writer_.step(results, reader_.asks(may), computer_.writer_starts());
-        load_.step(loads, loaded, moves.loads);
+        load_.step(loads, writes, moves.loads);
         const bool computed = reader_.step(may, returned, left, computer_.walk_starts(), moves.computes);
         store_.step(goes, credits, moves.stores);
         computer_.step(finished_, takes, read, ends.computes, computed, heard_, trace);

@@ -74,8 +74,12 @@ class PassChunks {
     bool waits() const { return false; }
     // Whether results are awaited for a group of pixels from now on: the first of a pass, or the second.
     bool begins_group(bool begins, bool) const { return begins; }
-    // Whether those of a pass may be awaited besides; `returned`: others have come.
-    bool has_room(const AwaitedPasses& awaited, bool returned) const { return !awaited.most() | returned; }
+    // Whether those of a pass may be awaited besides; `begun`: those of another one are since the cycle before,
+    // `returned`: others have come.
+    bool has_room(const AwaitedPasses& awaited, bool begun, bool returned) const {
+#pragma HLS INLINE
+        return !awaited.most(begun) | returned;
+    }
 
     bool chunked() const { return false; }
     // Whether the array has left all chunks; whether it has left another one.
@@ -159,7 +163,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
         begins_ = false;
         waits_ = false;
         pace_.set(static_cast<uint_t<pace_bits>>(unpaced ? 1 : rest));
-        pace_.step(true, true);
+        pace_.step(true, true, true);
     }
 
     // What the next operation needs.
@@ -199,7 +203,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
     bool waits() const { return waits_; }
     bool begins_group(bool begins, bool go) const { return begins | (go & next_.second); }
     // Three groups of pixels: those of the pass that would begin, and one that the flags do not yet count.
-    bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
+    bool has_room(const AwaitedPasses& awaited, bool begun, bool) const { return !awaited.nearly_most(begun); }
 
     bool chunked() const { return chunked_; }
     bool left_all() const { return !held_.any(); }
@@ -216,7 +220,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
         waits_ = stops | (waits_ & !resumes());
         needs_room_ = stops ? next_.chunk_ends : needs_room_;
         begins_ = starts | (begins_ & (held_.any() | (awaits & !chunked_)));
-        pace_.step(true, go & next_.paces);
+        pace_.step(true, go & next_.paces, false);
         const bool begun = go & next_.begins_chunk;
         room_ = held_.room(begun);
         held_.step(begun, left);

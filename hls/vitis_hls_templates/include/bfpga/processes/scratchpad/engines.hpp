@@ -83,7 +83,7 @@ class ComputingEngine {
     }
 
     // Whether all operations that were taken have ended.
-    bool idle() const { return !writer_starts_ && !writing_; }
+    bool idle() const { return !(writer_starts_ | writing_); }
 
     // Handling of a command in this cycle. `here`: there is one of a computing operation; `walked`: the walk is done.
     // The writing side takes it last: an operation has ended when nothing of it is left.
@@ -114,8 +114,8 @@ class ComputingEngine {
     bool writer_starts() const { return writer_starts_; }
     // Whether the reading of an operation ends, and whether the first one of those under way does; `busy`: that side
     // has steps left.
-    bool read_ends(bool busy) const { return reading_ && !busy; }
-    bool ends(bool busy) const { return writing_ && read_ && !busy; }
+    bool read_ends(bool busy) const { return reading_ & !busy; }
+    bool ends(bool busy) const { return writing_ & read_ & !busy; }
 
     // One cycle; `takes`, `read` and `ends` as above; `works`: the reading side makes a step; `index`: of the command.
     template <class Trace>

@@ -11,21 +11,26 @@ class Pace {
    public:
     bool reached() const { return reached_; }
 
-    // Counts when it has been restarted. `none`: whatever the limit, there is nothing to count.
-    void set(uint_t<N> limit, bool none = false) {
+    // Counts when it has been restarted.
+    void set(uint_t<N> limit) {
 #pragma HLS INLINE
-        limit_ = limit;
-        one_ = limit == 1 || none;
+        set(limit, limit == 1);
     }
 
-    // One cycle; `enable`: with a step. `restart`: from the first one again.
-    void step(bool enable, bool restart) {
+    // As above; `one`: there is nothing to count, whatever the limit.
+    void set(uint_t<N> limit, bool one) {
+#pragma HLS INLINE
+        limit_ = limit;
+        one_ = one;
+    }
+
+    // One cycle; `enable`: with a step. `restart`, after a step, or `starts`: from the first one again.
+    void step(bool enable, bool restart, bool starts) {
 #pragma HLS INLINE
         const bool next = reached_ | (enable & (left_ == 2));
-        const uint_t<N> less = restart ? limit_ : static_cast<uint_t<N>>(left_ - 1);
-        const uint_t<N> same = restart ? limit_ : left_;
-        reached_ = restart ? one_ : next;
-        left_ = enable ? less : same;
+        const uint_t<N> less = static_cast<uint_t<N>>(left_ - 1);
+        reached_ = (restart | starts) ? one_ : next;
+        left_ = (restart | starts) ? limit_ : enable ? less : left_;
     }
 
    private:
@@ -86,21 +91,28 @@ class AwaitedPasses {
     void clear() { count_.clear(); }
 
     bool any() const { return count_.any(); }
-    // Whether there is any besides `one` that has come and is not counted yet.
-    bool any_besides(bool one) const {
+    // Whether there is one; `begun`: besides those that are counted, another one is.
+    bool lone(bool begun) const {
 #pragma HLS INLINE
         const bool none = count_.is(0);
-        const bool last = count_.is(1);
-        return !(none | (one & last));
+        const bool one = count_.is(1);
+        return begun ? none : one;
     }
-    bool most() const { return count_.is(Count::limit); }
-    // Whether fewer than three could be added.
-    bool nearly_most() const {
+    // Whether another one has no room; `begun` as above.
+    bool most(bool begun) const {
+#pragma HLS INLINE
+        const bool all = count_.is(Count::limit);
+        const bool last = count_.is(Count::limit - 1);
+        return all | (last & begun);
+    }
+    // Whether fewer than three could be added; `begun` as above.
+    bool nearly_most(bool begun) const {
 #pragma HLS INLINE
         const bool none = count_.is(Count::limit);
         const bool one = count_.is(Count::limit - 1);
         const bool two = count_.is(Count::limit - 2);
-        return none | one | two;
+        const bool three = count_.is(Count::limit - 3);
+        return (none | one | two) | (three & begun);
     }
 
     // One cycle; `begun`: a pass has; `returned`: the results of one have come.

@@ -38,10 +38,10 @@ class GroupPasses {
     // Whether results come of the pass that goes on, or begins next.
     bool returns() const { return returns_; }
 
-    // One cycle; `on`: to the next pass.
+    // One cycle; `on`, known late: to the next pass.
     void step(bool on, bool starts) {
 #pragma HLS INLINE
-        passes_.step(on, starts);
+        passes_.step_late(on, starts);
     }
 
    private:
@@ -70,7 +70,6 @@ class GroupPasses<Config, true> {
     void step(bool on, bool starts) {
 #pragma HLS INLINE
         returns_ = on ? writes_ && turns_.last() : returns_;
-        // Whether a pass goes on is known late.
         turns_.step_late(on & passes_.last(), starts);
         passes_.step_late(on, starts);
     }
@@ -110,6 +109,7 @@ class PassNest {
         between_ = false;
         pausing_ = false;
         primes_ = false;
+        begun_ = false;
         needs_group_ = true;
         next_.last = false;
         awaited_.clear();
@@ -127,7 +127,8 @@ class PassNest {
         slots_.set(static_cast<int_t<slot_bits>>(d.read_slots));
         kernel_width_.set(static_cast<limit_t>(d.kernel_width));
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
-        words_.set(single ? static_cast<limit_t>(1) : static_cast<limit_t>(d.channel_words));
+        words_.set(single ? static_cast<limit_t>(0) : static_cast<limit_t>(d.channel_words - 1),
+                   single | (d.channel_words == 1));
         const limit_t blocks = single ? static_cast<limit_t>(output_words<Config>(d)) : static_cast<limit_t>(d.blocks);
         const bool whole = on_skip_array<Config>(d);
         const bool chunked = reads_chunks<Config>(d);
@@ -135,7 +136,10 @@ class PassNest {
         blocks_.set(blocks);
         passes_.take(d, whole ? static_cast<limit_t>(1) : blocks, writes_words<Config>(d));
         block_step_ = single ? static_cast<word_t>(1) : static_cast<word_t>(d.block_step);
-        drain_.set(whole ? static_cast<limit_t>(1) : drain_of(window, pass_words<Config>(d)), weighs<Config>(d));
+        window_ = static_cast<limit_t>(window);
+        one_word_ = single_words<Config>(d);
+        two_blocks_ = pass_words<Config>(d) > Config::words_per_block;
+        drains_ = !whole && !weighs<Config>(d);
         groups_.set(static_cast<coordinate_t>(chunked ? (d.groups + 1) >> 1 : d.groups));
         columns_.set(static_cast<typename T::port_t>(chunked ? 1 : group_pixels<Config>(d)));
         tap_x_ = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
@@ -146,7 +150,7 @@ class PassNest {
     }
 
     // Whether passes are left, or an issued read: it needs the operation's parameters.
-    bool running() const { return active_ || between_ || pausing_ || issue_.valid || chunks_.waits(); }
+    bool running() const { return active_ | between_ | pausing_ | issue_.valid | chunks_.waits(); }
     const ReadIssue<Config>& issue() const { return issue_; }
     const PassChunks<Config>& chunks() const { return chunks_; }
 
@@ -174,9 +178,10 @@ class PassNest {
         const bool may_end = drained & (!last_block_ | walked);
         const bool ends_reading = (go & next_.last) | pausing_;
         const bool pass = (go ? next_.last : pausing_) & may_end;
+        const bool on = go ? primes_ | (next_.last & may_end) : pausing_ & may_end;
         const bool group = pass & last_block_;
         const bool last_pass = chunks_.last_pass(last_pass_);
-        const bool room = chunks_.has_room(awaited_, returned);
+        const bool room = chunks_.has_room(awaited_, begun_, returned);
         const bool halts = chunks_.halts();
         // The needs of a pass that ends in the cycle in which it began are known a cycle later.
         const bool may_come = !last_block_ | full;
@@ -191,18 +196,19 @@ class PassNest {
         const bool active_else = pausing_ ? follows : active_ | (starts | resumes);
         const bool between_behind = primes_ | (next_.last & (may_end & !last_pass));
         const bool between_else = pausing_ ? may_end & !last_pass : between_;
-        const bool primed = go & primes_;
-        const bool awaits = awaited_.any();
+        const bool awaits = awaited_.any() | begun_;
         const bool answered = passes_.returns();
-        awaited_.step(chunks_.begins_group(begin, go) & answered, returned);
+        awaited_.step(begun_, returned);
+        begun_ = chunks_.begins_group(begin, go) & answered;
         needs_group_ = pass ? last_block_ : needs_group_ & !begin;
         active_ =
             Config::skip_groups > 0 ? (go ? active_behind : active_else) : starts | (ends_reading ? follows : goes_on);
         pausing_ = ends_reading & !may_end;
         between_ = go ? between_behind : between_else;
-        drain_.step(ticks, pass | starts);
-        columns_.step(ticks, group | starts);
-        walk_passes(pass | primed, starts);
+        drain_.step(ticks, pass, starts);
+        set_drain();
+        columns_.step(ticks, group, starts);
+        walk_passes(on, starts);
         chunks_.step(go, go & !ends_reading & halts, left, awaits, starts);
         issue(go);
         walk(go, starts);
@@ -211,11 +217,14 @@ class PassNest {
     }
 
    private:
-    // window x words, for the three numbers of words there are.
-    static limit_t drain_of(int32_t window, int words) {
+    // The window times the words of a pass: one, or those of a block or two; known a cycle after the operation's parameters, in
+    // which none begins. A window of more than one lane takes more than a cycle.
+    void set_drain() {
 #pragma HLS INLINE
-        const int32_t block = window * Config::words_per_block;
-        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
+        const limit_t block = static_cast<limit_t>(window_ * Config::words_per_block);
+        const limit_t wide = static_cast<limit_t>(block + block);
+        const limit_t limit = one_word_ ? window_ : two_blocks_ ? wide : block;
+        drain_.set(limit, !drains_ || (Config::lanes == 1 && limit == 1));
     }
 
     void issue(bool go) {
@@ -233,7 +242,7 @@ class PassNest {
             last_block_ = last_block;
             last_pass_ = last_pass;
         }
-        groups_.step(on & last_block, starts);
+        groups_.step_late(on & last_block, starts);
         passes_.step(on, starts);
     }
 
@@ -272,9 +281,9 @@ class PassNest {
             kernel_width_.step(tap, starts, returns, begin_.columns);
             kernel_height_.step(row, starts, returns, begin_.rows);
         } else {
-            words_.step(word, starts);
-            kernel_width_.step(tap, starts);
-            kernel_height_.step(row, starts);
+            words_.step_late(word, starts);
+            kernel_width_.step_late(tap, starts);
+            kernel_height_.step_late(row, starts);
         }
         blocks_.step(block, starts);
         // Where the nest returns, its advance is discarded.
@@ -352,6 +361,8 @@ class PassNest {
     word_t block_step_;
     Stride<Config> tap_x_, tap_y_;
     coordinate_t dilation_y_, dilation_x_;
+    limit_t window_;  // of the pass that drains, if it does
+    bool drains_, one_word_, two_blocks_;
     bool reads_;  // KEPT: nothing is read, the passes go by, unless the memory has the accumulators
     // The nest
     Turns<slot_bits> slots_;
@@ -378,6 +389,7 @@ class PassNest {
     Pace<bits> drain_;
     Pace<bit_length(ScratchpadTypes<Config>::ports)> columns_;
     AwaitedPasses awaited_;
+    bool begun_;  // results of a pass are awaited since the cycle before, and not counted
     bool active_, between_, pausing_, primes_;
     bool needs_group_;             // the pass that begins next
     bool last_block_, last_pass_;  // the pass that goes on, or begins next

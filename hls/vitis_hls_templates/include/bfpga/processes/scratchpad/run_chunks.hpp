@@ -83,7 +83,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     bool last_pass(bool last) const { return chunked_ ? next_.ends_runs & next_.last_block : last; }
     bool begins_group(bool begins, bool) const { return begins & (!chunked_ | next_.begins_slice); }
     // Three: those of the pass that would begin, and what the flags do not yet count.
-    bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
+    bool has_room(const AwaitedPasses& awaited, bool begun, bool) const { return !awaited.nearly_most(begun); }
 
     // Whether the skip array gets what is read, not the systolic array.
     bool chunked() const { return chunked_; }

@@ -63,7 +63,7 @@ class TransferPlaces {
     void step(bool enable, bool starts) {
 #pragma HLS INLINE
         const bool word = enable & words_.last();
-        const bool row = word & groups_.last();
+        const bool row = enable & (words_.last() & groups_.last());
         if (enable) {
             word_ = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
         } else if (starts) {
@@ -86,8 +86,8 @@ class TransferPlaces {
             last_row_ = pixel_count_ <= width_;
             rest_ = static_cast<int_t<bits>>(pixel_count_ - width_);
         }
-        words_.step(enable, starts);
-        groups_.step(word, starts);
+        words_.step_late(enable, starts);
+        groups_.step_late(word, starts);
         choose();
     }
 
@@ -127,6 +127,7 @@ class LoadWriter {
 #pragma HLS INLINE
         places_.clear();
         held_ = false;
+        waits_ = false;
     }
 
     void take(const Descriptor& d) {
@@ -135,7 +136,8 @@ class LoadWriter {
     }
 
     bool running() const { return places_.running(); }
-    bool waits() const { return held_ & places_.running(); }
+    // Whether a word is held that is of the operation.
+    bool waits() const { return waits_; }
 
     // Instead of a run of results.
     void write(RunWrite<Config>& write) const {
@@ -155,17 +157,18 @@ class LoadWriter {
         }
     }
 
-    // One cycle; `written`: what is held has gone to memory; `starts`: an operation does.
-    void step(stream<wire_t<GroupBeat<Config>>>& loads, bool written, bool starts) {
+    // One cycle; `delayed`: what is held does not go to memory; `starts`: an operation does.
+    void step(stream<wire_t<GroupBeat<Config>>>& loads, bool delayed, bool starts) {
 #pragma HLS INLINE
-        const bool asks = places_.running() & (!held_ | written);
-        const bool stays = held_ & !asks;
+        const bool asks = places_.running() & !(held_ & delayed);
+        const bool stays = held_ & (delayed | !places_.running());
         bool there = false;
         if (asks) {
             there = receive(loads);
         }
         held_ = there | stays;
-        places_.step(written, starts);
+        places_.step(waits_ & !delayed, starts);
+        waits_ = held_ & places_.running();
     }
 
    private:
@@ -186,7 +189,7 @@ class LoadWriter {
 
     TransferPlaces<Config> places_;
     Word<Config> word_[Config::transfer_pixels];
-    bool held_;
+    bool held_, waits_;
 };
 
 // The words of the stores in flight from memory, in cycles that no pass takes, or in one of eight.

@@ -56,6 +56,8 @@ class ResultWriter {
         running_ = false;
         open_ = false;
         held_ = false;
+        ready_ = false;
+        closes_ = false;
     Columns_Clear:
         for (int c = 0; c < columns; ++c) {
 #pragma HLS UNROLL
@@ -83,13 +85,9 @@ class ResultWriter {
     }
 
     // Whether results are due; an unfinished walk delays the start of the next operation.
-    bool running() const { return running_ || !walk_.full(); }
+    bool running() const { return running_ | !walk_.full(); }
     // A run is written in this cycle. Results of a KEPT operation may be there before their pass has begun.
-    bool writes() const {
-#pragma HLS INLINE
-        const bool due = Config::skip_groups > 0 ? due_.any_besides(returned_) : due_.any();
-        return held_ & open_ & due;
-    }
+    bool writes() const { return held_ & ready_; }
     // The last word of a pass was written in the cycle before.
     bool returned() const { return returned_; }
 
@@ -114,11 +112,10 @@ class ResultWriter {
 #pragma HLS INLINE
         const bool writes = this->writes();
         const bool last_word = in_runs() ? order_.last_word() : words_.last();
-        const bool done = writes & columns_.last();
-        const bool group = done & last_word;
+        const bool done = held_ & closes_;
+        const bool group = held_ & (closes_ & last_word);
         const bool ends_pass = in_runs() ? last_word && order_.last_group() : last_word || pass_.last();
-        const bool pass = done & ends_pass;
-        const bool free = !held_ | done;
+        const bool pass = held_ & (closes_ & ends_pass);
         const bool next_group = !open_ & running_ & walk_.full();
         if (done) {
             const typename T::word_t first = in_runs() ? order_.first_word(word_) : static_cast<typename T::word_t>(0);
@@ -130,7 +127,8 @@ class ResultWriter {
             done ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(run_ + 1);
         if (next_group) {
             run_ = 0;
-            columns_.start(static_cast<run_count_t>(static_cast<run_count_t>(last_run_) + 1));
+            columns_.set(static_cast<run_count_t>(last_run_), last_run_ == 0);
+            columns_.restart();
         } else if (writes) {
             run_ = next_run;
             columns_.next();
@@ -138,25 +136,29 @@ class ResultWriter {
         hand_over(next_group);
         fill();
         walk_.step(setup_, next_group, starts);
-        pass_.step(done, pass | starts);
-        words_.step(done, starts);
+        pass_.step_late(done, ends_pass, starts);
+        words_.step_late(done, starts);
         const bool last_group = in_runs() ? order_.last() : groups_.last();
         const bool ends = group & last_group;
-        groups_.step(group, starts);
+        groups_.step_late(group, starts);
         order_.step(done, word_, starts);
-        // Counted a cycle later with a skip array, whose reader leaves less slack.
-        due_.step(begun_, Config::skip_groups > 0 ? returned_ : pass);
+        // Whether any are due in the next cycle: those of this one, less the last if it returns.
+        const bool lone = due_.lone(begun_) & ends_pass;
+        const bool due = (begun_ | due_.any()) & !(done & lone);
+        due_.step(begun_, pass);
         begun_ = begun;
         returned_ = pass;
         open_ = next_group | (open_ & !group);
-        const bool asks = free & running_;
-        const bool stays = held_ & !free;
+        const bool asks = running_ & (!held_ | closes_);
+        const bool stays = held_ & !closes_;
         bool there = false;
         if (asks) {
             there = receive(results);
         }
         held_ = there | stays;
         running_ = (starts & returns_) | (running_ & !ends);
+        ready_ = open_ & due;
+        closes_ = (open_ & columns_.last()) & due;
     }
 
    private:
@@ -249,7 +251,8 @@ class ResultWriter {
     Turns<run_bits> columns_;
     ResultOrder<Config> order_;
     bool running_, open_, held_;
-    // Passes whose results are due; what the reader has begun and what has returned, a cycle later
+    bool ready_, closes_;  // a run of what is held may be written; it is the word's last one
+    // Passes whose results are due; what the reader has begun, a cycle later, and what has returned
     AwaitedPasses due_;
     bool begun_, returned_;
 };
