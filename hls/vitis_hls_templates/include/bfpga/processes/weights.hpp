@@ -22,9 +22,10 @@ class Finished {
    public:
     void clear() { count_ = 0; }
 
-    void one_more() {
+    // One cycle; `one`: one more has.
+    void step(bool one) {
 #pragma HLS INLINE
-        count_ = static_cast<uint_t<16>>(count_ + 1);
+        count_ = static_cast<uint_t<16>>(count_ + (one ? 1 : 0));
     }
 
     bool reached(uint_t<16> needed) const {
@@ -101,6 +102,9 @@ class FillBeats {
     static constexpr bool single_beat = Config::beats_per_weight_word == 1;
 
    public:
+    static constexpr int total_bits =
+        bit_length(Config::weight_words * Config::beats_per_weight_word + Config::parameter_rows) + 1;
+
     // Counts when it has been restarted.
     void set(const Descriptor& d) {
 #pragma HLS INLINE
@@ -114,6 +118,13 @@ class FillBeats {
     // The place of the beat in its weight word, and whether it is the last one there.
     uint_t<8> beat() const { return beat_; }
     bool last_beat() const { return last_beat_; }
+    // Beats of all of them.
+    int_t<total_bits> total() const {
+#pragma HLS INLINE
+        const int_t<total_bits> rows = any_rows_ ? static_cast<int_t<total_bits>>(rows_left_.turns()) : 0;
+        const int_t<total_bits> words = any_words_ ? static_cast<int_t<total_bits>>(words_left_.turns()) : 0;
+        return static_cast<int_t<total_bits>>(rows + words * Config::beats_per_weight_word);
+    }
     // Whether it is the last of all.
     bool last() const {
 #pragma HLS INLINE
@@ -131,8 +142,8 @@ class FillBeats {
         beat_ = again || (beat && ends_word) ? static_cast<uint_t<8>>(0) : beat ? one_more : beat_;
         last_beat_ = again || (beat && ends_word) ? single_beat : beat ? before_last : last_beat_;
         rows_ = again ? any_rows_ : rows_ && !(next && rows_left_.last());
-        rows_left_.step(row, again);
-        words_left_.step(beat && ends_word, again);
+        rows_left_.step_late(row, again);
+        words_left_.step_late(beat && ends_word, again);
     }
 
    private:
@@ -177,7 +188,6 @@ class WeightFill {
 #pragma HLS INLINE
         gate_.close(static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_reads) & 65535U));
         place_.set(d);
-        fetch_.set(d);
         row_ = static_cast<parameter_address_t>(d.parameter_base);
         word_ = static_cast<weight_address_t>(d.weight_base);
         any_ = d.parameter_rows != 0 || d.weight_words != 0;
@@ -254,9 +264,13 @@ class WeightFill {
         if (word) {
             word_ = static_cast<weight_address_t>(word_ + 1);
         }
+        if (gate_.begins()) {
+            fetch_.set(place_.total());
+        }
         place_.step(taken, gate_.begins());
         const bool last_came = fetch_.last();
-        fetch_.step(came && fetches_, gate_.begins());
+        // Before it opens, beats that come are of streamed weights.
+        fetch_.step_late(came, opens);
         const bool streams = any_ && !weighs();
         wants_ = opens ? streams : wants_ && !(taken && last);
         fetches_ = opens ? streams : fetches_ && !(came && last_came);
@@ -268,7 +282,8 @@ class WeightFill {
     bool weighs_;
     bool wants_, fetches_;
     Gate gate_;
-    FillBeats<Config> place_, fetch_;  // of the beat that is held, of the one that comes
+    FillBeats<Config> place_;                     // of the beat that is held
+    Turns<FillBeats<Config>::total_bits> fetch_;  // beats that are to come
     parameter_address_t row_;
     weight_address_t word_;
     uint_t<32> work_;
@@ -353,6 +368,7 @@ class WeightRead {
         over_ = false;
         works_ = false;
         words_ = false;
+        streamed_ = false;
         rows_ = false;
         gate_.clear();
     }
@@ -361,7 +377,9 @@ class WeightRead {
     // Whether a weight word is due, and where it comes from; whether a row is.
     bool word() const { return words_; }
     bool streams() const { return streams_; }
-    bool last_word() const { return ends_pass_ && last_pass_; }
+    // Whether a word is due that comes from the stream.
+    bool streamed() const { return streamed_; }
+    bool last_word() const { return ends_pass_ & last_pass_; }
     bool row() const { return rows_go() && pass_rows_.exists(); }
     // Whether the gain of a lane is due, be it one that a row of the process of rows has not.
     bool gain() const { return rows_go() && of_rows_; }
@@ -394,32 +412,33 @@ class WeightRead {
         base_block_ = static_cast<weight_address_t>(d.weight_base + d.weight_block_step);
     }
 
-    // One cycle; `may`: a weight word that is due can be sent; `starts`: an operation does. Returns whether the
+    // One cycle; `may`: a weight word that is due is sent; `starts`: an operation does. Returns whether the
     // operation has ended with the cycle before. Rows of a block that do not exist take their cycles too: the passes of
     // the array are no shorter.
     bool step(const Finished& fills, bool may, bool starts) {
 #pragma HLS INLINE
         // In parallel, not chained: each of these is few levels of logic.
         const bool opens = gate_.opens();
-        const bool sends = words_ && may;
+        const bool sends = words_ & may;
         const bool goes = rows_go();
         const bool last_row = pass_rows_.last() && (!Rows::behind_words || goes);
         const bool rows_end = !rows_ || last_row;
-        const bool last_word = may && ends_pass_;
-        const bool pass = works_ && rows_end && (!words_ || last_word);
-        const bool turn = pass && last_block_;
+        const bool last_word = may & ends_pass_;
+        // With the cycle in which it opens, as one pass ends.
+        const bool pass = works_ & rows_end & (!words_ | last_word);
+        const bool turn = pass & last_block_;
         const bool ended = over_;
-        walk_words(sends, sends && ends_tap_, pass, turn || gate_.begins());
+        walk_words(sends, sends & ends_tap_, pass, turn);
         pass_rows_.step(goes, turn, last_block_, gate_.begins());
-        walk_taps(sends || opens);
-        const bool words = (opens & more_words_) | (words_ & !last_word);
-        const bool rows = (opens & more_rows_) | (rows_ & !last_row);
-        words_ = pass ? more_words_ : words;
-        rows_ = pass ? more_rows_ : rows;
-        works_ = opens || (works_ && !(pass && last_pass_));
-        over_ = pass && last_pass_;
-        walk_passes(pass || opens);
+        walk_taps(sends | opens);
+        words_ = pass ? more_words_ : words_ & !last_word;
+        streamed_ = pass ? more_streamed_ : streamed_ & !last_word;
+        rows_ = pass ? more_rows_ : rows_ & !last_row;
+        over_ = pass & last_pass_;
+        const bool goes_on = works_ & !(pass & last_pass_);
+        walk_passes(pass);
         gate_.step(fills, starts, ended);
+        works_ = gate_.opens() | goes_on;
         return ended;
     }
 
@@ -435,30 +454,35 @@ class WeightRead {
         if (on) {
             last_block_ = last_block;
             last_pass_ = last;
-            more_words_ = !kept_ && !last;
+            more_words_ = !kept_ & !last;
+            more_streamed_ = streams_ & !kept_ & !last;
             more_rows_ = !last;
         } else if (gate_.begins()) {
+            last_block_ = false;
+            last_pass_ = false;
             more_words_ = !kept_;
+            more_streamed_ = streams_ & !kept_;
             more_rows_ = true;
         }
-        turns_.step(on && last_block, gate_.begins());
-        blocks_.step(on, gate_.begins());
+        turns_.step_late(on & last_block, gate_.begins());
+        blocks_.step_late(on, gate_.begins());
     }
 
     // The taps are a word ahead: whether the next word ends a tap, or all of them, is a register.
     void walk_taps(bool on) {
 #pragma HLS INLINE
-        const bool tap = on && channel_words_.last();
-        const bool row = tap && kernel_columns_.last();
-        const bool last = channel_words_.last() && kernel_columns_.last() && kernel_rows_.last();
+        const bool ends_row = channel_words_.last() & kernel_columns_.last();
+        const bool tap = on & channel_words_.last();
+        const bool row = on & ends_row;
+        const bool last = ends_row & kernel_rows_.last();
         if (on) {
             ends_tap_ = channel_words_.last();
             ends_pass_ = last;
         }
         chunks_.step(on, last, gate_.begins());
-        channel_words_.step(on, gate_.begins());
-        kernel_columns_.step(tap, gate_.begins());
-        kernel_rows_.step(row, gate_.begins());
+        channel_words_.step_late(on, gate_.begins());
+        kernel_columns_.step_late(tap, gate_.begins());
+        kernel_rows_.step_late(row, gate_.begins());
     }
 
     // Steps of taps and of blocks are added ahead: any address is one addition.
@@ -472,6 +496,8 @@ class WeightRead {
             address_ = base_;
             next_tap_ = base_tap_;
             next_block_ = base_block_;
+        } else if (gate_.begins()) {
+            next_block_ = base_;
         } else if (pass) {
             address_ = next_block_;
             next_tap_ = tap_of_block;
@@ -485,15 +511,16 @@ class WeightRead {
     }
 
     bool streams_, kept_, of_rows_, two_hot_, power_of_two_;
-    bool works_, over_;  // passes are left; the last one was the cycle before
+    bool works_, over_;  // it opens, or passes are left; the last one was the cycle before
     Gate gate_;
     Counter turns_, blocks_, kernel_rows_, kernel_columns_, channel_words_;
     Rows pass_rows_;
     Chunks chunks_;
     bool ends_tap_, ends_pass_;    // the word that is due
     bool last_block_, last_pass_;  // the pass that goes on
-    bool more_words_, more_rows_;  // the next pass
-    bool words_, rows_;            // words, rows of the pass are left
+    // The next pass, and what is left of the one that goes on: words, of them from the stream; rows
+    bool more_words_, more_streamed_, more_rows_;
+    bool words_, streamed_, rows_;
     weight_address_t base_, base_tap_, base_block_, tap_step_, block_step_, address_, next_tap_, next_block_;
 };
 
@@ -558,12 +585,12 @@ class WeightsProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             running = !ended_;
-            const bool streams = read_.word() && read_.streams();
+            const bool streams = read_.streamed();
             const bool filled = fill_.wants() && held_;
             const bool streamed = streams && held_;
             const bool last_beat = streamed_last_;
-            const bool may = !read_.streams() || (held_ && last_beat);
-            const bool word = read_.word() && may;
+            const bool may = !read_.streams() | completes_;
+            const bool word = read_.word() & may;
             simulation_check(!(fill_.wants() && streams), "a weight transfer",
                              "takes beats of streamed weights; GEMMs so far:", gemms_);
             send(word, parameters, words...);
@@ -577,10 +604,14 @@ class WeightsProcess {
             }
             const bool before_last = streamed_beat_ == Config::beats_per_weight_word - 2;
             const uint_t<8> one_more = static_cast<uint_t<8>>(streamed_beat_ + 1);
-            streamed_last_ = single_beat || (streamed ? before_last : last_beat);
+            const bool next_last = single_beat || (streamed ? before_last : last_beat);
+            streamed_last_ = next_last;
             streamed_beat_ = !streamed ? streamed_beat_ : last_beat ? static_cast<uint_t<8>>(0) : one_more;
-            const bool more_streams = streams && !(may && read_.last_word());
-            const bool came = refill(input, fill_.wants() || streams, fill_.fetches() || more_streams);
+            const bool more_streams = streams & !(completes_ & read_.last_word());
+            const bool stays = held_ & !(fill_.wants() | streams);
+            const bool came = refill(input, stays, fill_.fetches() | more_streams);
+            // What stays is no beat of this cycle's word.
+            completes_ = (came & next_last) | (stays & last_beat);
             const bool free = !complete_;
             step(may, filled, came, operands, trace);
             take_command(commands, free);
@@ -595,6 +626,7 @@ class WeightsProcess {
 #pragma HLS INLINE
         complete_ = false;
         held_ = false;
+        completes_ = false;
         index_ = 0;
         streamed_beat_ = 0;
         streamed_last_ = single_beat;
@@ -610,10 +642,9 @@ class WeightsProcess {
         read_.clear();
     }
 
-    // The next beat, if one is `wanted`; an operation that `uses` beats takes the one that is held. Returns whether one
-    // has come.
+    // The next beat, if one is `wanted`; `stays`: no operation uses the one that is held. Returns whether one has come.
     template <class Input>
-    bool refill(Input& input, bool uses, bool wanted) {
+    bool refill(Input& input, bool stays, bool wanted) {
 #pragma HLS INLINE
         const bool fills = fill_.fetches();
         bool there = false;
@@ -628,7 +659,7 @@ class WeightsProcess {
                 fill_.fetched();
             }
         }
-        held_ = there || (held_ && !uses);
+        held_ = there | stays;
         return there;
     }
 
@@ -663,8 +694,8 @@ class WeightsProcess {
         const bool fill_starts = complete_ && fills_next_ && fill_free;
         const bool read_starts = complete_ && reads_next_ && read_free;
         const bool skips = complete_ && skips_next_ && read_free;
+        fills_.step(fill_ends);
         if (fill_ends) {
-            fills_.one_more();
             work_ = static_cast<uint_t<32>>(work_ + fill_.work());
             if (!fill_.weighs()) {  // the scratchpad tells of the others
                 trace.filled(fill_.work());
@@ -673,15 +704,13 @@ class WeightsProcess {
         const bool weighs_last = operands_.there() && operands_.last();
         operands_.step(operands, fill_.opens(), fill_.begins());
         fill_.step(reads_, filled, came, weighs_last, fill_starts, fill_ends);
-        if (read_.step(fills_, may, read_starts)) {
-            reads_.one_more();
-        }
+        const bool read_ends = read_.step(fills_, may, read_starts);
+        reads_.step(read_ends | skips);
         // No command follows the last one, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = fill_free && read_free;
         last_ = complete_ && !fills_next_ && !reads_next_ && !skips_next_;
         if (skips) {
-            reads_.one_more();
             ++gemms_;
             complete_ = false;
         }
@@ -726,7 +755,7 @@ class WeightsProcess {
     typename Stored::Read read_;
     // The beat that came last, until it is used; beats of a word
     beat_t beat_;
-    bool held_;
+    bool held_, completes_;  // there is one; it is the last one of its streamed word
     typename Stored::Beats beats_;
     Finished fills_, reads_;
     // The command that comes in: of a fill, of a read, of a read that is skipped, else of the end
