@@ -18,9 +18,9 @@ struct Lead {
 
     void include(const Lead& other) {
 #pragma HLS INLINE
-        if (other.any && (!any || other.position > position)) {
-            *this = other;
-        }
+        const bool higher = other.any & (!any | (other.position > position));
+        position = higher ? other.position : position;
+        any = any | other.any;
     }
 
     // The lead of values that are larger by `bits` bits; none stays none.

@@ -412,6 +412,7 @@ class ScratchpadProcess {
 #pragma HLS UNROLL
             ScratchpadCommand::set(descriptor, k, incoming_[k]);
         }
+        descriptor.operation = static_cast<int32_t>(static_cast<uint_t<operation_bits>>(descriptor.operation));
         return descriptor;
     }
 

@@ -32,6 +32,12 @@ class Finished {
 #pragma HLS INLINE
         return static_cast<uint_t<16>>(count_ - needed) < 32768;
     }
+    // The same with `one` more, which is known late.
+    bool reached(uint_t<16> needed, bool one) const {
+#pragma HLS INLINE
+        const uint_t<16> lacking = static_cast<uint_t<16>>(needed - count_);
+        return reached(needed) | (one & (lacking == 1));
+    }
 
    private:
     uint_t<16> count_ = 0;
@@ -73,9 +79,9 @@ class Gate {
         return active_ && !opens_ && !opened_ && !finished.reached(needed_);
     }
 
-    // One cycle; the comparisons are registers, so the flag lags. `starts`: an operation does, `ended`: the one before
-    // it has.
-    void step(const Finished& finished, bool starts, bool ended) {
+    // One cycle; the comparisons are registers, so the flag lags. `one`: one more is finished; `starts`: an operation
+    // does, `ended`: the one before it has.
+    void step(const Finished& finished, bool one, bool starts, bool ended) {
 #pragma HLS INLINE
         const bool counts = met_ && left_ != 0;
         const bool opened = opened_ || opens_;
@@ -83,7 +89,7 @@ class Gate {
         opened_ = active_ && opened;
         none_ = active_ && left_ == 0;
         left_ = !active_ ? static_cast<uint_t<5>>(wait) : counts ? static_cast<uint_t<5>>(left_ - 1) : left_;
-        met_ = active_ && (met_ || finished.reached(needed_));
+        met_ = active_ & (met_ | finished.reached(needed_, one));
         active_ = starts || (active_ && !ended);
         begins_ = starts;
     }
@@ -138,9 +144,10 @@ class FillBeats {
         const bool beat = next && !rows_;
         const bool ends_word = last_beat_;
         const bool before_last = beat_ == Config::beats_per_weight_word - 2;
-        const uint_t<8> one_more = static_cast<uint_t<8>>(beat_ + 1);
-        beat_ = again || (beat && ends_word) ? static_cast<uint_t<8>>(0) : beat ? one_more : beat_;
-        last_beat_ = again || (beat && ends_word) ? single_beat : beat ? before_last : last_beat_;
+        const uint_t<8> next_beat = ends_word ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(beat_ + 1);
+        const bool next_last = ends_word ? single_beat : before_last;
+        beat_ = again ? static_cast<uint_t<8>>(0) : beat ? next_beat : beat_;
+        last_beat_ = again ? single_beat : beat ? next_last : last_beat_;
         rows_ = again ? any_rows_ : rows_ && !(next && rows_left_.last());
         rows_left_.step_late(row, again);
         words_left_.step_late(beat && ends_word, again);
@@ -274,7 +281,7 @@ class WeightFill {
         const bool streams = any_ && !weighs();
         wants_ = opens ? streams : wants_ && !(taken && last);
         fetches_ = opens ? streams : fetches_ && !(came && last_came);
-        gate_.step(reads, starts, ended);
+        gate_.step(reads, false, starts, ended);
     }
 
    private:
@@ -412,10 +419,10 @@ class WeightRead {
         base_block_ = static_cast<weight_address_t>(d.weight_base + d.weight_block_step);
     }
 
-    // One cycle; `may`: a weight word that is due is sent; `starts`: an operation does. Returns whether the
-    // operation has ended with the cycle before. Rows of a block that do not exist take their cycles too: the passes of
-    // the array are no shorter.
-    bool step(const Finished& fills, bool may, bool starts) {
+    // One cycle; `filled`: one more fill has ended; `may`: a weight word that is due is sent; `starts`: an operation
+    // does. Returns whether the operation has ended with the cycle before. Rows of a block that do not exist take their
+    // cycles too: the passes of the array are no shorter.
+    bool step(const Finished& fills, bool filled, bool may, bool starts) {
 #pragma HLS INLINE
         // In parallel, not chained: each of these is few levels of logic.
         const bool opens = gate_.opens();
@@ -437,7 +444,7 @@ class WeightRead {
         over_ = pass & last_pass_;
         const bool goes_on = works_ & !(pass & last_pass_);
         walk_passes(pass);
-        gate_.step(fills, starts, ended);
+        gate_.step(fills, filled, starts, ended);
         works_ = gate_.opens() | goes_on;
         return ended;
     }
@@ -628,6 +635,7 @@ class WeightsProcess {
         held_ = false;
         completes_ = false;
         index_ = 0;
+        last_index_ = false;
         streamed_beat_ = 0;
         streamed_last_ = single_beat;
         gemms_ = 0;
@@ -694,7 +702,6 @@ class WeightsProcess {
         const bool fill_starts = complete_ && fills_next_ && fill_free;
         const bool read_starts = complete_ && reads_next_ && read_free;
         const bool skips = complete_ && skips_next_ && read_free;
-        fills_.step(fill_ends);
         if (fill_ends) {
             work_ = static_cast<uint_t<32>>(work_ + fill_.work());
             if (!fill_.weighs()) {  // the scratchpad tells of the others
@@ -704,7 +711,8 @@ class WeightsProcess {
         const bool weighs_last = operands_.there() && operands_.last();
         operands_.step(operands, fill_.opens(), fill_.begins());
         fill_.step(reads_, filled, came, weighs_last, fill_starts, fill_ends);
-        const bool read_ends = read_.step(fills_, may, read_starts);
+        const bool read_ends = read_.step(fills_, fill_ends, may, read_starts);
+        fills_.step(fill_ends);
         reads_.step(read_ends | skips);
         // No command follows the last one, so the flags may lag.
         ended_ = last_ && idle_;
@@ -735,16 +743,16 @@ class WeightsProcess {
             return;
         }
         if (index_ == 0) {
-            const bool weighs = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weigh);
-            fills_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weights);
-            fills_next_ = fills_next_ || (Config::operand_weights && weighs);
-            reads_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
-            const bool rows = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Rows);
-            reads_next_ = reads_next_ || (Config::row_columns > 0 && rows);
+            const Operation operation = static_cast<Operation>(static_cast<uint_t<operation_bits>>(word));
+            const bool weighs = Config::operand_weights && operation == Operation::Weigh;
+            const bool rows = Config::row_columns > 0 && operation == Operation::Rows;
+            fills_next_ = operation == Operation::Weights || weighs;
+            reads_next_ = operation == Operation::Gemm || rows;
             skips_next_ = Config::count_registers > 0 && word == ProcessLimits::skipped;
         }
         WeightsCommand::set(command_, static_cast<int>(index_), static_cast<int32_t>(word));
-        complete_ = index_ == WeightsCommand::words - 1 || skips_next_;
+        complete_ = last_index_ | skips_next_;
+        last_index_ = index_ == WeightsCommand::words - 2;
         index_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(index_ + 1);
     }
 
@@ -763,6 +771,7 @@ class WeightsProcess {
     bool complete_, fills_next_, reads_next_, skips_next_;
     bool last_, idle_, ended_;
     uint_t<7> index_;          // of the word of the command
+    bool last_index_;          // it is the last one
     uint_t<8> streamed_beat_;  // of the word that is streamed
     bool streamed_last_;       // it is the word's last
     uint_t<32> work_;

@@ -141,7 +141,7 @@ class PassNest {
         two_blocks_ = pass_words<Config>(d) > Config::words_per_block;
         drains_ = !whole && !weighs<Config>(d);
         groups_.set(static_cast<coordinate_t>(chunked ? (d.groups + 1) >> 1 : d.groups));
-        columns_.set(static_cast<typename T::port_t>(chunked ? 1 : group_pixels<Config>(d)));
+        group_columns_ = static_cast<typename T::port_t>(chunked ? 1 : group_pixels<Config>(d));
         tap_x_ = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
         tap_y_ = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
         dilation_y_ = static_cast<coordinate_t>(d.dilation_y);
@@ -206,7 +206,7 @@ class PassNest {
         pausing_ = ends_reading & !may_end;
         between_ = go ? between_behind : between_else;
         drain_.step(ticks, pass, starts);
-        set_drain();
+        set_paces();
         columns_.step(ticks, group, starts);
         walk_passes(on, starts);
         chunks_.step(go, go & !ends_reading & halts, left, awaits, starts);
@@ -217,10 +217,11 @@ class PassNest {
     }
 
    private:
-    // The window times the words of a pass: one, or those of a block or two; known a cycle after the operation's parameters, in
-    // which none begins. A window of more than one lane takes more than a cycle.
-    void set_drain() {
+    // The window times the words of a pass: one, or those of a block or two; known a cycle after the operation's
+    // parameters, in which none begins. A window of more than one lane takes more than a cycle.
+    void set_paces() {
 #pragma HLS INLINE
+        columns_.set(group_columns_);
         const limit_t block = static_cast<limit_t>(window_ * Config::words_per_block);
         const limit_t wide = static_cast<limit_t>(block + block);
         const limit_t limit = one_word_ ? window_ : two_blocks_ ? wide : block;
@@ -361,6 +362,7 @@ class PassNest {
     word_t block_step_;
     Stride<Config> tap_x_, tap_y_;
     coordinate_t dilation_y_, dilation_x_;
+    typename T::port_t group_columns_;
     limit_t window_;  // of the pass that drains, if it does
     bool drains_, one_word_, two_blocks_;
     bool reads_;  // KEPT: nothing is read, the passes go by, unless the memory has the accumulators

@@ -36,6 +36,8 @@ class EntryRead {
     // Whether a word of entries is due, and where it comes from; whether a row is.
     bool word() const { return words_; }
     bool streams() const { return streams_; }
+    // Whether a word is due that comes from the stream.
+    bool streamed() const { return words_ & streams_; }
     bool last_word() const { return entry_words_.last() && last_pass_; }
     bool row() const { return rows_; }
     weight_address_t word_address() const { return address_; }
@@ -57,9 +59,9 @@ class EntryRead {
         parameter_base_ = static_cast<parameter_address_t>(d.parameter_base);
     }
 
-    // One cycle; `may`: a word that is due can be sent; `starts`: an operation does. Returns whether the operation has
-    // ended with the cycle before.
-    bool step(const Finished& fills, bool may, bool starts) {
+    // One cycle; `filled`: one more fill has ended; `may`: a word that is due can be sent; `starts`: an operation does.
+    // Returns whether the operation has ended with the cycle before.
+    bool step(const Finished& fills, bool filled, bool may, bool starts) {
 #pragma HLS INLINE
         // In parallel, not chained: each of these is few levels of logic.
         const bool opens = gate_.opens();
@@ -79,7 +81,7 @@ class EntryRead {
         works_ = opens || (works_ && !(pass && last_pass_));
         over_ = pass && last_pass_;
         walk_passes(pass || opens);
-        gate_.step(fills, starts, ended);
+        gate_.step(fills, filled, starts, ended);
         return ended;
     }
 
