@@ -89,7 +89,8 @@ class Gate {
         opened_ = active_ && opened;
         none_ = active_ && left_ == 0;
         left_ = !active_ ? static_cast<uint_t<5>>(wait) : counts ? static_cast<uint_t<5>>(left_ - 1) : left_;
-        met_ = active_ & (met_ | finished.reached(needed_, one));
+        const bool met = finished.reached(needed_, one) | met_;
+        met_ = active_ & met;
         active_ = starts || (active_ && !ended);
         begins_ = starts;
     }
@@ -478,12 +479,14 @@ class WeightRead {
     // The taps are a word ahead: whether the next word ends a tap, or all of them, is a register.
     void walk_taps(bool on) {
 #pragma HLS INLINE
-        const bool ends_row = channel_words_.last() & kernel_columns_.last();
-        const bool tap = on & channel_words_.last();
+        const bool ends_tap = channel_words_.last(), last_column = kernel_columns_.last(),
+                   last_row = kernel_rows_.last();
+        const bool ends_row = ends_tap & last_column;
+        const bool tap = on & ends_tap;
         const bool row = on & ends_row;
-        const bool last = ends_row & kernel_rows_.last();
+        const bool last = ends_row & last_row;
         if (on) {
-            ends_tap_ = channel_words_.last();
+            ends_tap_ = ends_tap;
             ends_pass_ = last;
         }
         chunks_.step(on, last, gate_.begins());
@@ -614,8 +617,10 @@ class WeightsProcess {
             const bool next_last = single_beat || (streamed ? before_last : last_beat);
             streamed_last_ = next_last;
             streamed_beat_ = !streamed ? streamed_beat_ : last_beat ? static_cast<uint_t<8>>(0) : one_more;
-            const bool more_streams = streams & !(completes_ & read_.last_word());
-            const bool stays = held_ & !(fill_.wants() | streams);
+            const bool last_word = read_.last_word() & completes_;
+            const bool more_streams = streams & !last_word;
+            const bool uses = fill_.wants() | streams;
+            const bool stays = held_ & !uses;
             const bool came = refill(input, stays, fill_.fetches() | more_streams);
             // What stays is no beat of this cycle's word.
             completes_ = (came & next_last) | (stays & last_beat);

@@ -150,7 +150,7 @@ class PassNest {
     }
 
     // Whether passes are left, or an issued read: it needs the operation's parameters.
-    bool running() const { return active_ | between_ | pausing_ | issue_.valid | chunks_.waits(); }
+    bool running() const { return chunks_.waits() | active_ | between_ | pausing_ | issue_.valid; }
     const ReadIssue<Config>& issue() const { return issue_; }
     const PassChunks<Config>& chunks() const { return chunks_; }
 

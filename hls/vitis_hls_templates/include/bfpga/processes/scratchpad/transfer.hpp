@@ -62,8 +62,9 @@ class TransferPlaces {
     // One cycle; `enable`: the words have been moved; `starts`: an operation does.
     void step(bool enable, bool starts) {
 #pragma HLS INLINE
-        const bool word = enable & words_.last();
-        const bool row = enable & (words_.last() & groups_.last());
+        const bool last_word = words_.last(), last_group = groups_.last();
+        const bool word = enable & last_word;
+        const bool row = enable & (last_word & last_group);
         if (enable) {
             word_ = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
         } else if (starts) {
@@ -160,15 +161,16 @@ class LoadWriter {
     // One cycle; `delayed`: what is held does not go to memory; `starts`: an operation does.
     void step(stream<wire_t<GroupBeat<Config>>>& loads, bool delayed, bool starts) {
 #pragma HLS INLINE
-        const bool asks = places_.running() & !(held_ & delayed);
-        const bool stays = held_ & (delayed | !places_.running());
+        const bool runs = places_.running();
+        const bool asks = runs & !(held_ & delayed);
+        const bool stays = held_ & (delayed | !runs);
         bool there = false;
         if (asks) {
             there = receive(loads);
         }
         held_ = there | stays;
         places_.step(waits_ & !delayed, starts);
-        waits_ = held_ & places_.running();
+        waits_ = places_.running() & held_;
     }
 
    private:

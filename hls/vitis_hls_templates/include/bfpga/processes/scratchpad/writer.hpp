@@ -85,7 +85,7 @@ class ResultWriter {
     }
 
     // Whether results are due; an unfinished walk delays the start of the next operation.
-    bool running() const { return running_ | !walk_.full(); }
+    bool running() const { return !walk_.full() | running_; }
     // A run is written in this cycle. Results of a KEPT operation may be there before their pass has begun.
     bool writes() const { return held_ & ready_; }
     // The last word of a pass was written in the cycle before.
@@ -144,7 +144,7 @@ class ResultWriter {
         order_.step(done, word_, starts);
         // Whether any are due in the next cycle: those of this one, less the last if it returns.
         const bool lone = due_.lone(begun_) & ends_pass;
-        const bool due = (begun_ | due_.any()) & !(done & lone);
+        const bool due = (due_.any() | begun_) & !(done & lone);
         due_.step(begun_, pass);
         begun_ = begun;
         returned_ = pass;
@@ -158,7 +158,7 @@ class ResultWriter {
         held_ = there | stays;
         running_ = (starts & returns_) | (running_ & !ends);
         ready_ = open_ & due;
-        closes_ = (open_ & columns_.last()) & due;
+        closes_ = (columns_.last() & open_) & due;
     }
 
    private:
