@@ -68,15 +68,16 @@ void run(Start& start) {
 extern "C" int unit_slice_weights(Start* start) { return reported(*start, run); }
 
 // Whether so many operations are reached when `count` have ended, as the weights process (bit 0) and the scratchpad
-// (bit 1) say it.
+// (bit 1) say it; whether they are with one that ends in this cycle (bit 2).
 extern "C" int unit_reached(int count, int needed) {
     using Scratchpad = bfpga::FinishedOperations;
     bfpga::Finished finished;
     Scratchpad::count_t ended = 0;
     for (int n = 0; n < count; ++n) {
-        finished.one_more();
+        finished.step(true);
         Scratchpad::add(ended, true);
     }
-    const bool reached = finished.reached(static_cast<bfpga::uint_t<16>>(needed & 65535));
-    return (reached ? 1 : 0) | (Scratchpad::reached(ended, static_cast<Scratchpad::count_t>(needed & 65535)) ? 2 : 0);
+    const bfpga::uint_t<16> least = static_cast<bfpga::uint_t<16>>(needed & 65535);
+    return (finished.reached(least) ? 1 : 0) | (finished.reached(least, true) ? 4 : 0) |
+           (Scratchpad::reached(ended, static_cast<Scratchpad::count_t>(needed & 65535)) ? 2 : 0);
 }
