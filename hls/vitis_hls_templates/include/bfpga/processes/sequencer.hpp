@@ -93,11 +93,11 @@ class SequencerProcess {
             choices_.step(counts, counts_now_);
             if (!goes) {
                 let_go(now);
-            } else if (!now.decides) {
+            } else if (!waits(now)) {
                 before_ = sent_;
                 take_word(now, trace);
             }
-            if (goes && now.skips) {
+            if (goes && passes(now)) {
                 pass_words(skip_left, trace);
             }
             if (goes && now.tensor) {
@@ -126,6 +126,11 @@ class SequencerProcess {
         part_t part;              // word or group of the beat
     };
 
+    // The processes that receive an operation; `loads`: whether the sequencer does.
+    struct Listeners {
+        bool loads, scratchpad, weights, post, store;
+    };
+
     // A word in flight to the processes: it leaves one or two cycles after it was read.
     struct Sent {
         bool word, exponent, first, flags;  // as in `Clock`
@@ -133,7 +138,13 @@ class SequencerProcess {
         bool own;  // one of the own command
         index_t index;
         command_t value;
+        Listeners listeners;  // of a descriptor whose first word it is
     };
+
+    // Whether a cycle waits for a decision, or passes over a skipped beat: never without count registers, which no tool
+    // finds by itself.
+    static bool waits(const Clock& now) { return Choices<Config>::exist && now.decides; }
+    static bool passes(const Clock& now) { return Choices<Config>::exist && now.skips; }
 
     void start(int32_t descriptors, bool clear) {
 #pragma HLS INLINE
@@ -172,8 +183,8 @@ class SequencerProcess {
     Sent due(const Clock& now) const {
 #pragma HLS INLINE
         Sent sent = Choices<Config>::exist ? before_ : sent_;
-        sent.word = sent.word && !now.decides;
-        sent.exponent = sent.exponent && !now.decides;
+        sent.word = sent.word && !waits(now);
+        sent.exponent = sent.exponent && !waits(now);
         return sent;
     }
 
@@ -212,7 +223,7 @@ class SequencerProcess {
     void next(const Clock& now) {
 #pragma HLS INLINE
         const bool last_group = groups_.last();
-        const bool skipped = now.skips && skip_left_ == 1;
+        const bool skipped = passes(now) && skip_last_;
         const bool command_done = now.word ? now.last && !reaches_post_ : skipped || (now.exponent && !brings_tensor_);
         const bool tensor_done = now.begin ? !groups_.any() : now.tensor && last_group;
         const bool done = command_done || tensor_done;
@@ -221,7 +232,7 @@ class SequencerProcess {
         const bool to_tensor = now.begin && groups_.any();
         // After the flags it is decided whether the words go on.
         const bool decides = Choices<Config>::exist && now.word && now.flags && !now.ends;
-        const bool decided = now.decides && choices_.decided();
+        const bool decided = waits(now) && choices_.decided();
         const bool skips = decided && choices_.skips();
         const bool words = now.word && !now.last && !decides;
         const bool goes_on = decided && !skips;
@@ -234,26 +245,27 @@ class SequencerProcess {
             groups_.set(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
         }
         clock_.word = (done && !(Choices<Config>::exist && now.ends)) || words || goes_on;
-        clock_.decides = decides || (now.decides && !decided);
-        clock_.skips = skips || (now.skips && !skipped);
+        clock_.decides = decides || (waits(now) && !decided);
+        clock_.skips = skips || (passes(now) && !skip_last_);
         clock_.exponent = to_exponent;
         clock_.begin = to_begin;
         clock_.tensor = to_tensor || (now.tensor && !last_group);
         clock_.reads = done ? !none_left
                             : to_tensor || next_beat || (to_exponent && brings_tensor_) || (goes_on && beat_follows) ||
-                                  skips || (now.skips && !skipped);
+                                  skips || (passes(now) && !skip_last_);
         clock_.first = done || to_tensor;
         clock_.flags = now.word && now.first;
         clock_.last = now.word && now.index == Descriptor::words - 2;
-        clock_.index = now.decides        ? static_cast<index_t>(2)
+        clock_.index = waits(now)         ? static_cast<index_t>(2)
                        : words || decides ? static_cast<index_t>(now.index + 1)
                                           : static_cast<index_t>(0);
-        clock_.part = now.decides                        ? static_cast<part_t>(part_behind_flags)
+        clock_.part = waits(now)                         ? static_cast<part_t>(part_behind_flags)
                       : (stays || decides) && !ends_beat ? static_cast<part_t>(now.part + 1)
                                                          : static_cast<part_t>(0);
-        skip_left_ = decides     ? static_cast<index_t>(Choices<Config>::beats_behind_flags)
-                     : now.skips ? static_cast<index_t>(skip_left_ - 1)
-                                 : skip_left_;
+        skip_last_ = decides ? Choices<Config>::beats_behind_flags == 1 : passes(now) ? skip_left_ == 2 : skip_last_;
+        skip_left_ = decides       ? static_cast<index_t>(Choices<Config>::beats_behind_flags)
+                     : passes(now) ? static_cast<index_t>(skip_left_ - 1)
+                                   : skip_left_;
         skips_ = decided ? skips : skips_;
         if (done) {
             stops_ = now.ends;
@@ -300,6 +312,8 @@ class SequencerProcess {
             sent_.value = word_of_beat(now.part);
             trace.word(static_cast<int>(number_), static_cast<int>(now.index), static_cast<int32_t>(sent_.value));
         }
+        // The first word is the lowest one of its beat, so who hears it is known a cycle before it leaves.
+        sent_.listeners = listeners(static_cast<int32_t>(get_signed<32>(beat_, 0)));
         if (Choices<Config>::exist && now.word && now.flags) {
             choices_.take(now.ends ? 0 : static_cast<int32_t>(sent_.value));
         }
@@ -324,7 +338,7 @@ class SequencerProcess {
         const int index = static_cast<int>(sent.index);
         const command_t word = sent.value;
         if (sent.word && sent.first) {
-            begin(static_cast<int32_t>(word), sent.ends);
+            begin(sent);
         }
         const bool skipped = Choices<Config>::exist && sent.word && sent.first && skips_ && !sent.ends;
         const bool skips_weights = skipped && static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
@@ -359,23 +373,33 @@ class SequencerProcess {
         return Choices<Config>::exist ? static_cast<command_t>(word | choices) : word;
     }
 
-    // The first word of a descriptor selects the processes that receive it; all receive the end of the start.
-    void begin(int32_t operation, bool ends) {
+    static Listeners listeners(int32_t operation) {
 #pragma HLS INLINE
+        const Listeners who = {TensorCommand::hears(operation), ScratchpadCommand::hears(operation),
+                               WeightsCommand::hears(operation), PostCommand::hears(operation),
+                               StoreCommand::hears(operation)};
+        return who;
+    }
+
+    // The first word of a descriptor selects the processes that receive it; all receive the end of the start.
+    void begin(const Sent& sent) {
+#pragma HLS INLINE
+        const int32_t operation = static_cast<int32_t>(sent.value);
         const bool rows = Config::row_columns > 0 && operation == static_cast<int32_t>(Operation::Rows);
         const bool weighs = Config::operand_weights && operation == static_cast<int32_t>(Operation::Weigh);
         const bool table = Config::function_tables > 0 && operation == static_cast<int32_t>(Operation::Table);
         const bool usual = operation >= 0 && operation <= static_cast<int32_t>(Operation::Sum);
         simulation_check(usual || rows || weighs || table, "a descriptor", "has no such operation:", operation);
-        const bool skips = Choices<Config>::exist && skips_ && !ends;
+        const bool skips = Choices<Config>::exist && skips_ && !sent.ends;
         simulation_check(!skips || (operation >= static_cast<int32_t>(Operation::Gemm) &&
                                     operation <= static_cast<int32_t>(Operation::Sum)),
                          "a descriptor", "is skipped that computes nothing, of operation", operation);
-        loads_ = TensorCommand::hears(operation);
-        hears_scratchpad_ = ends || (ScratchpadCommand::hears(operation) && !skips);
-        hears_weights_ = ends || (WeightsCommand::hears(operation) && !skips);
-        hears_post_ = ends || (PostCommand::hears(operation) && !skips);
-        hears_store_ = ends || StoreCommand::hears(operation);
+        const Listeners& who = sent.listeners;
+        loads_ = who.loads && !sent.ends;
+        hears_scratchpad_ = sent.ends || (who.scratchpad && !skips);
+        hears_weights_ = sent.ends || (who.weights && !skips);
+        hears_post_ = sent.ends || (who.post && !skips);
+        hears_store_ = sent.ends || who.store;
         own_index_ = 0;
     }
 
@@ -423,6 +447,7 @@ class SequencerProcess {
     bool skips_;         // the descriptor
     bool counts_now_;    // the operation whose flags have left counts
     index_t skip_left_;  // beats
+    bool skip_last_;     // this one is the last
     bool running_, stops_, sent_all_, loads_, last_descriptor_;
     bool hears_scratchpad_, hears_weights_, hears_post_, hears_store_;
     bool will_reach_post_, will_bring_tensor_;  // `hears_post_` and `loads_`, a cycle later,
