@@ -245,6 +245,7 @@ def array_config(document: Document, section: ArraySection, board: Board) -> Ker
         wide_words=0 if isinstance(section, ClusterArraySection) else section.wide_words,
         count_registers=section.count_registers,
         compressed_maps=section.compressed_maps,
+        program_descriptors=section.program_descriptors,
         ultra_ram=tuple(sorted(set(section.ultra_ram))),
     )
     if isinstance(section, SkipArraySection):

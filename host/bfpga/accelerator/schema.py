@@ -83,6 +83,10 @@ CountRegisters = Annotated[
 CompressedMaps = Annotated[
     bool, Field(description="whether tensors may cross the streams without their zeros, those that are shorter so")
 ]
+ProgramDescriptors = Annotated[
+    int,
+    Field(ge=0, le=4096, description="descriptors that stay on the chip, so that a sample sends tensors alone; 0: none"),
+]  # fmt: skip
 UltraMemories = Annotated[
     list[UltraRam],
     Field(description="memories that are UltraRAM instead of block memories"),
@@ -159,6 +163,7 @@ class SystolicSection(Section):
     )
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False
+    program_descriptors: ProgramDescriptors = 0
     ultra_ram: UltraMemories = Field([])
 
 
@@ -236,6 +241,7 @@ class SkipArraySection(Section):
     wide_words: WideWords = 0
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False
+    program_descriptors: ProgramDescriptors = 0
     ultra_ram: UltraMemories = Field([])
 
     def refusals(self) -> list[tuple[str, str]]:
@@ -311,6 +317,7 @@ class ClusterArraySection(Section):
     position_bins: PositionBins = 0
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False
+    program_descriptors: ProgramDescriptors = 0
     ultra_ram: UltraMemories = Field([])
 
     def refusals(self) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ Only the standard library and numpy are imported: a board loads this module too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bfpga.contract.commands import commands
@@ -16,6 +16,7 @@ from bfpga.contract.functions import Function
 from bfpga.contract.layout import layout_digest
 from bfpga.contract.number_group import Number, NumberGroup, number_group
 from bfpga.contract.processes import host_streams, kernel_processes, process_streams
+from bfpga.contract.program_header import HEADER_WORDS
 from bfpga.formats.shift_format import ShiftFormat
 
 #: What kernels had before there was a number for it. With this value it leaves no trace in a digest, as a number that
@@ -41,7 +42,7 @@ def kernel_identity(config: KernelConfig) -> dict[str, Any]:
         "streams": {item.name: [item.source, item.target, item.bits] for item in process_streams(config)},
         "commands": {item.process: [sorted(map(int, item.operations)), list(item.fields)] for item in commands(config)},
         "layout": layout_digest(config.built_in_functions, config.part_operations),
-    }
+    } | ({"program_header": list(HEADER_WORDS)} if config.program_descriptors else {})
 
 
 def _numbers(config: KernelConfig) -> dict[str, Number]:
@@ -148,10 +149,7 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
             compressed_maps=config.compressed_maps,
         ),
         number_group("Columns of the process of rows, if there is one", row_columns=config.row_columns),
-        number_group(
-            "Columns that the output stage computes at once, each row in turns; 0: all",
-            post_columns=config.post_columns if config.row_turns > 1 else 0,
-        ),
+        *_program_memory(config),
         _depths(config),
         number_group(
             "Functions that are built in: bit n for the function of code n; tables of others that are loaded",
@@ -159,6 +157,14 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
             function_tables=config.function_tables,
         ),
     ]
+
+
+def _program_memory(config: KernelConfig) -> Iterator[NumberGroup]:
+    """Of kernels that have one: the headers of others are as they were before there were any."""
+    if config.program_descriptors:
+        yield number_group(
+            "Descriptors that the program memory holds", program_descriptors=config.program_descriptors
+        )
 
 
 def _depths(config: KernelConfig) -> NumberGroup:

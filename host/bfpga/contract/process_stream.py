@@ -14,6 +14,8 @@ SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
 MAP_SPLITTER, MAP_EXPANDER, MAP_COMPRESSOR, MAP_JOINER = MAPS = (
     "map_splitter", "map_expander", "map_compressor", "map_joiner",
 )  # fmt: skip
+#: Holds descriptors before the sequencer and repeats them.
+PROGRAM = "program"
 #: The processes of rows: what computes lanes, and what it needs of whole rows.
 ROWS, FACTORS = ROW_PROCESSES = "rows", "row_factors"
 #: Bits of a word of a command, of a report and of an exponent.

@@ -23,6 +23,7 @@ from bfpga.contract.process_stream import (
     MAPS,
     POST,
     PROCESSES,
+    PROGRAM,
     ROW_PROCESSES,
     ROWS,
     SCRATCHPAD,
@@ -42,6 +43,8 @@ from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, 
 HOST_STREAMS = {INPUT_STREAM: SEQUENCER, WEIGHT_STREAM: WEIGHTS, OUTPUT_STREAM: STORE}
 #: The same of a kernel with compressed maps.
 MAP_STREAMS = {**HOST_STREAMS, INPUT_STREAM: MAP_SPLITTER, OUTPUT_STREAM: MAP_JOINER}
+#: The same of a kernel with a program memory.
+PROGRAM_STREAMS = {**HOST_STREAMS, INPUT_STREAM: PROGRAM}
 
 
 def process_function(process: str) -> str:
@@ -51,12 +54,15 @@ def process_function(process: str) -> str:
 
 def host_streams(config: KernelConfig) -> dict[str, str]:
     """The streams from and to the host, each with the process of a kernel that reads or writes it."""
+    if config.program_descriptors:
+        return PROGRAM_STREAMS
     return MAP_STREAMS if config.compressed_maps else HOST_STREAMS
 
 
 def kernel_processes(config: KernelConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
     rest = (*(ROW_PROCESSES if config.has_rows else ()), *(MAPS if config.compressed_maps else ()))
+    rest = (*rest, PROGRAM) if config.program_descriptors else rest
     return (*PROCESSES, *config.array.processes(config), *rest)
 
 
@@ -100,6 +106,9 @@ def _streams(config: KernelConfig) -> Iterator[ProcessStream]:
         yield _operand_words(config)
     if config.compressed_maps:
         yield from _map_streams(config)
+    if config.program_descriptors:
+        yield ProcessStream("program_beats", PROGRAM, SEQUENCER, config.stream_bits, SHALLOW)
+        yield ProcessStream("program_reports", PROGRAM, SEQUENCER, COMMAND_BITS, SHALLOW)
 
 
 def _row_streams(config: KernelConfig) -> Iterator[ProcessStream]:

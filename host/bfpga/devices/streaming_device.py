@@ -39,18 +39,18 @@ from bfpga.engines.kernel.records import waits_for_store
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
-from bfpga.program.host_order import EncodedSamples, SampleEncoder
+from bfpga.program.kept_programs import KeptPrograms
 from bfpga.program.packets import SamplePackets
 from bfpga.program.start_clocks import start_clocks
 from bfpga.program.turns import Turn, starts_stand_alone, turns_of
 
-#: A start takes as many samples as its longest stream fits into this, so that two starts fit a small pool.
-START_BYTES = 1 << 20
-#: Most samples of a start: a long one delays the first result.
-START_SAMPLES = 128
-#: A run has so many starts at least, or starts of so many samples: packing the first and unpacking the last overlaps
-#: nothing, but a start costs the host the same time whatever it holds.
-RUN_STARTS, SHORT_START_SAMPLES = 8, 32
+#: A start takes as many samples as its longest stream fits into this, so that two starts fit a cache and a small pool.
+START_BYTES = 1 << 18
+#: Most samples of a start: a long start delays the first result. One whose descriptors are in the program memory has as
+#: many as its bytes allow.
+START_SAMPLES = 32
+#: Bytes of a stream of a start at most, however many samples are asked for: the DMA engines' largest transfer.
+TRANSFER_BYTES = (1 << 26) - (1 << 16)
 #: Weight streams that are kept joined, one for each start of a sample.
 KEPT_STREAMS = 256
 #: The STORE of a start that would have none: of one word, for the records after it.
@@ -163,15 +163,23 @@ class StreamingDevice(KernelDevice):
 
     While the kernel computes a group, the host computes what comes after and before the array for its neighbours.
     Programs that leave something in the kernel from one start of a sample to its next one run sample by sample.
+    samples_a_start: samples that share a start, at most; None: as many as keep two starts small (``START_BYTES``).
     """
+
+    samples_a_start: int | None = None
 
     def __init__(self, program: Program, kernel: StreamingKernel, name: str) -> None:
         self.streaming = kernel
         self._packets: dict[tuple[int, ...], SamplePackets] = {}
         self._schedules: Schedules = {}
-        self._encoders: dict[str, SampleEncoder] = {}
+        self._programs = KeptPrograms(program.config)
         super().__init__(program, OperationStarts(kernel, program.config), name)
         self._turns = turns_of(program)
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._programs.forget()
+        super()._load()
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch; see ``KernelDevice.run``."""
@@ -223,8 +231,8 @@ class StreamingDevice(KernelDevice):
         launches = [turn for turn in self._turns if isinstance(turn.step, LaunchStep)]
         shared = [turn for turn in launches if turn.shared]
         measuring = [one for turn in launches for one in _launch(turn).operations if one.first_only]
-        most = min(START_SAMPLES, max(SHORT_START_SAMPLES, samples // RUN_STARTS))
-        size = min((_samples_a_start(self._packed(turn, learned=True), most) for turn in shared), default=START_SAMPLES)
+        sizes = (_samples_a_start(self._packed(turn, learned=True), self.samples_a_start) for turn in shared)
+        size = min(sizes, default=START_SAMPLES)
         size = 1 if any(one.layer not in self._learning for one in measuring) else size
         first = 0
         while first < samples:
@@ -242,7 +250,7 @@ class StreamingDevice(KernelDevice):
         key = turn.index, *needed
         if key not in self._packets:
             chosen = [operation for operation, wanted in zip(step.operations, needed, strict=True) if wanted]
-            self._packets[key] = SamplePackets(chosen, self.program.config, sum(needed[: step.ahead]))
+            self._packets[key] = self._programs.packets(chosen, sum(needed[: step.ahead]))
         return self._packets[key]
 
     def _host_steps(self, steps: Sequence[HostStep], values: Values, seconds: dict[str, float]) -> None:
@@ -286,30 +294,11 @@ class StreamingDevice(KernelDevice):
         while pending:
             finish()
 
-    def _sources(self, step: LaunchStep, values: Values) -> dict[str, BlockTensor | EncodedSamples]:
-        """What a start loads; values of the host are encoded, but stay in its order. What it stores has a place."""
-        found: dict[str, BlockTensor | EncodedSamples] = {}
-        for operation in step.operations:
-            if operation.transfer is None:
-                continue
-            name = operation.transfer.tensor
-            if operation.descriptor.operation != Operation.LOAD:
-                values.allocate(name)
-            elif name not in found:
-                found[name] = values.on_array(name) if values.has_array(name) else self._encoded(name, values)
-        return found
-
-    def _encoded(self, name: str, values: Values) -> EncodedSamples:
-        if name not in self._encoders:
-            self._encoders[name] = SampleEncoder(self.program.tensors[name], self.program.config.format)
-        return self._encoders[name].encode(values.on_host(name))
-
-    @staticmethod
-    def _start(group: _Group) -> KernelStart:
+    def _start(self, group: _Group) -> KernelStart:
         packets, count = group.packets, group.values.samples
         return KernelStart(
             descriptors=count * len(packets.operations),
-            packet=packets.pack(group.loaded, 0, count),
+            packet=packets.pack(group.values.array, 0, count, self._programs.sends(packets)),
             weights=packets.weights,
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
@@ -369,6 +358,10 @@ def with_schedule(
     return replace(result, measured=replace(result.measured, scheduled=known[key][1]))
 
 
-def _samples_a_start(packets: SamplePackets, most: int) -> int:
+def _samples_a_start(packets: SamplePackets, asked: int | None = None) -> int:
+    """Samples that share a start. asked: at most; then bytes are no limit but those of a transfer."""
     longest = max(packets.input_bytes, packets.output_bytes, len(packets.weights), 1)
-    return max(1, min(most, START_BYTES // longest))
+    if packets.kept is None:
+        most = packets.most_samples
+        return max(1, min(most, asked or START_SAMPLES, most if asked else START_BYTES // longest))
+    return max(1, min(asked, TRANSFER_BYTES // longest) if asked else START_BYTES // longest)

@@ -19,6 +19,7 @@ from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.engines.kernel.order import COUNT_WORDS, SampleRow, descriptor_words, start_counts, wrapped
+from bfpga.engines.kernel.program_memory import KeptProgram, most_descriptors, streamed_header, with_tensor_beats
 from bfpga.engines.kernel.records import emits_record, record_bytes, record_sizes, unpacked_records
 from bfpga.engines.kernel.streams import (
     descriptor_bytes,
@@ -39,8 +40,8 @@ from bfpga.program.host_order import EncodedSamples, Places
 Bytes = npt.NDArray[np.uint8]
 _FLAGS = FIELDS.index("flags")
 _WORD_BYTES = 4
-#: Numbers of samples whose descriptors are kept: those of whole groups, and of the last one.
-_KEPT_ROWS = 2
+#: The register that counts the descriptors of a start.
+_MOST_DESCRIPTORS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,20 @@ class SamplePackets:
     input_bytes, output_bytes: of one sample. The stores of a start make one packet: only the last sample's last store
     ends it. weights: stream of one sample. cycles: of one sample by operation, after the cycle model; longest: of all
     operations, whatever the data. ahead: as for ``SampleRow``. maps: of a kernel with compressed maps, what the plain
-    streams are on their way.
+    streams are on their way. kept: the operations in the program memory, which ``sends`` or not; None: a kernel has
+    none, or they come among the tensors of every sample.
     """
 
-    def __init__(self, operations: Sequence[KernelOperation], config: KernelConfig, ahead: int = 0) -> None:
+    def __init__(
+        self, operations: Sequence[KernelOperation], config: KernelConfig, ahead: int = 0, base: int | None = None
+    ) -> None:
+        """base: of the operations in the program memory (``may_be_kept``); None: they are not kept."""
         self.config = config
         self.operations = list(operations)
         self.ahead = ahead
         self._row = SampleRow.of(self.operations, ahead)
         self._record_sizes = record_sizes(self.operations, config)
+        self.kept = None if base is None else KeptProgram(config, self.operations, self._row, base, self._record_sizes)
         self.weights = weight_stream(operations)
         self.maps = MapStreams.of(config)
         self.cycles = [operation_clocks(config, operation) for operation in operations]
@@ -94,6 +100,12 @@ class SamplePackets:
         return len(self._template)
 
     @property
+    def most_samples(self) -> int:
+        """Samples of a start at most: a program memory counts the descriptors that pass it."""
+        passes = self.config.program_descriptors > 0 and self.kept is None
+        return most_descriptors(self.config) // max(1, len(self.operations)) if passes else _MOST_DESCRIPTORS
+
+    @property
     def output_bytes(self) -> int:
         return self._stores[-1].end if self._stores else 0
 
@@ -103,15 +115,17 @@ class SamplePackets:
         operations = [self.operations[index] for index in self._row.order]
         previous = range(len(operations))[self._row.previous]
         sizes = [self._record_sizes[index] for index in self._row.order]
-        for place, (operation, words) in enumerate(
-            zip(operations, descriptor_words(operations, self.config, sizes), strict=True)
-        ):
+        all_words = descriptor_words(operations, self.config, sizes)
+        if self.config.program_descriptors:
+            all_words = with_tensor_beats(self.config, all_words, [item.descriptor for item in operations])
+        for place, (operation, words) in enumerate(zip(operations, all_words, strict=True)):
             kind = operation.descriptor.operation
             if not ends and kind == Operation.STORE:
                 words[_FLAGS] &= ~int(Flag.END_PACKET)
-            parts.append(descriptor_bytes(words, self.config))
             self._starts.append(size // _WORD_BYTES)
-            size += len(parts[-1])
+            if self.kept is None:
+                parts.append(descriptor_bytes(words, self.config))
+                size += len(parts[-1])
             if kind == Operation.LOAD:
                 length = _loaded_bytes(operation, self.config)
                 transfer = transfer_of(operation)
@@ -129,14 +143,40 @@ class SamplePackets:
                 self._stores.append(_Place(operation, transfer_of(operation), size, end, record_words=words))
                 size = end
 
-    def pack(self, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int) -> Bytes:
-        """Input stream of samples [first, last); DataError if a tensor has no data."""
+    def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int, sends: bool = True) -> Bytes:
+        """Input stream of samples [first, last); DataError if a tensor has no data.
+
+        sends: whether a program that is kept goes to its memory before.
+        """
+        if self.kept is not None:
+            return self._pack_tensors(self.kept.opening(last - first, sends), tensors, first, last)
+        packet = self._pack_operations(tensors, first, last)
+        if not self.config.program_descriptors or not self.operations:
+            return packet
+        head = streamed_header(self.config, (last - first) * len(self.operations))
+        return np.concatenate([np.frombuffer(head, np.uint8), packet])
+
+    def _pack_tensors(self, head: bytes, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
+        packet = np.empty(len(head) + (last - first) * self.input_bytes, np.uint8)
+        packet[: len(head)] = np.frombuffer(head, np.uint8)
+        rows = packet[len(head) :].reshape(last - first, self.input_bytes)
+        for place in self._loads:
+            rows[:, place.start : place.end] = self._rows_of(place, tensors, first, last)
+        return packet
+
+    def _rows_of(self, place: _Place, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
+        if place.transfer.tensor not in tensors:
+            raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
+        return self._loaded(place, tensors[place.transfer.tensor], first, last)
+
+    def _pack_operations(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
         count = last - first
         packets = self._descriptors(count).copy()
         for place in self._loads:
-            if place.transfer.tensor not in tensors:
-                raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
-            self._load(packets[int(place.next_row) :][:count], place, tensors[place.transfer.tensor], first, last)
+            rows = packets[int(place.next_row) :][:count]
+            rows[:, place.start : place.end] = self._rows_of(place, tensors, first, last)
+        if self.operations:
+            self._order(packets, count)
         return self._joined(packets)
 
     def _descriptors(self, samples: int) -> Bytes:

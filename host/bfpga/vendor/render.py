@@ -51,6 +51,7 @@ from bfpga.contract.streams import BEATS
 from bfpga.formats.files import write_directory
 from bfpga.vendor.clock_counter import counter_context
 from bfpga.vendor.json_fields import json_text
+from bfpga.vendor.program_header import PROGRAM_HEADER, program_header_text
 from bfpga.vendor.row_numbers import ROW_NUMBERS, row_numbers
 from bfpga.vendor.source_text import enumeration, own, source_environment
 
@@ -89,6 +90,7 @@ _WIRE_TYPES = {
     "row_factors": "bfpga::wire_t<bfpga::RowFactorBeat>",
     "row_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
     "operand_words": "bfpga::wire_t<bfpga::OperandWords<Config>>",
+    "program_beats": "bfpga::wire_t<bfpga::ProgramBeat<Config>>",
 }
 #: The same around the processes of compressed maps.
 _MAP_TYPES = {
@@ -312,6 +314,7 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "simulation_class": simulation[1],
         **{flag: flag in config.array.flags() for flag in ARRAY_FLAGS},
         "maps": config.compressed_maps,
+        "programs": config.program_descriptors > 0,
         "has_rows": config.has_rows,
         "weighs": config.operand_weights,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
@@ -352,6 +355,8 @@ def render_kernel(name: str, digest: str, config: KernelConfig) -> dict[str, str
     files = _FILES | _tops(config)
     counter = context | counter_context(config)
     texts = {f"include/{ROW_NUMBERS}": row_numbers()} if config.has_rows else {}
+    if config.program_descriptors:
+        texts[f"include/{PROGRAM_HEADER}"] = program_header_text()
     return texts | {
         path: _template(template).render(
             counter if path.endswith(".v") else context,

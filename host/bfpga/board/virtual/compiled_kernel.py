@@ -27,6 +27,7 @@ from bfpga.devices.csim import build
 from bfpga.devices.simulated_kernel import OwnedKernel, create_kernel, disturb_kernel, load_library
 from bfpga.engines.configurations import config_from_dict
 from bfpga.engines.kernel.map_streams import MapStreams
+from bfpga.engines.kernel.program_memory import ProgramMemory
 from bfpga.errors import ConfigurationError, DeviceError
 
 #: Most bytes that one piece takes from a stream or gives to it.
@@ -51,6 +52,7 @@ class CompiledKernel(OwnedKernel):
     def __init__(self, config: KernelConfig, name: str, digest: str) -> None:
         self.config = config
         self._maps = MapStreams.of(config)
+        self._programs = ProgramMemory(config) if config.program_descriptors else None
         library = load_library(build(config, "native", name, digest))
         library.bfpga_start.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
         library.bfpga_resume.argtypes = [ctypes.c_void_p, ctypes.POINTER(PieceRecord)]
@@ -191,6 +193,8 @@ class CompiledKernel(OwnedKernel):
 
     def received(self) -> list[Descriptor]:
         """Operations of the start that finished last."""
+        if self._programs is not None:
+            return list(self._programs.descriptors(bytes(self._input)))
         # Of a copy: what an exception keeps of it does not bar the next start from clearing the original.
         plain = bytes(self._input) if self._maps is None else self._maps.plain_input(self._input)
         return list(read_descriptors(plain, self.config))

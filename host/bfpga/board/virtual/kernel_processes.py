@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from bfpga.board.virtual.hardware_description import HardwareDescription, Instance, StreamLink
 from bfpga.contract.arrays.skip_array import SKIP_ARRAY
-from bfpga.contract.process_stream import MAPS, PROCESSES, SEQUENCER, ProcessStream
-from bfpga.contract.processes import HOST_STREAMS, MAP_STREAMS, process_function
+from bfpga.contract.process_stream import MAPS, PROCESSES, PROGRAM, SEQUENCER, ProcessStream
+from bfpga.contract.processes import HOST_STREAMS, MAP_STREAMS, PROGRAM_STREAMS, process_function
 from bfpga.contract.registers import OUTPUT_STREAM
 from bfpga.errors import DeviceError
 
@@ -37,7 +37,7 @@ def process_cells(hardware: HardwareDescription, kernel: str) -> dict[str, str]:
     """
     cells = {SEQUENCER: kernel}
     around = _cells_around(hardware, kernel)
-    for process in (*PROCESSES, SKIP_ARRAY, *MAPS):
+    for process in (*PROCESSES, SKIP_ARRAY, *MAPS, PROGRAM):
         found = [cell.name for cell in around if process != SEQUENCER and _is(cell, process)]
         if len(found) > 1:
             raise DeviceError(f"two cells are the {process} of a kernel: {', '.join(found)}")
@@ -50,7 +50,7 @@ def _cells_around(hardware: HardwareDescription, kernel: str) -> list[Instance]:
     kernels = {cell.name for cell in hardware.instances.values() if _is(cell, SEQUENCER)}
     if len(kernels) < 2:
         return list(hardware.instances.values())
-    processes = (*PROCESSES, SKIP_ARRAY, *MAPS)
+    processes = (*PROCESSES, SKIP_ARRAY, *MAPS, PROGRAM)
     inner = {cell.name for cell in hardware.instances.values() if any(_is(cell, process) for process in processes)}
     links = [{link.source, link.sink} for link in hardware.streams if {link.source, link.sink} <= inner]
     joined, found = {kernel}, {kernel}
@@ -79,7 +79,7 @@ def check_processes(hardware: HardwareDescription, kernel: str, model: object) -
 
 def _missing(cells: Mapping[str, str], kernel: str, between: Sequence[ProcessStream]) -> Iterator[str]:
     ends = {end for stream in between for end in (stream.source, stream.target)}
-    for process in (process for process in (*PROCESSES, SKIP_ARRAY, *MAPS) if process in ends):
+    for process in (process for process in (*PROCESSES, SKIP_ARRAY, *MAPS, PROGRAM) if process in ends):
         if process not in {SEQUENCER, *cells}:
             yield f"no cell is {process_function(process)}, the {process} of `{kernel}`"
 
@@ -88,15 +88,16 @@ def _host_problems(
     hardware: HardwareDescription, cells: Mapping[str, str], between: Sequence[ProcessStream]
 ) -> Iterator[str]:
     """Streams from and to the DMA engines belong to the process that reads or writes them."""
-    compressed = any(stream.source in MAPS for stream in between)
-    for name, process in (MAP_STREAMS if compressed else HOST_STREAMS).items():
+    sources = {stream.source for stream in between}
+    ends = PROGRAM_STREAMS if PROGRAM in sources else MAP_STREAMS if sources.intersection(MAPS) else HOST_STREAMS
+    for name, process in ends.items():
         if process not in cells:
             continue
-        ends = [
+        found = [
             (link.source, link.source_port) if name == OUTPUT_STREAM else (link.sink, link.sink_port)
             for link in hardware.streams
         ]
-        if (cells[process], name) not in ends:
+        if (cells[process], name) not in found:
             yield f"`{cells[process]}/{name}` is not connected"
 
 

@@ -32,6 +32,7 @@ def findings(config: KernelConfig) -> Iterator[Finding]:
     yield from wide_memory_findings(config)
     yield from count_findings(config)
     yield from map_findings(config)
+    yield from program_findings(config)
     yield from row_findings(config)
     yield from operand_findings(config)
     yield from slice_findings(config)
@@ -125,6 +126,13 @@ def map_findings(config: KernelConfig) -> Iterator[Finding]:
     if not least <= config.stream_bits <= most:
         text = f"is {config.stream_bits}; must be {least}..{most} for compressed_maps: 4 to 8 values a beat"
         yield Finding("stream_bits", text)
+
+
+def program_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Descriptors that stay on the chip: the length of a tensor is known before it comes, so it is not compressed."""
+    if config.program_descriptors and config.compressed_maps:
+        text = f"is {config.program_descriptors}; a kernel with compressed_maps has no program memory"
+        yield Finding("program_descriptors", text)
 
 
 def row_findings(config: KernelConfig) -> Iterator[Finding]:

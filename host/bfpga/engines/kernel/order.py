@@ -236,6 +236,24 @@ def start_counts(
     return np.maximum(needed, before - RECENT)
 
 
+def repeated_row(operations: Sequence[KernelOperation], config: KernelConfig, row: SampleRow) -> tuple[IntArray, IntArray]:
+    """(operations, counts) of a row of any number of rows, as if it were the first one, and what each later row adds.
+
+    Both wrapped. What an operation waits for in the row before has no place there: such a number is before the first
+    operation, which has always ended. A LOAD in ``row.previous`` would give the first row's loads other numbers.
+    """
+    analysed = 2 + 2 * row.extra_rows
+    start = _Start(config)
+    needed, before = (np.zeros((len(row.order), len(COUNTS)), np.int64) for _ in range(2))
+    for number, place in row.walk(analysed):
+        before_one, needed_one = list(start.done), start.counts(operations[row.order[place]])
+        if number == analysed - 1:
+            before[place], needed[place] = before_one, needed_one
+    period = np.array(start.done) // analysed
+    counts = np.maximum(np.where(needed > 0, needed, before - RECENT), before - RECENT)
+    return wrapped(counts - (analysed - 1) * period), wrapped(period)
+
+
 def _repeated(counts: IntArray, more: int, period: IntArray, row: SampleRow) -> IntArray:
     """Counts of ``more`` samples inserted after the last whole row; 0 stays 0, which waits for nothing."""
     last = len(counts) - 1 - row.extra_rows

@@ -26,6 +26,7 @@ from bfpga.engines.kernel.cycles import tensor_beats
 from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.kernel.order import descriptor_words
 from bfpga.engines.kernel.placement import InputWindow
+from bfpga.engines.kernel.program_memory import streamed_header, with_tensor_beats
 from bfpga.engines.kernel.records import (
     emits_record,
     record_bytes,
@@ -236,8 +237,12 @@ def input_packet(
     operations: Sequence[KernelOperation], config: KernelConfig, tensors: Mapping[str, BlockTensor], sample: int = 0
 ) -> bytes:
     """The input stream of one kernel start: every descriptor, each LOAD followed by its rows of ``sample``."""
+    all_words = descriptor_words(operations, config)
     parts: list[bytes] = []
-    for operation, words in zip(operations, descriptor_words(operations, config), strict=True):
+    if config.program_descriptors and operations:
+        parts.append(streamed_header(config, len(operations)))
+        all_words = with_tensor_beats(config, all_words, [operation.descriptor for operation in operations])
+    for operation, words in zip(operations, all_words, strict=True):
         descriptor = operation.descriptor
         parts.append(descriptor_bytes(words, config))
         if descriptor.operation != Operation.LOAD:

@@ -194,17 +194,16 @@ class DescriptorTrace {
     std::size_t filled_ = 0;
 };
 
-// `Multiplying`: the array with its weights, of the interface of `SystolicMultiplying`.
-template <class Config, class Storage, class Multiplying>
+// `Multiplying`: the array with its weights, of the interface of `SystolicMultiplying`. `Paths`: where the streams of
+// the host end.
+template <class Config, class Storage, class Multiplying, class Paths = MapPaths<Config, Config::compressed_maps>>
 class ProcessKernel {
-    using Paths = MapPaths<Config, Config::compressed_maps>;
-
    public:
     ProcessKernel() {
         std::vector<std::string> names = {"sequencer", "scratchpad", "weights"};
         Multiplying::name_arrays(names);
         names.insert(names.end(), {"post", "store"});
-        maps_.name_processes(names);
+        paths_.name_processes(names);
         for (const std::string& name : names) {
             scheduler_.add(name);
         }
@@ -226,7 +225,7 @@ class ProcessKernel {
         scheduler_.outside({&output, &weights, &input});
         std::vector<ProcessScheduler::Body> bodies = {
             [&] {
-                typename Paths::template Read<Input> beats = maps_.read(input);
+                typename Paths::template Read<Input> beats = paths_.read(input);
                 status =
                     sequencer_.run(descriptors, clear, beats, scratchpad_commands_, weights_commands_, post_commands_,
                                    store_commands_, loads_, scratchpad_reports_, weights_reports_, post_reports_,
@@ -246,16 +245,16 @@ class ProcessKernel {
                                   post_reports_);
         });
         bodies.push_back([&] {
-            typename Paths::template Written<Output> beats = maps_.written(output);
+            typename Paths::template Written<Output> beats = paths_.written(output);
             multiplying_.run_store(store_, store_commands_, exponents_, stored_, credits_, beats, store_reports_);
         });
-        maps_.add_processes(bodies, input, output, descriptors);
+        paths_.add_processes(bodies, input, output, descriptors);
         try {
             scheduler_.run(bodies);
         } catch (...) {
             // As after the reset that a board needs then: no sum and no beat of this start is left in a pipeline.
             multiplying_.reset();
-            maps_.reset();
+            paths_.reset();
             post_ = PostProcess<Config, Storage>();
             throw;
         }
@@ -323,7 +322,7 @@ class ProcessKernel {
         visit(operands_, Config::operands_depth);
         visit(vectors_, Config::vectors_depth);
         multiplying_.join(visit);
-        maps_.join(visit);
+        paths_.join(visit);
         visit(parameters_, Config::parameters_depth);
         visit(sums_, Config::sums_depth);
         visit(results_, Config::results_depth);
@@ -360,7 +359,7 @@ class ProcessKernel {
     Multiplying multiplying_;
     PostProcess<Config, Storage> post_;
     StoreProcess<Config> store_;
-    Paths maps_;
+    Paths paths_;
     stream<command_t> scratchpad_commands_{"scratchpad_commands"}, weights_commands_{"weights_commands"};
     stream<command_t> post_commands_{"post_commands"}, store_commands_{"store_commands"};
     stream<wire_t<GroupBeat<Config>>> loads_{"loads"}, stored_{"stored"};

@@ -107,7 +107,8 @@ class SequencerProcess {
             }
         } while (running_);
         loop.ended();
-        return status(input.checksum(), scratchpad_report, weights_report, post_report, store_report);
+        const uint32_t sent_sum = sent_checksum(source, input.checksum(), descriptors > 0);
+        return status(sent_sum, scratchpad_report, weights_report, post_report, store_report);
     }
 
    private:
