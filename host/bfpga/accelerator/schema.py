@@ -85,7 +85,9 @@ CompressedMaps = Annotated[
 ]
 ProgramDescriptors = Annotated[
     int,
-    Field(ge=0, le=4096, description="descriptors that stay on the chip, so that a sample sends tensors alone; 0: none"),
+    Field(
+        ge=0, le=4096, description="descriptors that stay on the chip, so that a sample sends tensors alone; 0: none"
+    ),
 ]  # fmt: skip
 UltraMemories = Annotated[
     list[UltraRam],

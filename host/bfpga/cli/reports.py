@@ -36,6 +36,7 @@ from bfpga.formats.cache import cache_directory
 from bfpga.program.cycles import STREAM, tile_clocks
 from bfpga.program.flow_listing import flow_choices
 from bfpga.program.host import array_alone
+from bfpga.program.kept_programs import kept_text
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
 from bfpga.runtime import Evaluation
 from bfpga.synthesis.kept import kept_figures
@@ -175,6 +176,8 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     for what, count, seconds in cycle_figures(estimate):
         images = rate(1 / seconds if seconds else None)
         say(f"{what}: {count:,} cycles, {milliseconds(seconds)}, {images} images/s{array_alone(program)}")
+    if program.config.program_descriptors:
+        say(kept_text(program))
     host = host_content(accelerator, program, estimate, note)
     print_host(accelerator, host)
     found = print_advice(accelerator, program, estimate)

@@ -1,7 +1,7 @@
 """What a kernel with a program memory is sent before the descriptors and tensors of a start.
 
-One table for the packer and for C++ (`contract/program_header.hpp`, which is rendered from it). Places in the memory are
-in beats of the input stream. Only the standard library is imported.
+One table for the packer and for C++ (`contract/program_header.hpp`, which is rendered from it). Places in the memory
+are in beats of the input stream. Only the standard library is imported.
 """
 
 from __future__ import annotations

@@ -151,11 +151,11 @@ class _JoinedWeights:
 
 @dataclass(frozen=True)
 class _Group:
-    """Samples that share a start, its streams, and the tensors that it loads."""
+    """Samples that share a start, and its streams. sends: whether their program goes to its memory first."""
 
     packets: SamplePackets
     values: Values
-    loaded: Mapping[str, BlockTensor | EncodedSamples]
+    sends: bool
 
 
 class StreamingDevice(KernelDevice):
@@ -287,18 +287,21 @@ class StreamingDevice(KernelDevice):
             if len(pending) == self.streaming.depth:
                 finish()
             self._host_steps(turn.before, values, seconds)
-            group = _Group(self._packed(turn), values, self._sources(step, values))
+            make_available(step.operations, values)
+            packets = self._packed(turn)
+            group = _Group(packets, values, self._programs.sends(packets))
             self._learned(group.packets.operations)
             self.streaming.begin(self._start(group))
             pending.append(group)
         while pending:
             finish()
 
-    def _start(self, group: _Group) -> KernelStart:
+    @staticmethod
+    def _start(group: _Group) -> KernelStart:
         packets, count = group.packets, group.values.samples
         return KernelStart(
             descriptors=count * len(packets.operations),
-            packet=packets.pack(group.values.array, 0, count, self._programs.sends(packets)),
+            packet=packets.pack(group.values.array, 0, count, group.sends),
             weights=packets.weights,
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
@@ -312,13 +315,11 @@ class StreamingDevice(KernelDevice):
         packets.unpack(result.output, group.values.array, 0, count)
         reported = packets.choices(result.output, count)
         result = with_schedule(
-            result, packets.operations, self.program.config, self._schedules, count, packets.ahead, reported
-        )
-        if result.operation_cycles is None and not packets.skips:
-            tally.add_clocks(packets.layer_clocks(count, result.cycles), result.measured)
-        else:
-            operations = [packets.operations[index] for index in packets.sent(count)]
-            tally.add(operations, shared_cycles(result, packets.sent_clocks(reported)))
+            result, packets.operations, self.program.config, self._schedules, count, packets.ahead, reported,
+            packets.opening_clocks(group.sends),
+        )  # fmt: skip
+        operations = [packets.operations[index] for index in packets.sent(count)]
+        tally.add(operations, shared_cycles(result, packets.sent_clocks(reported)))
         tally.choices += reported
         layers = [operation.layer for operation in packets.recorded]
         for records in packets.records(result.output, count) if layers else ():
@@ -342,10 +343,12 @@ def with_schedule(
     samples: int = 1,
     ahead: int = 0,
     choices: Sequence[int] = (),
+    opening: int = 0,
 ) -> KernelResult:
     """The result of a start with the schedule of its measured clocks.
 
-    known: schedules that need not be made again. choices: of each sample, what count registers reported.
+    known: schedules that need not be made again. choices: of each sample, what count registers reported. opening:
+    clocks before its first descriptor.
     """
     if result.measured is None:
         return result
@@ -355,7 +358,7 @@ def with_schedule(
         while len(known) >= KEPT_STREAMS:
             known.pop(next(iter(known)))
         known[key] = operations, start_clocks(config, operations, samples, ahead, reported)
-    return replace(result, measured=replace(result.measured, scheduled=known[key][1]))
+    return replace(result, measured=replace(result.measured, scheduled=known[key][1] + opening))
 
 
 def _samples_a_start(packets: SamplePackets, asked: int | None = None) -> int:

@@ -34,7 +34,11 @@ from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.sparse_cluster.unit_clocks import feed_clocks
 from bfpga.engines.sparse_cluster.unit_maps import grid_blocks
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
+from bfpga.program.kept_programs import kept_operations
 from bfpga.program.places import place_of
+
+#: Bytes of a descriptor on the input stream.
+DESCRIPTOR_BYTES = 4 * DESCRIPTOR_WORDS
 
 
 @dataclass
@@ -89,10 +93,11 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
     """Clocks, seconds and the limit of every layer of ``program``; one sample, resident weights already loaded."""
     layers = {layer.name: layer for layer in node_layers(program)}
     operations = [item for step in program.steps for item in step_operations(program, step)]
+    kept = kept_operations(program)
     for operation, times in operations:
         if not operation.first_only:
             layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, ARRAY))
-            add_operation(accelerator, layer, operation, times)
+            add_operation(accelerator, layer, operation, times, id(operation.descriptor) in kept)
     cycles = program_cycles(program)
     for name, count in cycles.layers.items():
         layers[name].cycles = count.compute
@@ -113,11 +118,15 @@ def add_operation(
     layer: LayerEstimate,
     operation: KernelOperation,
     times: int,
+    kept: bool = False,
 ) -> None:
-    """Add what an operation moves, how long it lasts (its cycles or its bytes) and what limits it."""
+    """Add what an operation moves, how long it lasts (its cycles or its bytes) and what limits it.
+
+    kept: its descriptor is in the program memory.
+    """
     config = accelerator.config
     limits = operation_limits(config, operation.descriptor, occupied_clocks(config, operation))
-    layer.bytes += times * moved_bytes(config, operation)
+    layer.bytes += times * (moved_bytes(config, operation) - kept * DESCRIPTOR_BYTES)
     layer.seconds += times * operation_seconds(accelerator, operation)
     for limit, share in limits.items():
         layer.limits[limit] = layer.limits.get(limit, 0) + times * share
@@ -156,7 +165,7 @@ def moved_bytes(config: KernelConfig, operation: KernelOperation) -> int:
 def stream_bytes(config: KernelConfig, descriptor: Descriptor) -> int:
     """Bytes an operation moves over the streams, its descriptor included."""
     operation = Operation(descriptor.operation)
-    size = 4 * DESCRIPTOR_WORDS
+    size = DESCRIPTOR_BYTES
     if operation in (Operation.LOAD, Operation.STORE):
         return size + config.stream_bits // 8 * (1 + tensor_beats(config, descriptor))
     beat = config.weight_stream_bits // 8

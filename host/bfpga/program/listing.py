@@ -28,6 +28,7 @@ from bfpga.formats.tables import table_lines
 from bfpga.program.cycles import CycleCount, always, program_cycles
 from bfpga.program.flow_listing import FLOW_DROPPED, FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.program.host import array_alone, host_share
+from bfpga.program.kept_programs import kept_text
 from bfpga.program.places import ARRAY_TITLE
 
 HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponent", "memory", "cycles")
@@ -113,6 +114,7 @@ def _totals(program: Program) -> list[str]:
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
         *([_entries_text(program)] if program.config.array.zeros == "weights" else []),
         *([_maps_text(program)] if program.config.compressed_maps else []),
+        *([kept_text(program)] if program.config.program_descriptors else []),
     ]
 
 

@@ -156,6 +156,10 @@ class SamplePackets:
         head = streamed_header(self.config, (last - first) * len(self.operations))
         return np.concatenate([np.frombuffer(head, np.uint8), packet])
 
+    def opening_clocks(self, sends: bool) -> int:
+        """Clocks of a start before its first descriptor: those of the program memory, a beat each."""
+        return len(self.kept.opening(0, sends)) * 8 // self.config.stream_bits if self.kept is not None else 0
+
     def _pack_tensors(self, head: bytes, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
         packet = np.empty(len(head) + (last - first) * self.input_bytes, np.uint8)
         packet[: len(head)] = np.frombuffer(head, np.uint8)

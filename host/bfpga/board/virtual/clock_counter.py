@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from bfpga.board.virtual.bus import WORD, Slave
 from bfpga.board.virtual.faults import Faults, SlowKernel, SlowStream
 from bfpga.board.virtual.hls_slave import HlsSlave
-from bfpga.board.virtual.kernel_model import KernelModel, OperationTime, OverlappingKernel
+from bfpga.board.virtual.kernel_model import KernelModel, OperationTime, OverlappingKernel, RepeatingKernel
 from bfpga.board.virtual.process_time import ProcessTime, process_time
 from bfpga.board.virtual.stream_faults import BoardStream
+from bfpga.contract.descriptor import Descriptor
+from bfpga.contract.predicates import predicate_of
 from bfpga.contract.registers import COUNTER_REGISTERS, counter_offset_of
+from bfpga.program.start_clocks import FOLLOWED_SAMPLES
 
 #: Clocks from the start to the first beat of an input: the host launches the DMAs after the kernel.
 FIRST_BEAT_CLOCKS = 60
@@ -70,6 +73,23 @@ def elapsed(operations: Iterable[OperationTime], paces: Sequence[StreamPace], in
     return Elapsed(total, waited, tuple(pace.waits for pace in paces))
 
 
+def _repeated(
+    model: RepeatingKernel, clocks_a_beat: Sequence[float], interval: float, works: Sequence[int]
+) -> ProcessTime:
+    """Of a start that repeats operations: a few samples are followed, where nothing decides which operations run."""
+
+    def of(descriptors: Sequence[Descriptor]) -> ProcessTime:
+        return process_time(
+            model.config, descriptors, clocks_a_beat, FIRST_BEAT_CLOCKS, interval, works, model.opening_beats
+        )
+
+    received, half = model.received(FOLLOWED_SAMPLES), FOLLOWED_SAMPLES // 2
+    if model.repeated_samples <= FOLLOWED_SAMPLES or any(predicate_of(item) is not None for item in received):
+        return of(model.received())
+    more = model.repeated_samples - FOLLOWED_SAMPLES
+    return of(received).followed_by(of(model.received(half)), more, FOLLOWED_SAMPLES - half)
+
+
 class ClockCounter(Slave):
     """Registers of the clock counter that watches ``kernel``. It counts until the kernel's interrupt rises."""
 
@@ -111,9 +131,11 @@ class ClockCounter(Slave):
 
     @staticmethod
     def _elapsed(model: KernelModel, paces: Sequence[StreamPace], interval: float) -> Elapsed | ProcessTime:
+        clocks_a_beat = [pace.clocks_a_beat for pace in paces]
+        works = [operation.cycles for operation in model.operations()]
+        if isinstance(model, RepeatingKernel) and model.repeated_samples:
+            return _repeated(model, clocks_a_beat, interval, works)
         if isinstance(model, OverlappingKernel) and (received := model.received()):
-            clocks_a_beat = [pace.clocks_a_beat for pace in paces]
-            works = [operation.cycles for operation in model.operations()]
             return process_time(model.config, received, clocks_a_beat, FIRST_BEAT_CLOCKS, interval, works)
         return elapsed(model.operations(), paces, interval)
 

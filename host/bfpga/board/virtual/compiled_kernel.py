@@ -191,10 +191,20 @@ class CompiledKernel(OwnedKernel):
             for record in records[: count.value]
         ]
 
-    def received(self) -> list[Descriptor]:
-        """Operations of the start that finished last."""
+    @property
+    def repeated_samples(self) -> int:
+        """Samples for which the start that finished last repeated operations that its memory held; 0: it did not."""
+        return 0 if self._programs is None else self._programs.samples(self._input)
+
+    @property
+    def opening_beats(self) -> int:
+        """Beats of that start before its first operation, which a program memory takes."""
+        return 0 if self._programs is None else self._programs.opening_beats(self._input)
+
+    def received(self, samples: int | None = None) -> list[Descriptor]:
+        """Operations of the start that finished last. samples: of a start that repeats them, at most; None: all."""
         if self._programs is not None:
-            return list(self._programs.descriptors(bytes(self._input)))
+            return list(self._programs.descriptors(self._input, samples))
         # Of a copy: what an exception keeps of it does not bar the next start from clearing the original.
         plain = bytes(self._input) if self._maps is None else self._maps.plain_input(self._input)
         return list(read_descriptors(plain, self.config))

@@ -108,6 +108,25 @@ class OverlappingKernel(Protocol):
 
 
 @runtime_checkable
+class RepeatingKernel(OverlappingKernel, Protocol):
+    """One that may repeat operations which a program memory holds."""
+
+    @property
+    def repeated_samples(self) -> int:
+        """Samples for which the start that finished last did so; 0: none."""
+        ...
+
+    @property
+    def opening_beats(self) -> int:
+        """Beats of its input before its first operation."""
+        ...
+
+    def received(self, samples: int | None = None) -> Sequence[Descriptor]:
+        """As above. samples: of a start that repeats operations, at most."""
+        ...
+
+
+@runtime_checkable
 class ThreadBoundKernel(Protocol):
     """A kernel whose start cannot begin in one thread and go on in another."""
 

@@ -65,6 +65,15 @@ class ProcessTime:
     waits: int
     stream_waits: tuple[int, ...]
 
+    def followed_by(self, half: ProcessTime, more: int, between: int) -> ProcessTime:
+        """Of a start of ``more`` samples more than this one, which has ``between`` samples more than ``half``."""
+
+        def extended(whole: int, part: int) -> int:
+            return whole + math.ceil(more * (whole - part) / between)
+
+        waits = (extended(*each) for each in zip(self.stream_waits, half.stream_waits, strict=True))
+        return ProcessTime(extended(self.clocks, half.clocks), extended(self.waits, half.waits), tuple(waits))
+
 
 def process_time(
     config: KernelConfig,
@@ -73,9 +82,11 @@ def process_time(
     begin: int,
     interval: float = 1.0,
     works: Sequence[int] = (),
+    opening: int = 0,
 ) -> ProcessTime:
     """What a start takes. clocks_a_beat: of input, weights and output; begin: clocks to the first beat of the input.
 
+    opening: beats of the input before its first operation.
     interval: clocks that the hardware takes for each clock of the schedule. works: of every operation; one with a
     predicate and no work was skipped.
     """
@@ -91,5 +102,7 @@ def process_time(
     free = clocks(StreamRates())
     alone = [0 if rate is None else clocks(StreamRates()._replace(**{name: rate})) - free
              for name, rate in zip(StreamRates._fields, rates, strict=True)]  # fmt: skip
+    first = math.ceil(opening * max(1.0, clocks_a_beat[0]))
+    begin += first - opening
     waits = begin + (clocks(StreamRates(*rates)) - free if any(rates) else 0)
-    return ProcessTime(math.ceil(free * interval) + waits, waits, (begin + alone[0], *alone[1:]))
+    return ProcessTime(math.ceil(free * interval) + opening + waits, waits, (begin + alone[0], *alone[1:]))

@@ -30,14 +30,23 @@ from bfpga.contract.process_stream import (
     MAP_JOINER,
     MAP_SPLITTER,
     PROCESSES,
+    PROGRAM,
     ROWS,
     SCRATCHPAD,
     WEIGHTS,
 )
 from bfpga.engines.interface.fifos import stream_cells
-from bfpga.engines.interface.resource_units import ArrayResources, Resources, address_bits, lut_memory_tables, scaled
+from bfpga.engines.interface.resource_units import (
+    ArrayResources,
+    Resources,
+    address_bits,
+    lut_memory_tables,
+    memory_blocks,
+    scaled,
+)
 from bfpga.engines.interface.shell import SHELL
 from bfpga.engines.kernel.engine import engine_of
+from bfpga.engines.kernel.program_memory import descriptor_beats
 from bfpga.engines.kernel.resources import (
     ROW_EXPONENT_BITS,
     activation_memories,
@@ -65,6 +74,9 @@ FACTOR_CELLS = Resources(dsp=3, bram36=1, lut=1220, ff=1390)
 #: What `weights` has in addition where tensors become weights, of itself and for each bit of a weight word: look-up
 #: tables and flip-flops, counted with weight words of 8 x 4 bytes.
 OPERAND_CELLS, OPERAND_BIT_CELLS = (50, 65), (2.6, 4.0)
+
+#: The program memory, counted with beats of 64 and 256 bits: look-up tables and flip-flops, and of a bit of a beat.
+PROGRAM_CELLS, PROGRAM_BIT_CELLS = (400, 400), (1.0, 3.0)
 
 
 def _one(_: Numbers) -> float:
@@ -132,10 +144,20 @@ def estimate_resources(config: KernelConfig) -> ArrayResources:
         wide = config.stream_bits / COUNTED_MAP_BITS
         parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
     parts |= _row_parts(config)
+    if config.program_descriptors:
+        parts[PROGRAM] = _program_part(config)
     lut, stored, ff, halves = stream_cells(config)
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
     parts[SHELL_PART] = SHELL
     return ArrayResources(parts)
+
+
+def _program_part(config: KernelConfig) -> Resources:
+    """The program memory: its process, and a word of a beat for each beat of a descriptor."""
+    (lut, ff), (bit_lut, bit_ff) = PROGRAM_CELLS, PROGRAM_BIT_CELLS
+    blocks = memory_blocks(config.program_descriptors * descriptor_beats(config), config.stream_bits)
+    own = Resources(lut=round(lut + bit_lut * config.stream_bits), ff=round(ff + bit_ff * config.stream_bits))
+    return own + Resources(bram36=blocks)
 
 
 def _row_parts(config: KernelConfig) -> dict[str, Resources]:

@@ -236,11 +236,14 @@ def start_counts(
     return np.maximum(needed, before - RECENT)
 
 
-def repeated_row(operations: Sequence[KernelOperation], config: KernelConfig, row: SampleRow) -> tuple[IntArray, IntArray]:
+def repeated_row(
+    operations: Sequence[KernelOperation], config: KernelConfig, row: SampleRow
+) -> tuple[IntArray, IntArray] | None:
     """(operations, counts) of a row of any number of rows, as if it were the first one, and what each later row adds.
 
     Both wrapped. What an operation waits for in the row before has no place there: such a number is before the first
-    operation, which has always ended. A LOAD in ``row.previous`` would give the first row's loads other numbers.
+    operation, which has always ended. None where rows differ in more: a LOAD in ``row.previous`` gives the first row's
+    loads other numbers, and the last row has no loads of its own for which it could wait.
     """
     analysed = 2 + 2 * row.extra_rows
     start = _Start(config)
@@ -250,6 +253,10 @@ def repeated_row(operations: Sequence[KernelOperation], config: KernelConfig, ro
         if number == analysed - 1:
             before[place], needed[place] = before_one, needed_one
     period = np.array(start.done) // analysed
+    previous = [operations[index] for index in row.order[row.previous]]
+    waits_in_row = needed[row.previous, LOADS].max(initial=0) > (analysed - 1) * period[LOADS]
+    if waits_in_row or any(item.descriptor.operation == Operation.LOAD for item in previous):
+        return None
     counts = np.maximum(np.where(needed > 0, needed, before - RECENT), before - RECENT)
     return wrapped(counts - (analysed - 1) * period), wrapped(period)
 

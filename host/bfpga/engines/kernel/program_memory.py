@@ -30,7 +30,9 @@ from bfpga.formats.arrays import IntArray
 
 Octets = npt.NDArray[np.uint8]
 _WORD_BYTES = 4
+_HEADER_BYTES, _DESCRIPTOR_BYTES = _WORD_BYTES * HEADER_LENGTH, _WORD_BYTES * DESCRIPTOR_WORDS
 _FLAGS = FIELDS.index("flags")
+_OPERATIONS = frozenset(int(item) for item in Operation if item is not Operation.NONE)
 
 
 def descriptor_beats(config: KernelConfig) -> int:
@@ -101,7 +103,10 @@ class KeptProgram:
 
     @cached_property
     def _counts(self) -> tuple[IntArray, IntArray]:
-        return repeated_row(self.operations, self.config, self.row)
+        counts = repeated_row(self.operations, self.config, self.row)
+        if counts is None:
+            raise ProgramError("operations whose rows differ are not kept")
+        return counts
 
     @property
     def length(self) -> int:
@@ -127,10 +132,10 @@ class KeptProgram:
 
 def may_be_kept(config: KernelConfig, operations: Sequence[KernelOperation], row: SampleRow) -> bool:
     """Whether the operations of a sample fit the program memory, in an order that it can repeat."""
-    previous = [operations[index] for index in row.order[row.previous]]
-    loads = any(item.descriptor.operation == Operation.LOAD for item in previous)
-    splits = not previous or row.previous.stop < len(row.order)
-    return 0 < len(operations) <= config.program_descriptors and splits and not loads
+    if not 0 < len(operations) <= config.program_descriptors:
+        return False
+    ends = row.previous.stop == len(row.order) and row.extra_rows > 0
+    return not ends and repeated_row(operations, config, row) is not None
 
 
 class ProgramMemory:
@@ -140,18 +145,32 @@ class ProgramMemory:
         self.config = config
         self._words = np.zeros((config.program_descriptors, DESCRIPTOR_WORDS), np.int32)
 
-    def descriptors(self, packet: bytes | bytearray, rows: int | None = None) -> Iterator[Descriptor]:
+    def opening_beats(self, packet: bytes | bytearray) -> int:
+        """Beats of a start before its first descriptor or tensor."""
+        return (_HEADER_BYTES * 8 + self.config.stream_bits * self._head(packet)["sent"]) // self.config.stream_bits
+
+    def samples(self, packet: bytes | bytearray) -> int:
+        """Samples for which a start repeats what the memory holds; 0: it does not."""
+        head = self._head(packet)
+        return 0 if head["streamed"] else head["rows"] - (head["previous"] != head["rest"])
+
+    def descriptors(self, packet: bytes | bytearray, samples: int | None = None) -> Iterator[Descriptor]:
         """Those of a start, in their order, from what crossed the input stream; what came to the memory stays there.
 
-        rows: of the start at most, by default as many as its header says. A packet that lost beats may say anything:
-        it ends where it is too short.
+        samples: of the start at most, by default as many as its header says. A packet that lost beats may say anything:
+        it ends where it is too short, or where there is no operation.
         """
-        length, place = _WORD_BYTES * HEADER_LENGTH, _WORD_BYTES * HEADER_LENGTH
-        if len(packet) < length:
-            return
-        words = np.frombuffer(packet, "<i4", HEADER_LENGTH).tolist()
-        head = dict(zip(HEADER_WORDS, words, strict=False))
-        beats = descriptor_beats(self.config)
+        for words in self._descriptors(packet, samples):
+            if int(words[0]) not in _OPERATIONS:
+                return
+            yield Descriptor.from_words(words.tolist())
+
+    def _head(self, packet: bytes | bytearray) -> dict[str, int]:
+        words = np.frombuffer(bytes(packet[:_HEADER_BYTES]).ljust(_HEADER_BYTES, b"\0"), "<i4")
+        return dict(zip(HEADER_WORDS, words.tolist(), strict=False))
+
+    def _descriptors(self, packet: bytes | bytearray, samples: int | None) -> Iterator[IntArray]:
+        place, beats, head = _HEADER_BYTES, descriptor_beats(self.config), self._head(packet)
         if head["streamed"]:
             yield from self._streamed(packet, place)
             return
@@ -159,15 +178,14 @@ class ProgramMemory:
         sent = head["sent"] // beats
         if not 0 <= first <= previous <= rest <= end <= len(self._words) or first + sent > len(self._words):
             return
-        data = np.frombuffer(packet, "<i4", offset=place)[: sent * DESCRIPTOR_WORDS]
-        self._words[first : first + len(data) // DESCRIPTOR_WORDS] = data[
-            : len(data) // DESCRIPTOR_WORDS * DESCRIPTOR_WORDS
-        ].reshape(-1, DESCRIPTOR_WORDS)
-        yield from self._walked(head, range(first, end), range(previous, rest), rows)
+        whole = max(0, min(sent, (len(packet) - place) // _DESCRIPTOR_BYTES))
+        kept = np.frombuffer(packet, "<i4", whole * DESCRIPTOR_WORDS, place) if whole else np.zeros(0, np.int32)
+        self._words[first : first + whole] = kept.reshape(-1, DESCRIPTOR_WORDS)
+        yield from self._walked(head, range(first, end), range(previous, rest), samples)
 
-    def _walked(self, head: dict[str, int], all_: range, previous: range, rows: int | None) -> Iterator[Descriptor]:
+    def _walked(self, head: dict[str, int], all_: range, previous: range, samples: int | None) -> Iterator[IntArray]:
         period = np.array([head[name] for name in PERIODS])
-        count = head["rows"] if rows is None else min(rows + bool(previous), head["rows"])
+        count = head["rows"] if samples is None else min(samples + bool(previous), head["rows"])
         for row in range(count):
             last = row == count - 1
             for place in previous if previous and last else all_:
@@ -178,14 +196,14 @@ class ProgramMemory:
                 words[COUNT_WORDS] = (words[COUNT_WORDS] + row * period) & ((1 << COUNT_BITS) - 1)
                 if not last:
                     words[_FLAGS] &= ~int(Flag.END_PACKET)
-                yield Descriptor.from_words(words)
+                yield words
 
-    def _streamed(self, packet: bytes | bytearray, place: int) -> Iterator[Descriptor]:
-        size, beat = DESCRIPTOR_WORDS * _WORD_BYTES, self.config.stream_bits // 8
-        while place + size <= len(packet):
+    def _streamed(self, packet: bytes | bytearray, place: int) -> Iterator[IntArray]:
+        beat = self.config.stream_bits // 8
+        while place + _DESCRIPTOR_BYTES <= len(packet):
             words = np.frombuffer(packet, "<i4", DESCRIPTOR_WORDS, place).copy()
-            place += size + beat * int(np.uint32(words[0]) >> TENSOR_FIRST)
+            place += _DESCRIPTOR_BYTES + beat * (int(words[0]) >> TENSOR_FIRST & (1 << TENSOR_BITS) - 1)
             words[0] &= (1 << TENSOR_FIRST) - 1
-            yield Descriptor.from_words(words)
+            yield words
 
 
