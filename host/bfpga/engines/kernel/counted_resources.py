@@ -76,7 +76,7 @@ FACTOR_CELLS = Resources(dsp=3, bram36=1, lut=1220, ff=1390)
 OPERAND_CELLS, OPERAND_BIT_CELLS = (50, 65), (2.6, 4.0)
 
 #: The program memory, counted with beats of 64 and 256 bits: look-up tables and flip-flops, and of a bit of a beat.
-PROGRAM_CELLS, PROGRAM_BIT_CELLS = (400, 400), (1.0, 3.0)
+PROGRAM_CELLS, PROGRAM_BIT_CELLS = (1050, 790), (0.0, 7.8)
 
 
 def _one(_: Numbers) -> float:

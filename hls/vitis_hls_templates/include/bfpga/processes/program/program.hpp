@@ -79,10 +79,9 @@ class ProgramProcess {
 
     using place_t = uint_t<Memory::address_bits>;
 
-    // Beats of the tensor behind a descriptor, if there is one; `single`: one beat.
+    // Whether a tensor follows a descriptor; `single`: of one beat.
     struct Tensor {
         bool any, single;
-        tensor_t beats;
     };
 
     template <class Input>
@@ -109,13 +108,13 @@ class ProgramProcess {
     template <class Input>
     void fill(Input& input) {
 #pragma HLS INLINE
-        const int32_t count = header_.sent;
-        simulation_check(count <= 0 || header_.base + count <= Memory::beats, "a program",
-                         "is longer than its memory, with its last beat at", header_.base + count);
-        input.expect(count, "a program", 0);
+        const address_t count = header_.sent;
+        simulation_check(static_cast<int>(header_.base) + static_cast<int>(count) <= Memory::beats || count == 0,
+                         "a program", "is longer than its memory, with beats", static_cast<long long>(count));
+        input.expect(static_cast<long long>(count), "a program", 0);
         PipelinedLoop loop("Fill");
     Fill:
-        for (int32_t n = 0; n < count; ++n) {
+        for (address_t n = 0; n < count; ++n) {
 // II=1: a beat is read and written.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=0 max=65536
@@ -127,7 +126,7 @@ class ProgramProcess {
 
     void start() {
 #pragma HLS INLINE
-        begin_ = static_cast<address_t>(header_.base);
+        begin_ = header_.base;
         at_ = static_cast<place_t>(begin_);
         streamed_ = header_.streamed != 0;
         laps_ = header_.previous != header_.rest;
@@ -207,7 +206,9 @@ class ProgramProcess {
         turn_.number =
             within ? static_cast<uint_t<bit_length(beats)>>(now.number + 1) : static_cast<uint_t<bit_length(beats)>>(0);
         last_beat_ = to_tensor ? tensor.single : left_ == 2;
-        left_ = to_tensor ? tensor.beats : static_cast<tensor_t>(left_ - 1);
+        left_ = to_tensor ? length_ : static_cast<tensor_t>(left_ - 1);
+        length_ = before_length_;
+        before_length_ = told_;
     Tensors_Delay:
         for (int n = stages - 1; n > 0; --n) {
 #pragma HLS UNROLL
@@ -215,7 +216,6 @@ class ProgramProcess {
         }
         tensor_[0].any = told_ != 0;
         tensor_[0].single = told_ == 1;
-        tensor_[0].beats = told_;
         over_ = done && row_ends_ && last_row_;
         // Where the host sends descriptors the memory is not read, and its address stays what it was.
         at_ = streamed_ ? at_ : done ? static_cast<place_t>(next_) : within ? static_cast<place_t>(at_ + 1) : at_;
@@ -228,13 +228,13 @@ class ProgramProcess {
         const bool row = done && row_ends_;
         const address_t following = next_;
         row_ends_ = is_end_;
-        next_ = is_end_ ? row_begin_ : is_jump_ ? static_cast<address_t>(header_.rest) : behind_;
+        next_ = is_end_ ? row_begin_ : is_jump_ ? header_.rest : behind_;
         is_end_ = behind_ == row_end_;
-        is_jump_ = first_row_ && laps_ && behind_ == static_cast<address_t>(header_.previous);
+        is_jump_ = first_row_ && laps_ && behind_ == header_.previous;
         behind_ = static_cast<address_t>(begin_ + beats);
         begin_ = done ? following : begin_;
-        row_end_ = static_cast<address_t>(laps_ && last_row_ ? header_.rest : header_.end);
-        row_begin_ = static_cast<address_t>(laps_ && last_behind_ ? header_.previous : header_.base);
+        row_end_ = laps_ && last_row_ ? header_.rest : header_.end;
+        row_begin_ = laps_ && last_behind_ ? header_.previous : header_.base;
         if (row) {
             first_row_ = false;
             last_row_ = last_behind_;
@@ -264,8 +264,9 @@ class ProgramProcess {
     int_t<32> rows_;                           // from this one on
     int32_t row_;                              // for a simulation's messages
     place_t at_;                               // of the beat
-    tensor_t told_;                            // by the first beat of the descriptor
-    address_t begin_;                          // of the descriptor
+    // Beats of the tensor: as the first beat of the descriptor tells, and one and two clocks later.
+    tensor_t told_, before_length_, length_;
+    address_t begin_;  // of the descriptor
     address_t behind_, next_, row_end_, row_begin_;
     bool is_end_, is_jump_, row_ends_;
     count_t offset_[ProgramHeader::counts];
