@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cluster_configs import TILE, VARIANTS
+from kernel_pairs import SMALL
 from process_designs import TINY
 from process_replay import ProcessReplay
 from recorded_words import words
@@ -30,6 +31,7 @@ OTHERS = [
 ACCELERATORS = [
     accelerator_around(VARIANTS["E"], "cluster_e", "0" * 64),
     accelerator_around(replace(TILE, compressed_maps=True), "tile_with_compressed_maps", "0" * 64),
+    accelerator_around(replace(SMALL, program_descriptors=24), "small_with_programs", "0" * 64),
     *(pytest.param(accelerator, marks=pytest.mark.slow) for accelerator in OTHERS),
 ]
 

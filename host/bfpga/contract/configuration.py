@@ -84,6 +84,8 @@ class KernelConfig:
     operand_weights: bool = False
     #: Tables of functions that the output stage holds, which come with a program; 0: tables are built in.
     function_tables: Annotated[int, Between(0, 8)] = 0
+    #: Columns that the output stage computes at once, each row in so many turns; 0: all of them in one.
+    post_columns: WidthOrNone = 0
     #: Descriptors that the program memory holds, which then cross the input stream once; 0: there is none.
     program_descriptors: Annotated[int, Between(0, 4096)] = 0
     array: Array = field(default_factory=SystolicArray)

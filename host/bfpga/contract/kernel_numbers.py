@@ -149,6 +149,10 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
             compressed_maps=config.compressed_maps,
         ),
         number_group("Columns of the process of rows, if there is one", row_columns=config.row_columns),
+        number_group(
+            "Columns that the output stage computes at once, each row in turns; 0: all",
+            post_columns=config.post_columns if config.row_turns > 1 else 0,
+        ),
         *_program_memory(config),
         _depths(config),
         number_group(

@@ -39,16 +39,20 @@ from bfpga.engines.kernel.records import waits_for_store
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
+from bfpga.program.host_order import EncodedSamples, SampleEncoder
 from bfpga.program.kept_programs import KeptPrograms
 from bfpga.program.packets import SamplePackets
 from bfpga.program.start_clocks import start_clocks
 from bfpga.program.turns import Turn, starts_stand_alone, turns_of
 
-#: A start takes as many samples as its longest stream fits into this, so that two starts fit a cache and a small pool.
-START_BYTES = 1 << 18
-#: Most samples of a start: a long start delays the first result. One whose descriptors are in the program memory has as
+#: A start takes as many samples as its longest stream fits into this, so that two starts fit a small pool.
+START_BYTES = 1 << 20
+#: Most samples of a start: a long one delays the first result. One whose descriptors are in the program memory has as
 #: many as its bytes allow.
-START_SAMPLES = 32
+START_SAMPLES = 128
+#: A run has so many starts at least, or starts of so many samples: packing the first and unpacking the last overlaps
+#: nothing, but a start costs the host the same time whatever it holds.
+RUN_STARTS, SHORT_START_SAMPLES = 8, 32
 #: Bytes of a stream of a start at most, however many samples are asked for: the DMA engines' largest transfer.
 TRANSFER_BYTES = (1 << 26) - (1 << 16)
 #: Weight streams that are kept joined, one for each start of a sample.
@@ -151,10 +155,14 @@ class _JoinedWeights:
 
 @dataclass(frozen=True)
 class _Group:
-    """Samples that share a start, and its streams. sends: whether their program goes to its memory first."""
+    """Samples that share a start, its streams, and the tensors that it loads.
+
+    sends: whether their program goes to its memory first.
+    """
 
     packets: SamplePackets
     values: Values
+    loaded: Mapping[str, BlockTensor | EncodedSamples]
     sends: bool
 
 
@@ -173,6 +181,7 @@ class StreamingDevice(KernelDevice):
         self._packets: dict[tuple[int, ...], SamplePackets] = {}
         self._schedules: Schedules = {}
         self._programs = KeptPrograms(program.config)
+        self._encoders: dict[str, SampleEncoder] = {}
         super().__init__(program, OperationStarts(kernel, program.config), name)
         self._turns = turns_of(program)
 
@@ -231,7 +240,8 @@ class StreamingDevice(KernelDevice):
         launches = [turn for turn in self._turns if isinstance(turn.step, LaunchStep)]
         shared = [turn for turn in launches if turn.shared]
         measuring = [one for turn in launches for one in _launch(turn).operations if one.first_only]
-        sizes = (_samples_a_start(self._packed(turn, learned=True), self.samples_a_start) for turn in shared)
+        most = min(START_SAMPLES, max(SHORT_START_SAMPLES, samples // RUN_STARTS))
+        sizes = (_samples_a_start(self._packed(turn, learned=True), most, self.samples_a_start) for turn in shared)
         size = min(sizes, default=START_SAMPLES)
         size = 1 if any(one.layer not in self._learning for one in measuring) else size
         first = 0
@@ -287,21 +297,38 @@ class StreamingDevice(KernelDevice):
             if len(pending) == self.streaming.depth:
                 finish()
             self._host_steps(turn.before, values, seconds)
-            make_available(step.operations, values)
             packets = self._packed(turn)
-            group = _Group(packets, values, self._programs.sends(packets))
+            group = _Group(packets, values, self._sources(step, values), self._programs.sends(packets))
             self._learned(group.packets.operations)
             self.streaming.begin(self._start(group))
             pending.append(group)
         while pending:
             finish()
 
+    def _sources(self, step: LaunchStep, values: Values) -> dict[str, BlockTensor | EncodedSamples]:
+        """What a start loads; values of the host are encoded, but stay in its order. What it stores has a place."""
+        found: dict[str, BlockTensor | EncodedSamples] = {}
+        for operation in step.operations:
+            if operation.transfer is None:
+                continue
+            name = operation.transfer.tensor
+            if operation.descriptor.operation != Operation.LOAD:
+                values.allocate(name)
+            elif name not in found:
+                found[name] = values.on_array(name) if values.has_array(name) else self._encoded(name, values)
+        return found
+
+    def _encoded(self, name: str, values: Values) -> EncodedSamples:
+        if name not in self._encoders:
+            self._encoders[name] = SampleEncoder(self.program.tensors[name], self.program.config.format)
+        return self._encoders[name].encode(values.on_host(name))
+
     @staticmethod
     def _start(group: _Group) -> KernelStart:
         packets, count = group.packets, group.values.samples
         return KernelStart(
             descriptors=count * len(packets.operations),
-            packet=packets.pack(group.values.array, 0, count, group.sends),
+            packet=packets.pack(group.loaded, 0, count, group.sends),
             weights=packets.weights,
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
@@ -318,8 +345,11 @@ class StreamingDevice(KernelDevice):
             result, packets.operations, self.program.config, self._schedules, count, packets.ahead, reported,
             packets.opening_clocks(group.sends),
         )  # fmt: skip
-        operations = [packets.operations[index] for index in packets.sent(count)]
-        tally.add(operations, shared_cycles(result, packets.sent_clocks(reported)))
+        if result.operation_cycles is None and not packets.skips:
+            tally.add_clocks(packets.layer_clocks(count, result.cycles), result.measured)
+        else:
+            operations = [packets.operations[index] for index in packets.sent(count)]
+            tally.add(operations, shared_cycles(result, packets.sent_clocks(reported)))
         tally.choices += reported
         layers = [operation.layer for operation in packets.recorded]
         for records in packets.records(result.output, count) if layers else ():
@@ -361,10 +391,9 @@ def with_schedule(
     return replace(result, measured=replace(result.measured, scheduled=known[key][1] + opening))
 
 
-def _samples_a_start(packets: SamplePackets, asked: int | None = None) -> int:
-    """Samples that share a start. asked: at most; then bytes are no limit but those of a transfer."""
+def _samples_a_start(packets: SamplePackets, most: int, asked: int | None = None) -> int:
+    """Samples that share a start: ``most``, or as many as are asked for; then only a transfer bounds its bytes."""
     longest = max(packets.input_bytes, packets.output_bytes, len(packets.weights), 1)
-    if packets.kept is None:
-        most = packets.most_samples
-        return max(1, min(most, asked or START_SAMPLES, most if asked else START_BYTES // longest))
-    return max(1, min(asked, TRANSFER_BYTES // longest) if asked else START_BYTES // longest)
+    if packets.kept is not None:
+        return max(1, min(asked, TRANSFER_BYTES // longest) if asked else START_BYTES // longest)
+    return max(1, min(packets.most_samples, asked or min(most, START_BYTES // longest)))

@@ -42,6 +42,8 @@ _FLAGS = FIELDS.index("flags")
 _WORD_BYTES = 4
 #: The register that counts the descriptors of a start.
 _MOST_DESCRIPTORS = (1 << 31) - 1
+#: Numbers of samples whose descriptors are kept: those of whole groups, and of the last one.
+_KEPT_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ class SamplePackets:
                 self._stores.append(_Place(operation, transfer_of(operation), size, end, record_words=words))
                 size = end
 
-    def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int, sends: bool = True) -> Bytes:
+    def pack(
+        self, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int, sends: bool = True
+    ) -> Bytes:
         """Input stream of samples [first, last); DataError if a tensor has no data.
 
         sends: whether a program that is kept goes to its memory before.
@@ -160,27 +164,21 @@ class SamplePackets:
         """Clocks of a start before its first descriptor: those of the program memory, a beat each."""
         return len(self.kept.opening(0, sends)) * 8 // self.config.stream_bits if self.kept is not None else 0
 
-    def _pack_tensors(self, head: bytes, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
-        packet = np.empty(len(head) + (last - first) * self.input_bytes, np.uint8)
+    def _pack_tensors(
+        self, head: bytes, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int
+    ) -> Bytes:
+        packet = np.zeros(len(head) + (last - first) * self.input_bytes, np.uint8)
         packet[: len(head)] = np.frombuffer(head, np.uint8)
         rows = packet[len(head) :].reshape(last - first, self.input_bytes)
         for place in self._loads:
-            rows[:, place.start : place.end] = self._rows_of(place, tensors, first, last)
+            self._load(rows, place, _tensor_of(place, tensors), first, last)
         return packet
 
-    def _rows_of(self, place: _Place, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
-        if place.transfer.tensor not in tensors:
-            raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
-        return self._loaded(place, tensors[place.transfer.tensor], first, last)
-
-    def _pack_operations(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
+    def _pack_operations(self, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int) -> Bytes:
         count = last - first
         packets = self._descriptors(count).copy()
         for place in self._loads:
-            rows = packets[int(place.next_row) :][:count]
-            rows[:, place.start : place.end] = self._rows_of(place, tensors, first, last)
-        if self.operations:
-            self._order(packets, count)
+            self._load(packets[int(place.next_row) :][:count], place, _tensor_of(place, tensors), first, last)
         return self._joined(packets)
 
     def _descriptors(self, samples: int) -> Bytes:
@@ -333,6 +331,14 @@ class SamplePackets:
             part = target[start : start + step]
             part[...] = walked.reshape(*part.shape[:2], -1, walked.shape[-1])[..., : part.shape[-1]]
         tensor.exponent[first:last] = TENSOR_HEADER["exponent"].unpacked(data)
+
+
+def _tensor_of(
+    place: _Place, tensors: Mapping[str, BlockTensor | EncodedSamples]
+) -> BlockTensor | EncodedSamples:
+    if place.transfer.tensor not in tensors:
+        raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
+    return tensors[place.transfer.tensor]
 
 
 def _elements(config: KernelConfig, rows: int, width: int, words: int) -> int:

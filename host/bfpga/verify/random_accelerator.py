@@ -57,7 +57,7 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_skip_array(rng, config) if multiplies else config
     config = with_ultra_ram(rng, with_count_registers(rng, config))
     config = with_rows(rng, with_compressed_maps(rng, config))
-    return with_program_memory(rng, with_tables(rng, with_operand_weights(config)))
+    return with_program_memory(rng, with_slices(rng, with_tables(rng, with_operand_weights(config))))
 
 
 def random_row_config(rng: Generator) -> KernelConfig:
@@ -68,7 +68,8 @@ def random_row_config(rng: Generator) -> KernelConfig:
         config = replace(config, functions=random_functions(rng, config.accumulator_bits))
         config = with_compressed_maps(rng, config)
         if not config_findings(config) and (with_process := with_rows(rng, config)).has_rows:
-            return with_program_memory(rng, with_tables(rng, with_operand_weights(with_process)))
+            with_process = with_slices(rng, with_tables(rng, with_operand_weights(with_process)))
+            return with_program_memory(rng, with_process)
 
 
 def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
