@@ -128,9 +128,11 @@ class FillBeats {
     // Beats of all of them.
     int_t<total_bits> total() const {
 #pragma HLS INLINE
-        const int_t<total_bits> rows = any_rows_ ? static_cast<int_t<total_bits>>(rows_left_.turns()) : 0;
-        const int_t<total_bits> words = any_words_ ? static_cast<int_t<total_bits>>(words_left_.turns()) : 0;
-        return static_cast<int_t<total_bits>>(rows + words * Config::beats_per_weight_word);
+        using total_t = int_t<total_bits>;
+        const total_t none = 0;
+        const total_t rows = any_rows_ ? static_cast<total_t>(rows_left_.turns()) : none;
+        const total_t words = any_words_ ? static_cast<total_t>(words_left_.turns()) : none;
+        return static_cast<total_t>(rows + words * Config::beats_per_weight_word);
     }
     // Whether it is the last of all.
     bool last() const {
@@ -748,7 +750,8 @@ class WeightsProcess {
             return;
         }
         if (index_ == 0) {
-            const Operation operation = static_cast<Operation>(static_cast<uint_t<operation_bits>>(word));
+            const uint_t<operation_bits> code = static_cast<uint_t<operation_bits>>(word);
+            const Operation operation = static_cast<Operation>(static_cast<int>(code));
             const bool weighs = Config::operand_weights && operation == Operation::Weigh;
             const bool rows = Config::row_columns > 0 && operation == Operation::Rows;
             fills_next_ = operation == Operation::Weights || weighs;
