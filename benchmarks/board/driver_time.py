@@ -38,10 +38,11 @@ from bfpga.contract.program import Program
 from bfpga.data import load_samples
 from bfpga.devices import streaming_device
 from bfpga.devices.host_time import cpu_name
-from bfpga.devices.streaming_device import SHORT_START_SAMPLES, START_BYTES, START_SAMPLES, StreamingDevice
+from bfpga.devices.streaming_device import SHORT_START_SAMPLES, StreamingDevice
 from bfpga.devices.values import Values
-from bfpga.estimate.driver import encoded_values, sent_bytes
+from bfpga.estimate.driver import encoded_values
 from bfpga.estimate.program import estimate_program
+from bfpga.program.groups import START_BYTES, START_SAMPLES, sent_bytes
 from bfpga.program.packets import SamplePackets
 from bfpga.runtime import input_arrays
 

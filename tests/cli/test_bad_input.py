@@ -55,6 +55,7 @@ engines:
     wide_words: 64
     wide_memory: false
     function_tables: 0
+    program_descriptors: 0
     post_columns: 0
     hop_columns: 0
     row_columns: 0

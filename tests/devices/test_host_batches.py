@@ -13,8 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from bfpga.contract.program import HostNode
 from bfpga.devices import host_batches
 from bfpga.devices.host import host_function
-from bfpga.devices.host_batches import SEPARATE, in_batches, one_by_one
+from bfpga.devices.host_batches import in_batches, one_by_one
 from bfpga.devices.host_operators import OPERATORS
+from bfpga.program.host import SEPARATE
 
 #: Shapes of a sample: odd sizes, so that samples begin anywhere in a vector of the processor.
 SHAPES = [(4, 3, 7), (2, 13, 130), (10, 1, 2), (3, 33, 31)]

@@ -17,7 +17,9 @@ from bfpga.devices import streaming_device
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.kernel_start import KernelResult, KernelStart
 from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.program import groups
 from bfpga.program.cycles import ProgramCycles, program_cycles
+from bfpga.program.host import SEPARATE
 from bfpga.program.stream_time import stream_time
 
 #: Seconds of a start for one sample.
@@ -70,12 +72,16 @@ def head_and_tail() -> Network:
     return network
 
 
-def host_seconds(scale: float) -> Callable[[HostNode], float]:
-    """Different for each node."""
-    return lambda node: scale * (1 + len(node.name) % 3 + len(node.operators[0]) / 4)
+def host_seconds(scale: float) -> Callable[[HostNode, int], float]:
+    """For a sample, different for each node: half of it is a call's, which samples share."""
+
+    def seconds(node: HostNode, together: int) -> float:
+        return scale * (1 + len(node.name) % 3 + len(node.operators[0]) / 4) * (1 + 1 / together)
+
+    return seconds
 
 
-def measured(program: Program, host: Callable[[HostNode], float], inputs: dict[str, np.ndarray]) -> float:
+def measured(program: Program, host: Callable[[HostNode, int], float], inputs: dict[str, np.ndarray]) -> float:
     """Seconds by the clock of a run of the device."""
     clock = Clock()
     device = StreamingDevice(program, TimedKernel(program, clock), "timed")
@@ -83,8 +89,9 @@ def measured(program: Program, host: Callable[[HostNode], float], inputs: dict[s
         node = program.nodes[index]
         assert isinstance(node, HostNode)
 
-        def timed(values: Any, of: Any = function, each: float = host(node)) -> Any:
-            clock.now += each * max(map(len, values.values()))
+        def timed(values: Any, node: HostNode = node, of: Any = function) -> Any:
+            samples = max(map(len, values.values()))
+            clock.now += samples * host(node, samples if set(node.operators) <= SEPARATE else 1)
             return of(values)
 
         device._host[index] = timed
@@ -100,6 +107,8 @@ def test_a_sample_of_a_long_stream_takes_what_the_slower_of_both_takes(
 ) -> None:
     """A few groups on either side of a turn have nothing beside them: 2 of 60."""
     monkeypatch.setattr(streaming_device, "START_SAMPLES", 2)
+    monkeypatch.setattr(streaming_device, "SHORT_START_SAMPLES", 2)
+    monkeypatch.setattr(groups, "START_SAMPLES", 2)
     monkeypatch.setattr(ProgramCycles, "start_seconds", lambda cycles, start, rate: ARRAY * start.times)
     net, host = network(), host_seconds(scale)
     program = compiled(net, tmp_path, config=SMALL)

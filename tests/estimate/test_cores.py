@@ -15,7 +15,7 @@ from bfpga.api.figures import host_content
 from bfpga.cli.reports import array_text, kernels_text
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.program import Program
-from bfpga.estimate.host import host_seconds
+from bfpga.estimate.host import time_in_stream
 from bfpga.estimate.program import estimate_program
 from bfpga.estimate.sample import SampleEstimate, estimate_sample
 from bfpga.runtime import compile as compile_network
@@ -74,8 +74,7 @@ def test_memory_limits_the_rate_of_cores_that_move_more_than_it_gives(program: P
 
 
 def test_host_limits_the_rate_of_cores_that_wait_for_its_operators(with_host: Program) -> None:
-    host = host_seconds(with_host, ONE.board.arm_cores)
-    assert host is not None
+    host = time_in_stream(with_host, estimate_program(ONE, with_host), ONE.board.arm_cores).host
     one, three = of(with_host, 1, 1e3), of(with_host, 3, 1e3)
     assert one.seconds == pytest.approx(max(one.stream, host))
     assert three.limit == "host"

@@ -9,9 +9,9 @@ import pytest
 
 import bfpga
 from bfpga.contract.program import LaunchStep, Program
-from bfpga.devices import streaming_device
-from bfpga.estimate.driver import driver_seconds, driver_time, encoded_values, sent_bytes
+from bfpga.estimate.driver import driver_seconds, driver_time, encoded_values
 from bfpga.estimate.program import ProgramEstimate, estimate_program
+from bfpga.program.groups import START_BYTES, START_SAMPLES, sent_bytes
 from bfpga.program.packets import SamplePackets
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
@@ -29,7 +29,7 @@ def estimate(lenet: Program) -> ProgramEstimate:
 
 def test_the_benchmark_measured_the_starts_that_are_made() -> None:
     time = driver_time()
-    assert (time.start_samples, time.start_bytes) == (streaming_device.START_SAMPLES, streaming_device.START_BYTES)
+    assert (time.start_samples, time.start_bytes) == (START_SAMPLES, START_BYTES)
     assert time.start > 0
     assert min(time.value, time.byte) >= 0
     assert time.value + time.byte > 0

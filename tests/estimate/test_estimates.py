@@ -11,8 +11,9 @@ from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, HostNode, HostStep, KernelOperation, LaunchStep, Program
 from bfpga.engines.kernel.cycles import operation_cycles, pass_steps
-from bfpga.estimate.program import estimate_program, operation_limits, stream_bytes
+from bfpga.estimate.program import estimate_program, operation_limits
 from bfpga.estimate.roofline import estimate_roofline
+from bfpga.program.groups import stream_bytes
 
 
 @pytest.fixture

@@ -42,16 +42,16 @@ class ArmCores:
         """How many times longer than on that core calls of Python take; assumed, as they are."""
         return self.assumed_call_us / REFERENCE_CALL_US
 
-    def seconds(self, operations: int, calls: int) -> float:
+    def seconds(self, operations: int, calls: float) -> float:
         """Seconds of operators on one core: of their operations, and of a call for each."""
         return operations / (self.assumed_gflops * 1e9) + calls * self.assumed_call_us * 1e-6
 
-    def node_seconds(self, node: HostNode) -> float:
-        """Seconds of a host node for one sample.
+    def node_seconds(self, node: HostNode, together: int = 1) -> float:
+        """Seconds of a host node for one sample. together: samples that share a call of each of its operators.
 
         On one core, since numpy computes most operators with one, and those of one sample are too small to share.
         """
-        return self.seconds(node.flops, len(node.operators))
+        return self.seconds(node.flops, len(node.operators) / together)
 
 
 @dataclass(frozen=True, repr=False)

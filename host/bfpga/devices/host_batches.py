@@ -12,23 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.program import HostNode
+from bfpga.program.host import CALL_BYTES, keeps_apart
 
 HostArray = npt.NDArray[Any]
 HostFunction = Callable[[Mapping[str, HostArray]], dict[str, HostArray]]
-
-#: Operators that give a sample the same bits in ONNX Runtime and in numpy, however many are computed with it: they move
-#: values, round each result once, or go through rows. Others (matrix products, sums, Log, Elu, Softplus) do not.
-SEPARATE = frozenset({
-    "Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "Ceil", "Clip", "Concat", "Constant", "DepthToSpace", "Div",
-    "Dropout", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor", "Gather", "GlobalMaxPool", "Greater",
-    "GreaterOrEqual", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "InstanceNormalization", "LayerNormalization",
-    "LeakyRelu", "Less", "LessOrEqual", "LogSoftmax", "LpNormalization", "Max", "MaxPool", "Min", "Mul", "Neg", "Not",
-    "Or", "PRelu", "Pad", "Reciprocal", "ReduceMax", "ReduceMin", "Relu", "Reshape", "Resize", "Round", "Shape",
-    "Sigmoid", "Sign", "Slice", "Softmax", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Tanh",
-    "Tile", "TopK", "Transpose", "Unsqueeze", "Where",
-})  # fmt: skip
-#: Samples of a call have at most this many bytes: larger ones gain nothing, and what lies between operators takes room.
-CALL_BYTES = 1 << 22
 
 
 def one_by_one(node: HostNode, function: HostFunction) -> HostFunction:
@@ -48,7 +35,7 @@ def in_batches(node: HostNode, function: HostFunction) -> HostFunction:
     samples are believed if the first one repeats, to the bit, what its first and last sample give by themselves.
     """
     alone = one_by_one(node, function)
-    return _Batches(node, function, alone).run if set(node.operators) <= SEPARATE else alone
+    return _Batches(node, function, alone).run if keeps_apart(node) else alone
 
 
 class _Batches:

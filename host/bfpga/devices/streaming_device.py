@@ -39,17 +39,13 @@ from bfpga.engines.kernel.records import waits_for_store
 from bfpga.errors import ClockWarning
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
+from bfpga.program.groups import START_BYTES, START_SAMPLES
 from bfpga.program.host_order import EncodedSamples, SampleEncoder
 from bfpga.program.kept_programs import KeptPrograms
 from bfpga.program.packets import SamplePackets
 from bfpga.program.start_clocks import start_clocks
 from bfpga.program.turns import Turn, starts_stand_alone, turns_of
 
-#: A start takes as many samples as its longest stream fits into this, so that two starts fit a small pool.
-START_BYTES = 1 << 20
-#: Most samples of a start: a long one delays the first result. One whose descriptors are in the program memory has as
-#: many as its bytes allow.
-START_SAMPLES = 128
 #: A run has so many starts at least, or starts of so many samples: packing the first and unpacking the last overlaps
 #: nothing, but a start costs the host the same time whatever it holds.
 RUN_STARTS, SHORT_START_SAMPLES = 8, 32

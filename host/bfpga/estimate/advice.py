@@ -94,8 +94,8 @@ class _Shares:
     def _time(self, cycles: ProgramCycles, without: Collection[str]) -> StreamTime:
         cores = self.accelerator.board.arm_cores
 
-        def host(node: HostNode) -> float:
-            return 0.0 if cores is None or node.name in without else cores.node_seconds(node)
+        def host(node: HostNode, together: int) -> float:
+            return 0.0 if cores is None or node.name in without else cores.node_seconds(node, together)
 
         return stream_time(self.program, cycles, self.estimate.bytes_per_clock, host)
 

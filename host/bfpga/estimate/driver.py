@@ -11,12 +11,11 @@ from functools import cache
 from importlib.resources import files
 
 from bfpga.accelerator.boards import ArmCores
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Operation
+from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import HostNode, Program
-from bfpga.estimate.program import ProgramEstimate, stream_bytes
+from bfpga.estimate.program import ProgramEstimate
 from bfpga.program.cycles import SampleStart
-
-_MOVING = (Operation.LOAD, Operation.STORE)
+from bfpga.program.groups import sent_bytes
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,6 @@ def driver_time() -> DriverTime:
 def driver_seconds(program: Program, estimate: ProgramEstimate, cores: ArmCores | None) -> float | None:
     """Seconds of a sample of a long run on one core of a board; None where a board's cores are not known."""
     return None if cores is None else cores.call_factor * driver_time().sample_seconds(program, estimate)
-
-
-def sent_bytes(program: Program, start: SampleStart) -> int:
-    """Bytes of a sample that the host packs and unpacks; weights stay in a buffer of their own."""
-    return sum(
-        stream_bytes(program.config, one.descriptor) if one.descriptor.operation in _MOVING else 4 * DESCRIPTOR_WORDS
-        for one in start.operations
-    )
 
 
 def encoded_values(program: Program, start: SampleStart) -> int:

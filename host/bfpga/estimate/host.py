@@ -19,5 +19,5 @@ def host_seconds(program: Program, cores: ArmCores | None) -> float | None:
 
 def time_in_stream(program: Program, estimate: ProgramEstimate, cores: ArmCores | None) -> StreamTime:
     """The time of a sample in a stream of them, host included; without it where a board's cores are not known."""
-    host = cores.node_seconds if cores is not None else lambda node: 0.0
+    host = cores.node_seconds if cores is not None else lambda node, together: 0.0
     return stream_time(program, estimate.cycles, estimate.bytes_per_clock, host)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import ARRAY, KernelConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import HostNode, KernelOperation, Program
 from bfpga.engines.kernel.cycles import (
     ARRAY_OPERATIONS,
@@ -26,7 +26,6 @@ from bfpga.engines.kernel.cycles import (
     stage_turns,
     tensor_beats,
     turns,
-    weight_reads,
 )
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, last_unit
 from bfpga.engines.skip_array.passes import first_window
@@ -34,11 +33,9 @@ from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.sparse_cluster.unit_clocks import feed_clocks
 from bfpga.engines.sparse_cluster.unit_maps import grid_blocks
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
+from bfpga.program.groups import DESCRIPTOR_BYTES, stream_bytes
 from bfpga.program.kept_programs import kept_operations
 from bfpga.program.places import place_of
-
-#: Bytes of a descriptor on the input stream.
-DESCRIPTOR_BYTES = 4 * DESCRIPTOR_WORDS
 
 
 @dataclass
@@ -160,21 +157,6 @@ def moved_bytes(config: KernelConfig, operation: KernelOperation) -> int:
         return moved
     saved = 1 - operation.transfer.share
     return moved - round(saved * (config.stream_bits // 8) * tensor_beats(config, descriptor))
-
-
-def stream_bytes(config: KernelConfig, descriptor: Descriptor) -> int:
-    """Bytes an operation moves over the streams, its descriptor included."""
-    operation = Operation(descriptor.operation)
-    size = DESCRIPTOR_BYTES
-    if operation in (Operation.LOAD, Operation.STORE):
-        return size + config.stream_bits // 8 * (1 + tensor_beats(config, descriptor))
-    beat = config.weight_stream_bits // 8
-    word = config.beats_per_weight_word * beat
-    if operation is Operation.WEIGHTS:
-        return size + descriptor.parameter_rows * beat + descriptor.weight_words * word
-    if operation is Operation.GEMM and descriptor.flags & Flag.STREAM_WEIGHTS:
-        return size + weight_reads(config, descriptor) * word
-    return size
 
 
 def skip_limits(config: KernelConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:

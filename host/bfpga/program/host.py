@@ -11,6 +11,25 @@ from bfpga.contract.program import HostNode, Program, values_read
 MONOTONE = frozenset({"LogSoftmax", "Sigmoid", "Softmax"})
 SHAPES = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
+#: Operators that give a sample the same bits in ONNX Runtime and in numpy, however many are computed with it: they move
+#: values, round each result once, or go through rows. Others (matrix products, sums, Log, Elu, Softplus) do not.
+SEPARATE = frozenset({
+    "Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "Ceil", "Clip", "Concat", "Constant", "DepthToSpace", "Div",
+    "Dropout", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor", "Gather", "GlobalMaxPool", "Greater",
+    "GreaterOrEqual", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "InstanceNormalization", "LayerNormalization",
+    "LeakyRelu", "Less", "LessOrEqual", "LogSoftmax", "LpNormalization", "Max", "MaxPool", "Min", "Mul", "Neg", "Not",
+    "Or", "PRelu", "Pad", "Reciprocal", "ReduceMax", "ReduceMin", "Relu", "Reshape", "Resize", "Round", "Shape",
+    "Sigmoid", "Sign", "Slice", "Softmax", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Tanh",
+    "Tile", "TopK", "Transpose", "Unsqueeze", "Where",
+})  # fmt: skip
+#: Samples of a call have at most this many bytes: larger ones gain nothing, and what lies between operators takes room.
+CALL_BYTES = 1 << 22
+
+
+def keeps_apart(node: HostNode) -> bool:
+    """Whether samples that share a call of a node have the bits of samples that are computed by themselves."""
+    return set(node.operators) <= SEPARATE
+
 
 def host_nodes(program: Program) -> list[HostNode]:
     """The nodes that the host computes, in order."""

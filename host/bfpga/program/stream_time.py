@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bfpga.contract.program import HostNode, HostStep, Program
 from bfpga.program.cycles import ProgramCycles
+from bfpga.program.groups import group_samples, samples_a_call
 from bfpga.program.host import host_nodes
 from bfpga.program.turns import turns_of
 
@@ -52,16 +53,19 @@ class StreamTime:
 
 
 def stream_time(
-    program: Program, cycles: ProgramCycles, bytes_per_clock: float, host: Callable[[HostNode], float]
+    program: Program, cycles: ProgramCycles, bytes_per_clock: float, host: Callable[[HostNode, int], float]
 ) -> StreamTime:
-    """The time of each turn. cycles: of the program, or of what it might be. host: seconds of a node for one sample."""
+    """The time of each turn. cycles: of the program, or of what it might be. host: seconds of a
+    node for one sample, where so many share a call of its operators."""
+    group = group_samples(program, cycles)
 
     def spent(steps: list[HostStep]) -> float:
-        return sum((host(node) for step in steps if isinstance(node := program.nodes[step.node], HostNode)), 0.0)
+        nodes = [node for step in steps if isinstance(node := program.nodes[step.node], HostNode)]
+        return sum((host(node, samples_a_call(program, node, group)) for node in nodes), 0.0)
 
     turns = turns_of(program)
     if not turns:
-        return StreamTime((TurnTime(0.0, sum(map(host, host_nodes(program)), 0.0), False),))
+        return StreamTime((TurnTime(0.0, sum((host(node, 1) for node in host_nodes(program)), 0.0), False),))
     starts = {start.step: start for start in cycles.starts}
     times = []
     for turn in turns:
