@@ -53,7 +53,7 @@ def test_rivals_are_of_the_board_and_ask_no_more_of_the_user() -> None:
     assert {"pynq_z2_transformer", "pynq_z2_mixed", "pynq_z2_flows", "pynq_z2_bfp16", "pynq_z2_zero_skip"} <= set(names)
     assert not {"tiny", "pynq_z2_dense", "pynq_z2_shift", "zcu104_dense"} & set(names)
     assert not rivals(load_accelerator("pynq_z2_bfp16")), "mantissas of 8 bits are coarser"
-    assert [other.name for other in rivals(load_accelerator("kv260_dense"))] == ["kv260_transformer"]
+    assert [other.name for other in rivals(load_accelerator("kv260_dense"))] == ["kv260_transformer", "kv260_two_cores"]
     assert "pynq_z2_dense" in [other.name for other in rivals(load_accelerator("pynq_z2_shift"))]
 
 
