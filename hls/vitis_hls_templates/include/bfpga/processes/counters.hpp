@@ -84,8 +84,6 @@ class Turns {
     // Whether this turn is the last one, and whether the next one is.
     bool last() const { return last_; }
     bool before_last() const { return left_ == 1; }
-    // All turns.
-    count_t turns() const { return static_cast<count_t>(from_ + 1); }
     // Whether the next turn is the last one; whether there is only one turn.
     bool last_behind() const { return last_ ? single_ : left_ == 1; }
     bool alone() const { return single_; }

@@ -111,6 +111,7 @@ class FillBeats {
    public:
     static constexpr int total_bits =
         bit_length(Config::weight_words * Config::beats_per_weight_word + Config::parameter_rows) + 1;
+    using total_t = int_t<total_bits>;
 
     // Counts when it has been restarted.
     void set(const Descriptor& d) {
@@ -119,6 +120,10 @@ class FillBeats {
         words_left_.set(static_cast<typename G::weight_address_t>(d.weight_words));
         any_rows_ = d.parameter_rows != 0;
         any_words_ = d.weight_words != 0;
+        row_beats_ = static_cast<total_t>(static_cast<typename G::parameter_address_t>(d.parameter_rows));
+        const total_t words = static_cast<total_t>(static_cast<typename G::weight_address_t>(d.weight_words));
+        // A product takes a cycle alone; their sum the next one.
+        word_beats_ = static_cast<total_t>(words * Config::beats_per_weight_word);
     }
 
     bool row() const { return rows_; }
@@ -126,13 +131,9 @@ class FillBeats {
     uint_t<8> beat() const { return beat_; }
     bool last_beat() const { return last_beat_; }
     // Beats of all of them.
-    int_t<total_bits> total() const {
+    total_t total() const {
 #pragma HLS INLINE
-        using total_t = int_t<total_bits>;
-        const total_t none = 0;
-        const total_t rows = any_rows_ ? static_cast<total_t>(rows_left_.turns()) : none;
-        const total_t words = any_words_ ? static_cast<total_t>(words_left_.turns()) : none;
-        return static_cast<total_t>(rows + words * Config::beats_per_weight_word);
+        return static_cast<total_t>(row_beats_ + word_beats_);
     }
     // Whether it is the last of all.
     bool last() const {
@@ -160,6 +161,7 @@ class FillBeats {
     Turns<G::parameter_address_bits> rows_left_;
     Turns<G::weight_address_bits> words_left_;
     bool any_rows_, any_words_, rows_;
+    total_t row_beats_, word_beats_;  // beats of all rows, of all words
     uint_t<8> beat_;
     bool last_beat_;
 };
