@@ -49,8 +49,16 @@ class OutputStage {
                   "a bias fits the accumulator and a beat of 32 bits");
     using accumulator_t = int_t<ACC>;
     using mantissa_t = int_t<MW>;
+    // Columns that are computed at once
+    static constexpr int columns = StageColumns<Config>::count;
 
    public:
+    OutputStage() {
+#pragma HLS ARRAY_PARTITION variable=nothing_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=value_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=saturated_ complete dim=0
+    }
+
     // Word `index` of a command: those of a table stay from operation to operation, and from start to start.
     void take(int index, int32_t word) {
 #pragma HLS INLINE
@@ -127,10 +135,9 @@ class OutputStage {
     void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
                 mantissa_t (&mantissa)[N], bool begins = true) {
 #pragma HLS INLINE
-        static_assert(N <= StageColumns<Config>::count, "every column has a port of its own");
+        static_assert(N <= columns, "every column has a port of its own");
         LargestMagnitude<Config::log, ACC> largest;
         largest.clear();
-        bool alone_seen = false, bias_saturated = false, accumulator_saturated = false;
         row_count_t overflows = 0, underflows = 0;
         // All values of the row have the same shift, except those that are only its bias; and these are equal.
         // Both differences are ready before the choice between them.
@@ -169,9 +176,10 @@ class OutputStage {
             const bool may_be_alone = shown[i] & bias_.changed;
             const bool alone = may_be_alone & passed.nothing;
             const bool seen = shown[i] & !alone;
-            alone_seen = alone_seen || alone;
-            bias_saturated = bias_saturated || (seen && bias_.changed);
-            accumulator_saturated = accumulator_saturated || (seen && passed.saturated);
+            nothing_[i] = shown[i] & passed.nothing;
+            value_[i] = shown[i] & !passed.nothing;
+            // What is nothing has not saturated.
+            saturated_[i] = shown[i] & passed.saturated;
             largest.include(seen ? magnitude<ACC>(passed.value) : static_cast<uint_t<ACC>>(0));
             collector_.see(i, passed.value, seen, alone);
             if (i == 0 && counts_ && shown[0] && last && begins) {
@@ -191,9 +199,6 @@ class OutputStage {
             mantissa[i] = counted ? mine : static_cast<mantissa_t>(0);
         }
         largest_ = largest;
-        alone_seen_ = alone_seen;
-        bias_saturated_ = bias_saturated;
-        accumulator_saturated_ = accumulator_saturated;
         row_overflows_ = overflows;
         row_underflows_ = underflows;
         collector_.see_alone(alone_value_, alone_exponent_);
@@ -332,11 +337,15 @@ class OutputStage {
     void open_row() {
 #pragma HLS INLINE
         largest_.clear();
-        alone_seen_ = false;
-        bias_saturated_ = false;
-        accumulator_saturated_ = false;
         row_overflows_ = 0;
         row_underflows_ = 0;
+    Columns_Open:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            nothing_[i] = false;
+            value_[i] = false;
+            saturated_[i] = false;
+        }
     }
 
     // The columns' statistics of a row, added once: one detector of the leading one serves all of them.
@@ -347,12 +356,21 @@ class OutputStage {
         alone.clear();
         alone.include(magnitude<ACC>(alone_value_));
         Lead row(largest_.any, largest_.position() + static_cast<int>(result_exponent_));
-        row.include(Lead(alone_seen_ && alone.any, alone.position() + static_cast<int>(alone_exponent_)));
+        bool nothing_seen = false, value_seen = false, saturated = false;
+    Columns_Close:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            nothing_seen = nothing_seen | nothing_[i];
+            value_seen = value_seen | value_[i];
+            saturated = saturated | saturated_[i];
+        }
+        const bool alone_seen = nothing_seen & bias_.changed;
+        const bool bias_saturated = value_seen & bias_.changed;
+        row.include(Lead(alone_seen & alone.any, alone.position() + static_cast<int>(alone_exponent_)));
         lead_.include(row);
         overflows_ += static_cast<uint32_t>(row_overflows_);
         underflows_ += static_cast<uint32_t>(row_underflows_);
-        status_ |=
-            (bias_saturated_ ? Status::BiasSaturated : 0) | (accumulator_saturated_ ? Status::AccumulatorSaturated : 0);
+        status_ |= (bias_saturated ? Status::BiasSaturated : 0) | (saturated ? Status::AccumulatorSaturated : 0);
     }
 
     LoadedTables<Config> tables_;
@@ -373,7 +391,9 @@ class OutputStage {
     accumulator_t bound_, alone_value_;
     Saturated<ACC> bias_;
     LargestMagnitude<Config::log, ACC> largest_;
-    bool alone_seen_, bias_saturated_, accumulator_saturated_;
+    // Columns whose value is nothing but, perhaps, the bias; those with one; those whose sums left the accumulator's
+    // range. They are known late and joined a cycle later.
+    bool nothing_[columns], value_[columns], saturated_[columns];
     row_count_t row_overflows_, row_underflows_;
 };
 
