@@ -113,17 +113,25 @@ class PostProcess {
     // The next command; returns the word after it.
     int32_t fetch(stream<command_t>& commands, Descriptor& d) {
 #pragma HLS INLINE
+        static_assert(PostCommand::words >= 1 && PostCommand::words < 256, "the place of a word has eight bits");
         int32_t word = 0;
+        uint_t<8> index = 0;
+        bool last = false, running = true;
         PipelinedLoop loop("Words_Fetch");
     Words_Fetch:
-        for (int index = 0; index <= PostCommand::words; ++index) {
-// II=1: a word is read a cycle; the fields are registers.
+        do {
+// II=1: a word is read a cycle; the fields are registers. Carried: the count, and the flag of the last word, on which
+// all that follows the loop waits.
 #pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=32
             loop.iteration();
+            running = !last;
             word = static_cast<int32_t>(commands.read());
-            PostCommand::set(d, index, word);
-            stage_.take(index, word);
-        }
+            PostCommand::set(d, static_cast<int>(index), word);
+            stage_.take(static_cast<int>(index), word);
+            last = index == PostCommand::words - 1;
+            index = static_cast<uint_t<8>>(index + 1);
+        } while (running);
         loop.ended();
         return word;
     }
