@@ -141,7 +141,7 @@ struct StoredEntryWords {
     template <int G, class First, class... Others>
     static void send_slots(const EntryWord<Config>& word, First& entries, Others&... others) {
 #pragma HLS INLINE
-        if (word.slot[G][0] != 0) {
+        if (((word.there >> G) & 1) != 0) {
             entries.write(to_wire(decode_entry<Config>(word.slot[G][0])));
         }
         send_slots<G + 1>(word, others...);

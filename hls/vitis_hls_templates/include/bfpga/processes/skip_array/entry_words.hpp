@@ -18,6 +18,20 @@ template <class Config>
 struct EntryWord {
     // Of one part each, as a memory has words.
     entry_code_t<Config> slot[Config::skip_groups][1];
+    // Whether each is an entry: found where the word comes from, as the choice between sources takes a level of logic.
+    uint_t<Config::skip_groups> there;
+
+    void find() {
+#pragma HLS INLINE
+        there = 0;
+    Slots_Find:
+        for (int g = 0; g < Config::skip_groups; ++g) {
+#pragma HLS UNROLL
+            const uint_t<Config::skip_groups> one = slot[g][0] != 0 ? 1 : 0;
+            there =
+                static_cast<uint_t<Config::skip_groups>>(there | static_cast<uint_t<Config::skip_groups>>(one << g));
+        }
+    }
 };
 
 template <class Config>
@@ -70,6 +84,7 @@ class EntryBeats {
             const int64_t marks = bits_at<2>(last, groups * field_bits + 2 * g) & 3;
             word.slot[g][0] = static_cast<code_t>(field | marks << Entry<Config>::marks_from);
         }
+        word.find();
         return word;
     }
 
@@ -96,6 +111,7 @@ class EntryMemory {
                          "beyond the memory of entries, word", static_cast<int>(address));
         EntryWord<Config> word;
         read_word(words_, static_cast<int>(address), word.slot);
+        word.find();
         return word;
     }
 
