@@ -4,6 +4,7 @@
 
 #include "bfpga/array/mixed_columns.hpp"
 #include "bfpga/array/multiplier.hpp"
+#include "bfpga/array/quad_multiplier.hpp"
 #include "bfpga/kernel/storage.hpp"
 #include "bfpga/processes/systolic/array.hpp"
 #include "process_ends.hpp"
@@ -66,7 +67,8 @@ using All = List<Array<bfpga::DspPacked, 8, 24, 12, 8, 4, 4, 17>, Array<bfpga::D
                  Array<bfpga::DspPacked, 6, 32, 3, 8, 8, 1, 18>, Array<bfpga::Dsp, 16, 48, 4, 4, 2, 4, 17>,
                  Array<bfpga::Dsp, 8, 24, 7, 3, 3, 3, 17>, Array<bfpga::ShiftUnits, 8, 40, 3, 2, 2, 2, 17, 0, 4>,
                  Array<bfpga::DspPacked, 8, 32, 5, 4, 2, 3, 17, 2>, Array<bfpga::Dsp, 8, 32, 3, 4, 4, 1, 17, 1>,
-                 Array<bfpga::ShiftUnits, 8, 40, 3, 1, 1, 2, 17, 0, 2>>;
+                 Array<bfpga::ShiftUnits, 8, 40, 3, 1, 1, 2, 17, 0, 2>, Array<bfpga::DspQuad, 4, 20, 12, 8, 4, 4, 17>,
+                 Array<bfpga::DspQuad, 4, 18, 6, 2, 1, 2, 17>, Array<bfpga::DspQuad, 4, 24, 2, 4, 2, 2, 18>>;
 
 // Calls `action` for the array of a number; counts the number down along the list.
 template <class Action, class... Arrays>

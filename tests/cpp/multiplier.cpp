@@ -1,7 +1,9 @@
-// multiplier.hpp: exhaustive proof of one packed product, sums of several, and plain tiles.
+// multiplier.hpp: exhaustive proof of one packed product, sums of several, and plain tiles. quad_multiplier.hpp:
+// factors, sums and fields of any operands.
 #include <cstdint>
 
 #include "bfpga/array/multiplier.hpp"
+#include "bfpga/array/quad_multiplier.hpp"
 
 namespace {
 
@@ -102,9 +104,58 @@ int64_t dot(int64_t sum, const int32_t* x, const int32_t* w) {
     return static_cast<int64_t>(bfpga::Products<MW, ACC, 4>::add(static_cast<bfpga::int_t<ACC>>(sum), operand, weight));
 }
 
+struct QuadCases {
+    int32_t count;
+    const int8_t *weight, *pixel;       // (count, lanes, 2): low, high
+    int64_t *weights, *pixels, *total;  // factors (count, lanes), their sum of products (count)
+    int32_t* sums;                      // (count, 4): accumulators of 20 bits, to which the fields are added
+};
+
+template <class Tile, int FIELD>
+int32_t added(int32_t before, const typename Tile::sum_t& sum) {
+    return static_cast<int32_t>(Tile::template add_field<FIELD, 20>(static_cast<bfpga::int_t<20>>(before), sum));
+}
+
+template <int LANES>
+void quad_sums(const QuadCases& cases) {
+    using Tile = bfpga::QuadProducts<LANES>;
+    using mantissa_t = typename Tile::mantissa_t;
+    for (int n = 0; n < cases.count; ++n) {
+        typename Tile::weights_t w[LANES];
+        typename Tile::pixels_t x[LANES];
+        for (int l = 0; l < LANES; ++l) {
+            const int at = n * LANES + l;
+            const int8_t *weight = cases.weight + 2 * at, *pixel = cases.pixel + 2 * at;
+            w[l] = Tile::weights(static_cast<mantissa_t>(weight[1]), static_cast<mantissa_t>(weight[0]));
+            x[l] = Tile::pixels(static_cast<mantissa_t>(pixel[1]), static_cast<mantissa_t>(pixel[0]));
+            cases.weights[at] = static_cast<int64_t>(w[l]);
+            cases.pixels[at] = static_cast<int64_t>(x[l]);
+        }
+        const typename Tile::sum_t sum = Tile::multiply(x, w);
+        cases.total[n] = static_cast<int64_t>(sum);
+        int32_t* sums = cases.sums + 4 * n;
+        sums[0] = added<Tile, 0>(sums[0], sum);
+        sums[1] = added<Tile, 1>(sums[1], sum);
+        sums[2] = added<Tile, 2>(sums[2], sum);
+        sums[3] = added<Tile, 3>(sums[3], sum);
+    }
+}
+
 }  // namespace
 
 extern "C" {
+
+// 0, or 1 if no chain has so many lanes.
+int unit_quad_sums(int lanes, const QuadCases* cases) {
+    using Sums = void (*)(const QuadCases&);
+    static const Sums sums[] = {quad_sums<1>, quad_sums<2>, quad_sums<3>, quad_sums<4>,
+                                quad_sums<5>, quad_sums<6>, quad_sums<7>};
+    if (lanes < 1 || lanes > 7) {
+        return 1;
+    }
+    sums[lanes - 1](*cases);
+    return 0;
+}
 
 int64_t unit_packed_wrong(int shift, int operand_bits, int stride) {
     return shift == 17 ? count_wrong<17>(operand_bits, stride) : count_wrong<18>(operand_bits, stride);

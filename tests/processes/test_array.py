@@ -17,9 +17,9 @@ from bfpga.devices.csim import Integers
 from bfpga.formats.shift_format import ShiftFormat
 
 #: The arrays of tests/cpp/array_process.cpp whose words are mantissas, and those that shift in all or in some columns.
-MULTIPLYING, SHIFTING, MIXED = (0, 1, 2, 3, 4), (5, 8), (6, 7)
+MULTIPLYING, SHIFTING, MIXED = (0, 1, 2, 3, 4, 9, 10, 11), (5, 8), (6, 7)
 #: Those with a row pair for each channel of a word.
-REUSING = (0,)
+REUSING = (0, 9)
 #: Value of every two-hot word of the shift units, and of its two fields as powers of two.
 TWO_HOT = np.array([reference_values(ShiftFormat(), word)[0] for word in range(256)])
 POWERS = np.array([reference_values(ShiftFormat(), word)[1] for word in range(256)])
@@ -191,7 +191,8 @@ def test_columns_take_taps_from_their_neighbours(integers: Integers, number: int
     rng = np.random.default_rng(number)
     begins_row = (np.arange(array.columns) % 5 == 0).astype(np.uint8)
     steps = [1, 3, 3, 9]
-    kernels = [rng.integers(-127, 128, (count, array.lanes, 3)) for count in steps]
+    largest = (1 << (array.mantissa_bits - 1)) - 1
+    kernels = [rng.integers(-largest, largest + 1, (count, array.lanes, 3)) for count in steps]
     words = iter([row_pairs(array, kernel) for kernel in kernels])
     beats, parts = passes(array, rng, steps, slots, lambda _: next(words))
     sums = [beside(x, kernel, begins_row) for (x, _), kernel in zip(parts, kernels, strict=True)]

@@ -35,6 +35,15 @@ class ColumnWeights {
         ready_.accumulate(column, x, first);
     }
 
+    // Adds the products of one cycle to two columns that share multipliers: of words of lanes, or of those of row
+    // pairs.
+    template <class Column, class Operands>
+    void accumulate(Column& low_column, Column& high_column, const Operands& low, const Operands& high,
+                    bool first) const {
+#pragma HLS INLINE
+        ready_.accumulate(low_column, high_column, low, high, first);
+    }
+
    private:
     typename Config::Multiplier::template Weights<Config> ready_;
 };

@@ -79,8 +79,10 @@ struct PackedProducts {
 
 // Each tag has `Weights`, a weight word decoded once for all columns; a value that registers may hold. `accumulate`
 // adds the products of one cycle, weight row r times the operands of a column, to row r of the column, which starts
-// from them if they are the `first`.
+// from them if they are the `first`. `columns`: how many share multipliers, and so are computed at once.
 struct Dsp {
+    static constexpr int columns = 1;
+
     template <class Config>
     class Weights {
         using mantissa_t = int_t<Config::mantissa_bits>;
@@ -136,6 +138,8 @@ struct Dsp {
 };
 
 struct DspPacked {
+    static constexpr int columns = 1;
+
     template <class Config>
     class Weights {
         static_assert(Config::rows % 2 == 0, "packed multipliers serve pairs of rows");

@@ -24,6 +24,8 @@ struct ShiftNumbers : ShiftDefaults {
 
 // The shift units of one weight word, ready for all columns; `accumulate` serves one column.
 struct ShiftUnits {
+    static constexpr int columns = 1;
+
     // The integer value of a two-hot word.
     template <class Config>
     static int_t<ShiftTypes<ShiftNumbers<Config>>::product_bits + 1> value(typename Geometry<Config>::weight_t word) {

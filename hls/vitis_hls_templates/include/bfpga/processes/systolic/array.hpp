@@ -27,6 +27,8 @@ class ArrayProcess {
     static constexpr int columns = Config::columns;
     static constexpr int blocks = (columns + Config::hop_columns - 1) / Config::hop_columns;
     static_assert(Config::hop_columns >= 1, "a block has at least one column");
+    // Columns that share multipliers.
+    static constexpr int together = Config::Multiplier::columns;
     // Counts the rows of a pass, and down to the last one.
     using row_t = uint_t<bit_length(Config::accumulator_rows)>;
 
@@ -146,22 +148,47 @@ class ArrayProcess {
     void multiply() {
 #pragma HLS INLINE
     Columns_Multiply:
-        for (int i = 0; i < columns; ++i) {
+        for (int i = 0; i < columns; i += together) {
 #pragma HLS UNROLL
             const Control& control = control_[block_of(i)];
             if (control.fires) {
-                const ColumnWeights<Config>& weights = weights_[block_of(i)];
-                const Word<Config>& own = operand_[i][block_of(i)];
-                if (native_integers && !control.reuses) {
-                    weights.accumulate(i, accumulator_[i], own.lane, control.first);  // a simulation saves the time
-                } else {
-                    TapOperands<Config>::accumulate(weights, i, accumulator_[i], own, left(i), right(i), control.reuses,
-                                                    control.first);
-                }
+                add_products(i, control, std::integral_constant<int, together>());
                 if (control.last) {
-                    finished_[i] = accumulator_[i];
+                Columns_Finish:
+                    for (int k = i; k < i + together; ++k) {
+#pragma HLS UNROLL
+                        finished_[k] = accumulator_[k];
+                    }
                 }
             }
+        }
+    }
+
+    // The products of a column with multipliers of its own.
+    void add_products(int i, const Control& control, std::integral_constant<int, 1>) {
+#pragma HLS INLINE
+        const ColumnWeights<Config>& weights = weights_[block_of(i)];
+        const Word<Config>& own = operand_[i][block_of(i)];
+        if (native_integers && !control.reuses) {
+            weights.accumulate(i, accumulator_[i], own.lane, control.first);  // a simulation saves the time
+        } else {
+            TapOperands<Config>::accumulate(weights, i, accumulator_[i], own, left(i), right(i), control.reuses,
+                                            control.first);
+        }
+    }
+
+    // The products of column i and the next one, which share multipliers.
+    void add_products(int i, const Control& control, std::integral_constant<int, 2>) {
+#pragma HLS INLINE
+        const int other = i + 1 < columns ? i + 1 : i;
+        const ColumnWeights<Config>& weights = weights_[block_of(i)];
+        const Word<Config>&low = operand_[i][block_of(i)], &high = operand_[other][block_of(i)];
+        if (native_integers && !control.reuses) {
+            weights.accumulate(accumulator_[i], accumulator_[other], low.lane, high.lane, control.first);
+        } else {
+            const AdjacentWords<Config> words = {low, left(i), right(i)}, others = {high, left(other), right(other)};
+            TapOperands<Config>::accumulate(weights, accumulator_[i], accumulator_[other], words, others,
+                                            control.reuses, control.first);
         }
     }
 

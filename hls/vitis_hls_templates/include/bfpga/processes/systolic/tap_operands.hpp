@@ -8,6 +8,12 @@
 
 namespace bfpga {
 
+// The word of a column, and those to its left and right.
+template <class Config>
+struct AdjacentWords {
+    Word<Config> own, left, right;
+};
+
 template <class Config, bool Reuse = Config::tap_reuse>
 struct TapOperands {
     // Adds the products of a step to a column: `own`, and the words to its left and right if they are in its row.
@@ -16,6 +22,14 @@ struct TapOperands {
                            const Word<Config>&, const Word<Config>&, bool, bool first) {
 #pragma HLS INLINE
         weights.accumulate(index, column, own.lane, first);
+    }
+
+    // As above for two columns that share multipliers.
+    template <class Column>
+    static void accumulate(const ColumnWeights<Config>& weights, Column& low_column, Column& high_column,
+                           const AdjacentWords<Config>& low, const AdjacentWords<Config>& high, bool, bool first) {
+#pragma HLS INLINE
+        weights.accumulate(low_column, high_column, low.own.lane, high.own.lane, first);
     }
 };
 
@@ -32,6 +46,29 @@ struct TapOperands<Config, true> {
 #pragma HLS INLINE
         mantissa_t x[pairs][lanes];
 #pragma HLS ARRAY_PARTITION variable=x complete dim=0
+        choose(x, own, left, right, reuses);
+        weights.accumulate(column, x, first);
+    }
+
+    // As above for two columns that share multipliers.
+    template <class Column>
+    static void accumulate(const ColumnWeights<Config>& weights, Column& low_column, Column& high_column,
+                           const AdjacentWords<Config>& low, const AdjacentWords<Config>& high, bool reuses,
+                           bool first) {
+#pragma HLS INLINE
+        mantissa_t x_low[pairs][lanes], x_high[pairs][lanes];
+#pragma HLS ARRAY_PARTITION variable=x_low complete dim=0
+#pragma HLS ARRAY_PARTITION variable=x_high complete dim=0
+        choose(x_low, low.own, low.left, low.right, reuses);
+        choose(x_high, high.own, high.left, high.right, reuses);
+        weights.accumulate(low_column, high_column, x_low, x_high, first);
+    }
+
+   private:
+    // The operands of the row pairs of a column.
+    static void choose(mantissa_t (&x)[pairs][lanes], const Word<Config>& own, const Word<Config>& left,
+                       const Word<Config>& right, bool reuses) {
+#pragma HLS INLINE
     Pairs_Choose:
         for (int j = 0; j < pairs; ++j) {
 #pragma HLS UNROLL
@@ -44,7 +81,6 @@ struct TapOperands<Config, true> {
                 x[j][l] = to_left ? left.lane[channel] : to_right ? right.lane[channel] : own.lane[l];
             }
         }
-        weights.accumulate(column, x, first);
     }
 };
 
