@@ -215,6 +215,39 @@ def test_odd_rows_and_wide_words_are_refused() -> None:
     assert [finding.key for finding in config_findings(narrow)] == ["stream_bits"]
 
 
+def test_four_products_share_a_block_of_two_rows_and_two_columns() -> None:
+    quad = KernelConfig(format=BlockFormat(4), lanes=4, multiplier="dsp_quad", array=SystolicArray(6))
+    assert config_findings(quad) == []
+    assert array_dsp(quad) == quad.macs_per_clock // 4
+    text = "is dsp_quad, which needs mantissas of 4 bits, not {}; must be {}"
+    for bits, other in ((5, "dsp_packed"), (8, "dsp_packed"), (9, "dsp")):
+        found = config_findings(replace(quad, format=BlockFormat(bits)))
+        assert found == [Finding("multiplier", text.format(bits, other))]
+    even = "must be even for dsp_quad: two rows and two columns share a DSP block"
+    assert config_findings(replace(quad, columns=7, array=SystolicArray())) == [Finding("columns", f"is 7; {even}")]
+    assert config_findings(replace(quad, rows=7, lanes=1)) == [Finding("rows", f"is 7; {even}")]
+    assert config_findings(replace(quad, array=SystolicArray(3))) == [
+        Finding("hop_columns", "is 3; must be even and divide the 12 columns: 2, 4, 6, 12, or 0 for all of them")
+    ]
+
+
+def test_no_shift_columns_stand_beside_four_products_a_block(tmp_path: Path) -> None:
+    four = VALID.replace("{profile: bfp8}", "{mantissa_bits: 4}").replace("dsp_packed\n", "dsp_quad\n")
+    config = load_accelerator(write(tmp_path, four)).config
+    assert (config.multiplier, config.macs_per_clock, array_dsp(config)) == ("dsp_quad", 384, 96)
+    message = refusal(tmp_path, four + "    shift_columns: 2\n")
+    assert "shift_columns: is 2; must be 0 for dsp_quad" in message
+
+
+def test_as_many_pairs_of_columns_are_offered_as_fit() -> None:
+    """13 columns would fit, of which the last one has none to share its blocks with."""
+    quad = KernelConfig(
+        format=BlockFormat(4), columns=40, lanes=4, multiplier="dsp_quad", activation_words=64, weight_words=16
+    )
+    target = replace(load_board("pynq_z2"), dsp=211, lut=10**9, ff=10**9)
+    assert largest_columns(quad, target) == 12
+
+
 def test_columns_are_in_equal_hops(tmp_path: Path) -> None:
     """R62: every block of columns gets the weights a clock after the one before it."""
     config = load_accelerator(write(tmp_path, VALID + "    hop_columns: 4\n")).config
@@ -465,7 +498,10 @@ def test_documentation_names_every_key_with_its_values_and_meaning() -> None:
 
 @pytest.mark.parametrize(
     ("multiplier", "columns", "dsp"),
-    [("dsp", 1, 32), ("dsp", 6, 192), ("dsp_packed", 1, 16), ("dsp_packed", 12, 192), ("dsp_packed", 13, 208)],
+    [
+        ("dsp", 1, 32), ("dsp", 6, 192), ("dsp_packed", 1, 16), ("dsp_packed", 12, 192), ("dsp_packed", 13, 208),
+        ("dsp_quad", 2, 16),
+    ],
 )
 def test_dot_tiles_cost_the_specified_dsp_blocks(multiplier: str, columns: int, dsp: int) -> None:
     """BFP 7: 32 DSP blocks a 16-row column, 16 when two 8-bit products share one."""

@@ -108,7 +108,8 @@ def exceeded(needed: Resources, board: Board) -> list[str]:
 
 def largest_columns(config: KernelConfig, board: Board) -> int:
     """Largest count of columns of one kind, all else equal, that the board holds; 0 if none."""
-    for columns in range(config.columns, 0, -1):
+    step = config.shared_columns
+    for columns in range(config.columns // step * step, 0, -step):
         if not exceeded(needed(replace(config, columns=columns)), board):
             return columns
     return 0

@@ -20,7 +20,7 @@ from bfpga.formats.shift_format import ShiftFormat, WeightMode
 #: What every kernel computes layers with: its name in accelerator files, results and reports.
 ARRAY = "systolic_array"
 
-Multiplier = Literal["dsp", "dsp_packed", "shift"]
+Multiplier = Literal["dsp", "dsp_packed", "dsp_quad", "shift"]
 #: How a layer's weights are held: integers of the array, sums of two powers of two, or powers of two (SM 2.3).
 WeightFormat = Literal["linear", "two_hot", "power_of_two"]
 #: Memories that may be of UltraRAM instead of block memories.
@@ -159,6 +159,11 @@ class KernelConfig:
     def accumulator_rows(self) -> int:
         """Accumulators of a column."""
         return self.block_rows(self.weight_formats[-1])
+
+    @property
+    def shared_columns(self) -> int:
+        """Adjacent columns that share DSP blocks: two where a block multiplies two weights by two pixels."""
+        return 2 if self.multiplier == "dsp_quad" else 1
 
     @property
     def tap_reuse(self) -> bool:

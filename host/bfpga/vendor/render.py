@@ -62,6 +62,7 @@ VectorWriter = Callable[[KernelConfig], dict[str, bytes]]
 _MULTIPLIERS = {
     "dsp": ("Dsp", "bfpga/array/multiplier.hpp"),
     "dsp_packed": ("DspPacked", "bfpga/array/multiplier.hpp"),
+    "dsp_quad": ("DspQuad", "bfpga/array/quad_multiplier.hpp"),
     "shift": ("ShiftUnits", "bfpga/array/shift_tiles.hpp"),
 }
 #: What templates ask of an array.

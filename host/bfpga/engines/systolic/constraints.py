@@ -10,14 +10,22 @@ from bfpga.engines.interface.finding import Finding
 
 #: Additions the low field of a packed product survives: lanes of one cycle add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
+#: Bits of mantissas of which four products share a DSP block: their fields are 10 bits apart, which takes 25 x 15 bits.
+QUAD_BITS = 4
 
 
 def multiplier_findings(config: KernelConfig) -> Iterator[Finding]:
     """What multiplies."""
     if config.multiplier == "shift" and config.shift_columns:
         yield Finding("shift_columns", "complement columns of DSP blocks; with `multiplier: shift` all columns shift")
-    if config.multiplier != "dsp_packed":
-        return
+    if config.multiplier == "dsp_quad":
+        yield from quad_findings(config)
+    if config.multiplier == "dsp_packed":
+        yield from packed_findings(config)
+
+
+def packed_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Two products in a DSP block."""
     terms = PACKED_TERMS[config.dsp]
     if config.rows % 2:
         yield Finding("rows", f"is {config.rows}; must be even for dsp_packed: two rows share a DSP block")
@@ -28,9 +36,27 @@ def multiplier_findings(config: KernelConfig) -> Iterator[Finding]:
         yield Finding("multiplier", f"is dsp_packed, which needs mantissas of 8 bits or less, not {bits}; must be dsp")
 
 
-def hop_findings(array: SystolicArray, columns: int) -> Iterator[Finding]:
+def quad_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Four products in a DSP block; sums of up to seven of them fit its fields, more than there are lanes."""
+    bits = config.format.mantissa_bits
+    if bits != QUAD_BITS:
+        other = "dsp_packed" if bits <= 8 else "dsp"
+        text = f"is dsp_quad, which needs mantissas of {QUAD_BITS} bits, not {bits}; must be {other}"
+        yield Finding("multiplier", text)
+    if config.shift_columns:
+        yield Finding("shift_columns", f"is {config.shift_columns}; must be 0 for dsp_quad")
+    for name, number in (("rows", config.rows), ("columns", config.columns - config.shift_columns)):
+        if number % 2:
+            text = f"is {number}; must be even for dsp_quad: two rows and two columns share a DSP block"
+            yield Finding(name, text)
+
+
+def hop_findings(array: SystolicArray, config: KernelConfig) -> Iterator[Finding]:
     """Columns that share a copy of the weights."""
-    hop = array.hop_columns
-    if hop and columns % hop:
-        fitting = ", ".join(str(number) for number in range(1, columns + 1) if columns % number == 0)
-        yield Finding("hop_columns", f"is {hop}; must divide the {columns} columns: {fitting}, or 0 for all of them")
+    hop, columns = array.hop_columns, config.columns
+    step = config.shared_columns
+    if hop and (columns % hop or hop % step):
+        fitting = ", ".join(str(number) for number in range(step, columns + 1, step) if columns % number == 0)
+        even = "be even and " if step > 1 else ""
+        text = f"is {hop}; must {even}divide the {columns} columns: {fitting}, or 0 for all of them"
+        yield Finding("hop_columns", text)

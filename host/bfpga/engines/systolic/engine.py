@@ -25,7 +25,7 @@ class SystolicEngine(WordEngine):
     def findings(self, config: KernelConfig) -> Iterator[Finding]:
         assert isinstance(config.array, SystolicArray)
         yield from multiplier_findings(config)
-        yield from hop_findings(config.array, config.columns)
+        yield from hop_findings(config.array, config)
 
     def parts(self, config: KernelConfig, dense: Resources) -> Mapping[str, Resources]:
         return {ARRAY: dense + Resources(dsp=array_dsp(config))}

@@ -6,19 +6,24 @@ synthesizer maps them to 6-input tables (`shift_resources.py`). Only the standar
 
 from __future__ import annotations
 
-from bfpga.contract.configuration import KernelConfig
+from collections.abc import Mapping
+
+from bfpga.contract.configuration import KernelConfig, Multiplier
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.systolic.shift_resources import (
     decoder_lut,
     dsp_row_lut,
     growth,
     packed_row_lut,
+    quad_row_lut,
     shift_tile_lut,
     way_out_lut,
 )
 
 #: The part of the columns with DSP blocks.
 DOT_TILES = "dot tiles"
+#: Products of a DSP block, of arrays that have any.
+PRODUCTS_PER_DSP: Mapping[Multiplier, int] = {"dsp": 1, "dsp_packed": 2, "dsp_quad": 4, "shift": 1}
 #: A LUT counts as used when its flip-flops are: registers of pipelined operands at each DSP block.
 FF_PER_DSP = 35
 
@@ -29,9 +34,9 @@ def dsp_columns(config: KernelConfig) -> int:
 
 
 def array_dsp(config: KernelConfig) -> int:
-    """DSP blocks of the dot tiles: one a product, or one for the products of two rows when packed (BFP 7)."""
+    """DSP blocks of the dot tiles: one a product, or one for the products of two rows (BFP 7), of two columns too."""
     products = dsp_columns(config) * config.rows * config.lanes
-    return products // 2 if config.multiplier == "dsp_packed" else products
+    return products // PRODUCTS_PER_DSP[config.multiplier]
 
 
 def tiles(config: KernelConfig) -> dict[str, Resources]:
@@ -56,6 +61,8 @@ def dot_tiles(config: KernelConfig, columns: int) -> Resources:
     bits, cells = config.accumulator_bits, columns * config.rows
     if config.multiplier == "dsp_packed":
         row, registers = packed_row_lut(bits), 2 * bits + 18
+    elif config.multiplier == "dsp_quad":
+        row, registers = quad_row_lut(bits), 2 * bits + 10
     else:
         row, registers = dsp_row_lut(config.format.mantissa_bits, config.lanes, bits), 2 * bits + 16
     dsp, lut = array_dsp(config), row + way_out_lut(bits, config.rows)

@@ -85,13 +85,18 @@ def decoder_lut(fmt: ShiftFormat, mantissa_bits: int) -> float:
     return DECODER_SHARE[fmt.exp_width] * mantissa_bits + (1.5 * fmt.d if fmt.exp_width == 2 else 0)
 
 
-#: Bits of the two sums that one DSP block adds up for a pair of rows.
-PACKED_FIELD_BITS = 18
+#: Bits of the two sums that one DSP block adds up for a pair of rows, and of the four for those of two columns.
+PACKED_FIELD_BITS, QUAD_FIELD_BITS = 18, 10
 
 
 def packed_row_lut(accumulator_bits: int) -> float:
     """One of two rows that share DSP blocks; the blocks add the lanes up."""
     return row_accumulator_lut(accumulator_bits, PACKED_FIELD_BITS)
+
+
+def quad_row_lut(accumulator_bits: int) -> float:
+    """One of two rows of one of two columns that share DSP blocks; the blocks add the lanes up."""
+    return row_accumulator_lut(accumulator_bits, QUAD_FIELD_BITS)
 
 
 def dsp_row_lut(mantissa_bits: int, lanes: int, accumulator_bits: int) -> float:

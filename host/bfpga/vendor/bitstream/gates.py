@@ -17,7 +17,7 @@ REMEDIES = {
     "ff": "fewer columns or rows",
     "bram36": "smaller activation_words, weight_words or parameter_rows",
     "uram": "smaller activation_words or weight_words",
-    "dsp": "fewer columns, rows or lanes, or multiplier: dsp_packed",
+    "dsp": "fewer columns, rows or lanes, or multiplier: dsp_packed, or dsp_quad",
 }
 
 
