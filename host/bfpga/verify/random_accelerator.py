@@ -15,6 +15,7 @@ from bfpga.contract.configuration import ULTRA_MEMORIES, KernelConfig, UltraRam
 from bfpga.contract.functions import Function
 from bfpga.contract.rows import MANTISSA_BITS
 from bfpga.engines.kernel.constraints import WIDE_WORDS
+from bfpga.engines.systolic.constraints import QUAD_BITS
 from bfpga.engines.systolic.shift_words import with_zero
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -57,7 +58,27 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_skip_array(rng, config) if multiplies else config
     config = with_ultra_ram(rng, with_count_registers(rng, config))
     config = with_rows(rng, with_compressed_maps(rng, config))
-    return with_program_memory(rng, with_slices(rng, with_tables(rng, with_operand_weights(config))))
+    config = with_program_memory(rng, with_slices(rng, with_tables(rng, with_operand_weights(config))))
+    return with_four_products(rng, config)
+
+
+def with_four_products(rng: Generator, config: KernelConfig) -> KernelConfig:
+    """With four products a DSP block in one of four kernels whose array multiplies; all else is drawn as without them.
+
+    Columns are even then, and those that share a copy of the weights; what does not go with 4 bits is left out.
+    """
+    own = rng.spawn(1)[0]
+    if own.random() > 1 / 4 or config.array.kind != SystolicArray.kind or config.shift is not None:
+        return config
+    columns = 2 * int(own.integers(1, 8))
+    hops = [0, *(count for count in range(2, columns + 1, 2) if columns % count == 0)]
+    quad = replace(
+        config, format=replace(config.format, mantissa_bits=QUAD_BITS), multiplier="dsp_quad", columns=columns,
+        array=SystolicArray(int(own.choice(hops))), wide_memory=False, row_columns=0, operand_weights=False,
+        post_columns=int(own.choice([0, 1, columns // 2])),
+    )  # fmt: skip
+    quad = with_operand_weights(quad)
+    return config if config_findings(quad) else quad
 
 
 def random_row_config(rng: Generator) -> KernelConfig:
