@@ -67,6 +67,18 @@ def test_as_many_cores_as_asked_for_fit_with_their_columns(space: Space, cores: 
     assert ("cores" in candidate.described) == (cores > 1)
 
 
+def test_arrays_of_four_products_a_block_have_what_those_need(space: Space) -> None:
+    """Even columns, in even blocks, of 4-bit mantissas; with other mantissas two share a block."""
+    chance = random.Random(3)
+    values = {**space.nearest(load_accelerator("pynq_z2_dense")), "multiplier": "dsp_quad"}
+    varied = ("fill", "lanes", "hop_columns", "row_turns", "shift_columns")
+    drawn = [{key: chance.choice(space.choices[key]) for key in varied} for _ in range(60)]
+    quads = [space.candidate({**values, **one, "mantissa_bits": 4}).accelerator().config for one in drawn]
+    assert {config.multiplier for config in quads} == {"dsp_quad"}
+    assert len({config.columns for config in quads}) > 5
+    assert space.candidate({**values, "mantissa_bits": 8}).accelerator().config.multiplier == "dsp_packed"
+
+
 def test_several_cores_are_found_again_in_the_space(space: Space) -> None:
     assert space.nearest(with_cores(load_accelerator("tiny"), 2))["cores"] == 2
 

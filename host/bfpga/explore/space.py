@@ -7,6 +7,7 @@ every point of the space is an accelerator that fits its board.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from bfpga.accelerator.clocks import possible_clocks
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.cores import MOST_CORES
+from bfpga.engines.systolic.constraints import QUAD_BITS
 from bfpga.explore.candidate import Candidate, unchecked_config
 from bfpga.explore.limits import MOST_COLUMNS, largest_divisor, most_columns
 
@@ -65,7 +67,7 @@ class Space:
             "lanes": (1, 2, 4),
             "rows": (4, 8, 12, 16, 24, 32, 48, 64),
             "fill": tuple(range(PARTS // 4, PARTS + 1)),
-            "multiplier": ("dsp_packed", "dsp", "shift"),
+            "multiplier": ("dsp_packed", "dsp", "shift", "dsp_quad"),
             "shift_columns": (0, 1, 2, 3, 4, 5, 6, 8, 10),
             "mantissa_bits": MANTISSAS if self.judged else (8,),
             "accumulator_bits": (18, 20, 22, 24, 28, 32, 40, 48),
@@ -106,7 +108,9 @@ class Space:
         array["columns"] = self._columns(config, board, int(values["fill"]), int(values["cores"]), turns)
         columns = array["columns"] + array["shift_columns"]
         if values["hop_columns"]:
-            array["hop_columns"] = largest_divisor(columns, int(values["hop_columns"]))
+            shared = config.shared_columns
+            hops = max(int(values["hop_columns"]) // shared, 1)
+            array["hop_columns"] = shared * largest_divisor(columns // shared, hops)
         if turns > 1 and columns % turns == 0:
             array["post_columns"] = columns // turns
         recipe: dict[str, Any] = {"remainders": values["remainders"]}
@@ -123,15 +127,17 @@ class Space:
         same = ("lanes", "rows", "multiplier", "activation_words", "weight_words", "parameter_rows", "stream_bits")
         mantissa = int(values["mantissa_bits"])
         multiplier = values["multiplier"]
+        if multiplier == "dsp_quad" and mantissa != QUAD_BITS:
+            multiplier = "dsp_packed"
         if mantissa > 8 and multiplier == "dsp_packed":
             multiplier = "dsp"
         return {
             "kind": ARRAY,
             "format": {"profile": "custom", "mantissa_bits": mantissa, "exponent_bits": 8},
-            "columns": 1,
+            "columns": 2 if multiplier == "dsp_quad" else 1,
             **{key: values[key] for key in same},
             "multiplier": multiplier,
-            "shift_columns": 0 if multiplier == "shift" else values["shift_columns"],
+            "shift_columns": 0 if multiplier in ("shift", "dsp_quad") else values["shift_columns"],
             "accumulator_bits": max(int(values["accumulator_bits"]), 2 * mantissa + 2),
             "bias_bits": min(18, int(values["accumulator_bits"])),
             "weight_stream_bits": values["weight_stream_bits"],
@@ -142,7 +148,8 @@ class Space:
     def _columns(config: KernelConfig, board: Board, fill: int, cores: int, turns: int) -> int:
         most = most_columns(config, board, cores, turns)
         columns = min(max(most * fill // PARTS, 1), MOST_COLUMNS - config.shift_columns)
-        return max(columns - (columns + config.shift_columns) % turns, 1)
+        step = math.lcm(turns, config.shared_columns)
+        return max(columns - (columns + config.shift_columns) % step, config.shared_columns)
 
     def nearest(self, accelerator: Accelerator) -> dict[str, Value]:
         """The values that come closest to an accelerator."""
