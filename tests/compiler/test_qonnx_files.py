@@ -107,21 +107,15 @@ def test_an_operator_of_the_domain_that_is_not_known_is_named(tmp_path: Path) ->
 KINDS = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT4E2M1")
 
 
-def mx_network(folder: Path, kind: str, scales: str, computed: bool = False) -> tuple[Path, np.ndarray]:
-    """A layer whose weights, or values, are small floats with a scale for each 16; and its weights."""
+def mx_network(folder: Path, kind: str, scales: str) -> tuple[Path, np.ndarray]:
+    """A layer whose weights are small floats with a scale for each 16, and these weights."""
     weights = np.random.default_rng(0).normal(size=(8, 32)).astype(np.float32)
     small = helper.make_tensor("w", getattr(TensorProto, kind), weights.shape, weights.ravel())
     factors = np.array([[0.5, 4.0]] * 8, np.float32)
     parts = [small, helper.make_tensor("s", getattr(TensorProto, scales), factors.shape, factors.ravel())]
     attributes = {"axis": 1, "block_size": 16, "output_dtype": TensorProto.FLOAT}
     nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["values"], "scales", **attributes)]
-    layer = ["x", "values"]
-    if computed:
-        attributes["output_dtype"] = getattr(TensorProto, kind)
-        nodes.append(helper.make_node("QuantizeLinear", ["x", "s"], ["q"], "values_by_blocks", **attributes))
-        nodes.append(helper.make_node("DequantizeLinear", ["q", "s"], ["x8"], axis=1, block_size=16))
-        layer = ["x8", "values"]
-    nodes.append(helper.make_node("Gemm", layer, ["y"], transB=1))
+    nodes.append(helper.make_node("Gemm", ["x", "values"], ["y"], transB=1))
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [8, size]) for name, size in (("x", 32), ("y", 8))]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], parts)
     path = folder / "network.onnx"
@@ -138,13 +132,6 @@ def test_weights_of_small_floats_with_scales_for_blocks_are_exact(kind: str, sca
     found = [numpy_helper.to_array(item) for item in network.model.graph.initializer]
     assert any(np.array_equal(item, wanted) or np.array_equal(item.T, wanted) for item in found)
     assert compile_network(network, load_accelerator("tiny")).nodes
-
-
-@pytest.mark.skipif(not hasattr(TensorProto, "FLOAT8E8M0"), reason="onnx before 1.19 does not know these types")
-def test_scales_for_blocks_of_computed_values_are_refused_by_name(tmp_path: Path) -> None:
-    path, _ = mx_network(tmp_path, "FLOAT8E4M3FN", "FLOAT8E8M0", computed=True)
-    with pytest.raises(ModelError, match="QuantizeLinear values_by_blocks: block_size 16: only weights"):
-        read_network(path)
 
 
 @pytest.mark.parametrize("kind", ["FloatQuant", "MultiThreshold"])

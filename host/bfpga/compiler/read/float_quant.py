@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from bfpga.compiler.read.graphs import attributes_of, copied, replace_nodes
 from bfpga.compiler.read.qonnx import DOMAINS, OPERATORS
@@ -28,7 +29,7 @@ def with_float_weights(model: ModelProto, constants: Constants, path: str | Path
     """The model whose FloatQuant operators of constants are their results; itself if it has none.
 
     ModelError for those of computed values, for other operators of QONNX's domains that are not known, and for
-    quantizers of computed values by blocks or to four bits of floating point.
+    quantizers of computed values to four bits of floating point or by blocks with constant scales.
     """
     for node in model.graph.node:
         _check(node, constants, path)
@@ -56,11 +57,21 @@ def _check(node: NodeProto, constants: Constants, path: str | Path) -> None:
             raise ModelError(f"{name}: values rounded to a floating-point format must be weights; these are computed")
         if given.get("rounding_mode", b"ROUND").decode().upper() not in ROUNDINGS or not given.get("saturation", 1):
             raise ModelError(f"{name}: it must saturate, and round by {', '.join(ROUNDINGS)}")
-    if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[0] not in constants:
-        if given.get("block_size", 0):
-            raise ModelError(f"{name}: block_size {given['block_size']}: only weights may have scales for blocks")
-        if given.get("output_dtype", 0) in WEIGHTS_ONLY and node.op_type == "QuantizeLinear":
+    if node.op_type == "QuantizeLinear" and node.input[0] not in constants:
+        if _type(node, given, constants) in WEIGHTS_ONLY:
             raise ModelError(f"{name}: only weights may be of four-bit floating point; its input is computed")
+        if given.get("block_size", 0) and node.input[1] in constants:
+            raise ModelError(
+                f"{name}: block_size {given['block_size']}: constant scales state the batch that it runs with; values "
+                "that layers compute need scales for blocks that are computed too, or scales without blocks"
+            )
+
+
+def _type(node: NodeProto, given: Mapping[str, Any], constants: Constants) -> int:
+    """The type that a QuantizeLinear states, by its attribute or its zero point; 0 for none."""
+    if len(node.input) > 2 and node.input[2] in constants:
+        return int(helper.np_dtype_to_tensor_dtype(constants[node.input[2]].dtype))
+    return int(given.get("output_dtype", 0))
 
 
 def _rounded(node: NodeProto, constants: Constants) -> npt.NDArray[np.float32]:

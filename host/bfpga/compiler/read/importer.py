@@ -18,7 +18,7 @@ import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, numpy_helper
 
-from bfpga.compiler.read import qonnx
+from bfpga.compiler.read import microscaling, qonnx
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling
@@ -34,6 +34,7 @@ from bfpga.compiler.read.open_sizes import check_shape
 from bfpga.compiler.read.operands import Operands, problems
 from bfpga.compiler.read.opsets import STANDARD, check_opset, opset_of, supported_opset
 from bfpga.compiler.read.outputs import with_known_types, with_outputs
+from bfpga.compiler.read.packed_weights import with_unpacked_weights
 from bfpga.compiler.read.plain import is_plain
 from bfpga.compiler.read.qonnx_domains import in_standard_layout, with_imports
 from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
@@ -49,7 +50,7 @@ from bfpga.compiler.read.wiring import check_wiring
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.formats.files import first_line, printable
 
-DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", *qonnx.DOMAINS, qonnx.CHANNELS_LAST)
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", *qonnx.DOMAINS, qonnx.CHANNELS_LAST, microscaling.DOMAIN)
 #: Elements of the largest value of one sample: a gibibyte of float32.
 LARGEST_VALUE = 1 << 28
 #: Two batch sizes that distinguish the batch axis from every other axis.
@@ -141,7 +142,7 @@ def checked_model(
         model = with_sizes(with_own_names(without_constant_inputs(with_open_sizes(model))), shapes or {}, path)
         _check_borders(model, path)
         model = float_inputs(in_float32(plain_scalers(supported_opset(model, path))), path)
-        form = in_float(model, path)
+        form = in_float(with_unpacked_weights(model, path), path)
         plain = float_outputs(form.model, path)
         reference = float_outputs(form.reference, path) if form.quantized else plain
         form = replace(form, model=plain, reference=reference, notes=(*notes, *form.notes))
@@ -234,7 +235,7 @@ def _check_header(model: ModelProto, path: str | Path) -> None:
         if node.domain not in DOMAINS and (node.domain, node.op_type) not in functions:
             raise ModelError(
                 f"{path}: operator {node.name or node.op_type} ({node.op_type}) is of the unknown domain "
-                f"{node.domain!r}; known are the standard operators of ONNX and the quantizers of QONNX"
+                f"{node.domain!r}; known are the standard operators of ONNX and the quantizers of QONNX and AMD Quark"
             )
     try:
         onnx.checker.check_model(_with_shaped_outputs(model))

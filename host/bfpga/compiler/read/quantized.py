@@ -14,7 +14,10 @@ from bfpga.compiler.read.finer_sums import finer_sums
 from bfpga.compiler.read.float_quant import with_float_weights
 from bfpga.compiler.read.graphs import copied, rename
 from bfpga.compiler.read.grids import SAME_VALUES, Grid
-from bfpga.compiler.read.qonnx import DOMAINS, in_standard_operators, limited_integers
+from bfpga.compiler.read.microscaling import DOMAIN as QUARK
+from bfpga.compiler.read.microscaling import with_block_weights, with_written_blocks
+from bfpga.compiler.read.qonnx import DOMAINS as QONNX
+from bfpga.compiler.read.qonnx import in_standard_operators, limited_integers
 from bfpga.compiler.read.qoperators import REWRITES, between_quantizers
 from bfpga.compiler.read.quantizers import FloatForm, Meaning
 from bfpga.compiler.read.scaling import fill_mantissas, fold_factors
@@ -22,6 +25,8 @@ from bfpga.compiler.read.simplify import fold_constants, without_unused
 
 #: Standard operators of quantized networks.
 OPERATORS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
+#: Domains whose operators are written out.
+DOMAINS = (*QONNX, QUARK)
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,12 @@ def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
     if not is_quantized(model):
         return FloatNetworkForm(model, model)
     folded = fold_constants(model)
-    folded = fold_constants(with_float_weights(folded, _constants(folded), path))
-    reference = without_domains(in_standard_operators(folded, _constants(folded), path), DOMAINS)
-    plain = between_quantizers(folded, _constants(folded), path)
+    folded = with_block_weights(with_float_weights(folded, _constants(folded), path), _constants(folded), path)
+    folded = fold_constants(folded)
+    reference, _ = with_written_blocks(in_standard_operators(folded, _constants(folded), path), path)
+    reference = without_domains(reference, DOMAINS)
+    plain, notes = with_written_blocks(folded, path, whole=False)
+    plain = between_quantizers(plain, _constants(plain), path)
     plain = fold_constants(in_standard_operators(plain, _constants(plain), path, weights_only=True))
     form = FloatForm(plain, _constants(plain), path)
     result = without_unused(without_domains(form.run(), DOMAINS))
@@ -68,8 +76,8 @@ def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
     integers = {value.name: form.meanings[value.name] for value in model.graph.output if value.name in form.meanings}
     values = {value.name for value in result.graph.input} | {name for node in result.graph.node for name in node.output}
     grids = {name: grid for name, grid in spread(grids, result).items() if name in values}
-    notes = tuple(dict.fromkeys([*form.notes, *limited_integers(folded, _constants(folded), path)]))
-    return FloatNetworkForm(finer_sums(result, grids), _with_values(reference, integers), grids, notes)
+    notes = list(dict.fromkeys([*notes, *form.notes, *limited_integers(folded, _constants(folded), path)]))
+    return FloatNetworkForm(finer_sums(result, grids), _with_values(reference, integers), grids, tuple(notes))
 
 
 def _constants(model: ModelProto) -> dict[str, npt.NDArray[np.generic]]:

@@ -276,6 +276,9 @@ class FloatForm:
     # Rules: each returns whether the operator is done with; otherwise it stays as it is.
 
     def _quantize(self, node: NodeProto) -> bool:
+        if attributes_of(node).get("block_size", 0):
+            self.notes.append(f"{node.output[0]}: values quantized in blocks are rounded by the host")
+            return False
         scale, zero_point = self._number(node.input[1]), self._zero_point(node, 2)
         stated = attributes_of(node).get("output_dtype", 0)
         kind = helper.tensor_dtype_to_np_dtype(stated).name if stated else "uint8"
