@@ -86,6 +86,7 @@ ELSEWHERE = {
         "precision/test_search.py::test_commands_print_the_table_and_write_the_recipe",
     "compile keywords -a pynq_z2_shift -r keywords.yaml -o keywords.bfpga":
         "precision/test_search.py::test_commands_print_the_table_and_write_the_recipe",
+    "research blocks lenet -a pynq_z2_dense": "precision/test_blocks.py::test_the_page_shows_what_the_command_prints",
     "synthesize tiny --loop Array": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tiny --no-count": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tiny --prove": "synthesis/test_prove.py::test_a_graph_does_what_its_code_does",

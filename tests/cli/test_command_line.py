@@ -31,7 +31,8 @@ COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "board
 COMMANDS += ["advise", "init", "models", "doctor", "schema", "report", "compare", "explore", "prune"]
 COMMANDS += ["lint-hls", "rtl", "synthesize", "overlay", "check-tcl", "build", "deploy"]
 RESEARCH = [
-    f"research {name}" for name in ("report-partition", "position-times", "position-choice", "position-measure")
+    f"research {name}"
+    for name in ("blocks", "report-partition", "position-times", "position-choice", "position-measure")
 ]
 #: Packages that take longer to load than `--help` may take.
 HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}

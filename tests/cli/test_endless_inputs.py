@@ -33,6 +33,7 @@ COMMANDS = [
     ["lint-hls", "folder"],
     ["deploy", "pynq", "--program", "IN", "--dry-run"],
     ["deploy", "pynq", "--overlay", "folder", "--dry-run"],
+    ["research", "blocks", "IN", "-a", "tiny", "-d", DATA],
     ["research", "position-choice", "IN"],
     ["research", "position-measure", "IN", "-a", "tiny", "-d", DATA],
     ["research", "report-partition", "IN"],

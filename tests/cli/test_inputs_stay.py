@@ -46,6 +46,7 @@ COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
     (["build", "a.yaml", "--dry-run"], ["--json"], ["a.yaml", "b.yaml"]),
     (["deploy", "pynq", "--overlay", "./overlay", "--program", "p.bfpga", "--identity", "key", "--dry-run"], ["--json"],
      ["overlay/overlay.yaml", "p.bfpga", "key"]),
+    (["research", "blocks", "m.onnx", *RUN[:-2]], ["--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz"]),
     (["research", "position-choice", "clocks.json"], ["--json"], ["clocks.json"]),
     (["research", "position-measure", "m.onnx", *RUN], ["--json", "--save-recipe"],
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),

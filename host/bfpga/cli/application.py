@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli.advise import advise
+from bfpga.cli.blocks import blocks
 from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.compare import compare
@@ -49,7 +50,7 @@ app = commands(
     "`--debug` after any command shows the traceback of an error.",
     completion=True,
 )
-research = commands("research", "Studies of methods: what finding exponents costs, how sparse work is shared out.")
+research = commands("research", "Studies of methods: what exponents cost, what blocks give, how sparse work is shared.")
 
 
 def say_version(wanted: bool) -> None:
@@ -125,6 +126,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "lint-hls": lint_hls,
 }
 RESEARCH: dict[str, Callable[..., None]] = {
+    "blocks": blocks,
     "position-times": position_times,
     "position-choice": position_choice,
     "position-measure": position_measure,

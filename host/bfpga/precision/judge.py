@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bfpga.compiler.read.network import Network
 from bfpga.contract.program import Program
 from bfpga.data import class_labels
-from bfpga.devices.reference import float_outputs
+from bfpga.devices.reference import float_outputs, sqnr_db
 from bfpga.program.cycles import program_cycles
 from bfpga.runtime import BATCH, run
 
@@ -103,13 +103,21 @@ class Judge:
 
     def score(self, program: Program) -> Score:
         """What a program loses, by the emulator."""
-        result = run(program, self.inputs, "emulator")
-        found = _flat(result.outputs[self._name])
+        outputs = run(program, self.inputs, "emulator").outputs
+        return self.score_of(outputs, program_cycles(program).schedule)
+
+    def score_of(self, outputs: Mapping[str, Array], cycles: int = 0) -> Score:
+        """What outputs lose that something computed for the samples."""
+        found = _flat(outputs[self._name])
         noise = self._noise(found)
         ours, theirs = found.argmax(axis=1), self._wanted.argmax(axis=1)
         changed = float(np.mean(ours != theirs)) if self.metric != "noise" else 0.0
         lost = self._lost(ours, theirs, noise, changed)
-        return Score(lost, noise, changed, program_cycles(program).schedule, self.samples)
+        return Score(lost, noise, changed, cycles, self.samples)
+
+    def sqnr_db(self, outputs: Mapping[str, Array]) -> float:
+        """Ratio of the float outputs to their errors in decibels."""
+        return sqnr_db(self._wanted, _flat(outputs[self._name]))
 
     def _noise(self, found: Array) -> float:
         wanted = self._probabilities
