@@ -86,6 +86,19 @@ def test_weights_in_blocks_are_decoded_exactly() -> None:
         assert any(np.array_equal(wanted, item) for item in found)
 
 
+def test_mxint8_of_quark_has_the_lowest_integer(tmp_path: Path) -> None:
+    """-128, which the specification leaves open, and which its BFP16 has not."""
+    for name, lowest in (("mxint8", -2.0), ("bfp16", -2.0 + 2.0**-6)):
+        model = onnx.load(FOLDER / f"quark_{name}.onnx")
+        weights = next(item for item in model.graph.initializer if item.name == "w2")
+        values = numpy_helper.to_array(weights).copy()
+        values[0, 0] = -1.999
+        weights.CopyFrom(numpy_helper.from_array(values, "w2"))
+        onnx.save(model, tmp_path / "network.onnx")
+        constants = read_network(tmp_path / "network.onnx").model.graph.initializer
+        assert min(numpy_helper.to_array(item).min() for item in constants if len(item.dims) == 4) == lowest
+
+
 @pytest.mark.parametrize(("name", "value", "reason"), [
     ("rounding_mode", 0, "rounding_mode 0; export it with 2"),
     ("bfp_method", "to_bfp_prime", "MX4, MX6, MX9"),
