@@ -267,7 +267,7 @@ def test_packed_weights_with_groups_of_their_own_and_a_bias(tmp_path: Path) -> N
     ({"bits": 3}, "bits may be 2, 4, 8"),
     ({"K": 97}, "bytes are not 48 rows of 97 weights"),
     ({"block_size": 0}, "in blocks of 0"),
-    ({}, "x: its weights and their numbers must be constants"),
+    ({}, "its weights and scales must be constants; it reads x"),
 ])  # fmt: skip
 def test_packed_weights_that_do_not_fit_are_named(change: dict[str, int], reason: str, tmp_path: Path) -> None:
     path, model = packed(tmp_path, 4, True, "QOperator")

@@ -47,10 +47,11 @@ def _values(node: NodeProto, numbers: list[Array | None], path: str | Path) -> n
     bits, block = int(given.get("bits", 4)), int(given.get("block_size", 0))
     inputs, outputs = int(given.get("K", 0)), int(given.get("N", 0))
     packed, scales, zero_points, groups = numbers
-    name = f"{path}: {node.op_type} {printable(node.name)}"
+    name = f"{path}: {node.op_type} {printable(node.name or node.output[0])}"
     computed = [n for n, value in zip(node.input[1:5], numbers, strict=False) if n and value is None]
     if packed is None or scales is None or computed:
-        raise ModelError(f"{name}: {printable(', '.join(computed))}: its weights and their numbers must be constants")
+        others = printable(", ".join(computed)) or "none of them"
+        raise ModelError(f"{name}: its weights and scales must be constants; it reads {others}")
     blocks = -(-inputs // block) if block > 0 else 0
     if bits not in BITS or not blocks or outputs < 1 or packed.size * 8 != outputs * blocks * block * bits:
         wanted = f"{outputs} rows of {inputs} weights of {bits} bits in blocks of {block}"
