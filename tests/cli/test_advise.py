@@ -144,6 +144,16 @@ def test_accuracy_goes_before_speed_and_a_board_that_is_too_full_counts_last() -
     assert reason(none, 0.05).endswith(": none loses at most 0.05 points, this one loses least (0.10)")
 
 
+def test_mantissas_of_four_bits_are_recommended_only_where_samples_judged_them() -> None:
+    """Twice the products of 8 bits are faster for every network, and most networks lose points with them."""
+    quad, dense = offer("pynq_z2_quad", 2000), offer("pynq_z2_dense", 1000)
+    assert recommend([quad, dense], 0.5).best is dense
+    assert recommend([quad], 0.5).best is quad
+    judged = [offer("pynq_z2_quad", 2000, 0.4), offer("pynq_z2_dense", 1000, 0.0)]
+    assert recommend(judged, 0.5).best is judged[0]
+    assert recommend(judged, 0.3).best is judged[1]
+
+
 def test_what_loses_too_much_is_tried_with_a_finer_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that the usual recipe misses by construction: the accelerator appears again with the other one."""
     monkeypatch.setattr(ready, "accelerator_names", lambda: ["pynq_z2_dense"])

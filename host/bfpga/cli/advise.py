@@ -114,6 +114,9 @@ def show(found: Advised, task: ReadyTask, board: Board | None) -> None:
             output.say(f"{offer.name} cannot run it: {offer.why}")
         elif offer.excess > 0:
             output.say(f"{offer.name} takes more of its board than is wise: {100 * offer.look_up_tables:.0f} % LUT")
+        elif offer.is_doubtful:
+            bits = offer.accelerator.config.format.mantissa_bits
+            output.say(f"{offer.name} has mantissas of {bits} bits: only samples (-d) say whether they suffice")
     inputs = "not known without samples (-d)" if found.input_zeros is None else f"{100 * found.input_zeros:.1f} %"
     zeros = f"zeros of the weights: {100 * found.zero_weights:.1f} %"
     output.say(f"{zeros}; of what layers read, a mean of layers: {inputs}")

@@ -24,6 +24,9 @@ from bfpga.precision.judge import Judge
 from bfpga.scale.work import IN_PROCESS, Progress, Work, Workers
 from bfpga.synthesis.resources import resources_of
 
+#: Bits of mantissas with which most networks need no training of their own.
+USUAL_MANTISSA_BITS = 8
+
 
 @dataclass(frozen=True)
 class ReadyTask:
@@ -76,6 +79,12 @@ class Offer:
     def loss(self) -> float:
         """Points below float; 0 where nothing judged."""
         return 0.0 if self.figures is None or self.figures.loss is None else self.figures.loss
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether its mantissas are too few for networks that were not trained for them, and nothing judged."""
+        coarse = self.accelerator.config.format.mantissa_bits < USUAL_MANTISSA_BITS
+        return coarse and (self.figures is None or self.figures.loss is None)
 
     @property
     def look_up_tables(self) -> float:
@@ -144,10 +153,14 @@ def _lossy(offers: Sequence[Offer], drop: float) -> Iterator[str]:
 
 
 def recommend(offers: Sequence[Offer], drop: float) -> Recommendation:
-    """The plainest of the fastest that fit their board and lose at most ``drop`` points. offers: one runs at least."""
+    """The plainest of the fastest that fit their board and lose at most ``drop`` points. offers: one runs at least.
+
+    Narrow mantissas need samples to show what they lose.
+    """
     able = [offer for offer in offers if offer.figures is not None]
     fitting = [offer for offer in able if offer.excess <= 0] or able
-    good = [offer for offer in fitting if offer.loss <= drop]
+    sure = [offer for offer in fitting if not offer.is_doubtful] or fitting
+    good = [offer for offer in sure if offer.loss <= drop]
     if not good:
         return Recommendation(min(fitting, key=lambda offer: (offer.loss, -offer.images_per_second)), exact=False)
     fastest = max(offer.images_per_second for offer in good)
