@@ -24,6 +24,8 @@ from bfpga.vendor.render import library_directory, shim_directory, write_project
 HEADERS = sorted(library_directory().rglob("*.hpp"))
 #: What is synthesized, too: the rest runs on the host only.
 CORES = [path for path in HEADERS if path.parent.name != "simulation"]
+#: Folders of headers that a kernel with a cluster has not.
+WITH_ROWS = ("program", "rows")
 #: Header -> the path that it is included with.
 INCLUDED = {path: path.relative_to(library_directory()).as_posix() for path in HEADERS}
 #: Between them they instantiate every tile, rounding with a carry and without, one column and several.
@@ -43,9 +45,9 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def with_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same of a kernel with a process of rows, which has no cluster."""
+    """The same of a kernel with a process of rows and a program memory, which has no cluster."""
     directory = tmp_path_factory.mktemp("with_rows")
-    write_rendered(directory, rendered_headers(row_columns=2))
+    write_rendered(directory, rendered_headers(row_columns=2, program_descriptors=64))
     return directory
 
 
@@ -73,7 +75,7 @@ def clang_diagnostics(text: str, integers: Integers, rendered: Path) -> list[str
 def test_every_header_stands_alone(folder: Path, rendered: Path, with_rows: Path) -> None:
     """clang parses it by itself without a diagnostic"""
     found = {}
-    rendered = with_rows if folder.name == "rows" else rendered
+    rendered = with_rows if folder.name in WITH_ROWS else rendered
     for path in folder.glob("*.hpp"):
         found[path.name] = clang_diagnostics(f'#include "{INCLUDED[path]}"\n', "native", rendered)
     assert {name: told for name, told in found.items() if told} == {}
@@ -81,7 +83,7 @@ def test_every_header_stands_alone(folder: Path, rendered: Path, with_rows: Path
 
 def test_clang_parses_the_library_with_ap_int(rendered: Path, with_rows: Path) -> None:
     for directory, rows in ((rendered, False), (with_rows, True)):
-        included = (header for path, header in INCLUDED.items() if (path.parent.name == "rows") == rows)
+        included = (header for path, header in INCLUDED.items() if (path.parent.name in WITH_ROWS) == rows)
         text = "".join(f'#include "{header}"\n' for header in included)
         assert clang_diagnostics(text, "ap_int", directory) == []
 

@@ -22,6 +22,7 @@ from bfpga.devices.library_cache import cached_library
 from bfpga.errors import ToolError
 from bfpga.formats.cache import cache_directory
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
+from bfpga.vendor.program_header import PROGRAM_HEADER, program_header_text
 from bfpga.vendor.render import library_directory, render_kernel, shim_directory
 from bfpga.vendor.row_numbers import ROW_NUMBERS, row_numbers
 
@@ -82,11 +83,12 @@ PLAIN = SystolicArray()
 
 
 @functools.cache
-def rendered_headers(array: Array = PLAIN, row_columns: int = 0) -> dict[str, str]:
-    """Rendered header -> text, by the path it is included with, of a kernel with this array, or with rows beside it."""
-    config = KernelConfig(array=array, row_columns=row_columns)
+def rendered_headers(array: Array = PLAIN, row_columns: int = 0, program_descriptors: int = 0) -> dict[str, str]:
+    """Rendered header -> text, by the path it is included with, of a kernel with this array and others beside it."""
+    config = KernelConfig(array=array, row_columns=row_columns, program_descriptors=program_descriptors)
     files = render_kernel("units", "0" * 16, config)
-    return {path.removeprefix("include/"): files[path] for path in _RENDERED} | {ROW_NUMBERS: row_numbers()}
+    tables = {ROW_NUMBERS: row_numbers(), PROGRAM_HEADER: program_header_text()}
+    return {path.removeprefix("include/"): files[path] for path in _RENDERED} | tables
 
 
 def write_rendered(directory: Path, headers: Mapping[str, str] | None = None) -> None:

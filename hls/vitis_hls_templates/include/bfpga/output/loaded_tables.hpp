@@ -5,6 +5,7 @@
 // tables and take turns, so a row takes two cycles, or each slice of it; the bias that stands alone in a row has a unit
 // of its own.
 #pragma once
+#include "bfpga/numeric/checks.hpp"
 #include "bfpga/output/activation_unit.hpp"
 #include "bfpga/output/column_slices.hpp"
 

@@ -36,7 +36,8 @@ class Finished {
     bool reached(uint_t<16> needed, bool one) const {
 #pragma HLS INLINE
         const uint_t<16> lacking = static_cast<uint_t<16>>(needed - count_);
-        return reached(needed) | (one & (lacking == 1));
+        const bool before = reached(needed);
+        return before | (one & (lacking == 1));
     }
 
    private:

@@ -1,5 +1,6 @@
 // Descriptors that stay on the chip: blocks of words as wide as a beat of the host's stream.
 #pragma once
+#include "bfpga/contract/descriptor.hpp"
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
 
