@@ -219,8 +219,8 @@ def test_four_products_share_a_block_of_two_rows_and_two_columns() -> None:
     quad = KernelConfig(format=BlockFormat(4), lanes=4, multiplier="dsp_quad", array=SystolicArray(6))
     assert config_findings(quad) == []
     assert array_dsp(quad) == quad.macs_per_clock // 4
-    text = "is dsp_quad, which needs mantissas of 4 bits, not {}; must be {}"
-    for bits, other in ((5, "dsp_packed"), (8, "dsp_packed"), (9, "dsp")):
+    text = "is dsp_quad, which needs mantissas of 4 or 5 bits, not {}; must be {}"
+    for bits, other in ((6, "dsp_packed"), (8, "dsp_packed"), (9, "dsp")):
         found = config_findings(replace(quad, format=BlockFormat(bits)))
         assert found == [Finding("multiplier", text.format(bits, other))]
     even = "must be even for dsp_quad: two rows and two columns share a DSP block"
@@ -229,6 +229,19 @@ def test_four_products_share_a_block_of_two_rows_and_two_columns() -> None:
     assert config_findings(replace(quad, array=SystolicArray(3))) == [
         Finding("hop_columns", "is 3; must be even and divide the 12 columns: 2, 4, 6, 12, or 0 for all of them")
     ]
+
+
+def test_weights_of_four_products_a_block_have_four_bits() -> None:
+    """Pixels may have five: weights keep their range and their containers, and tensors are no weights."""
+    wide = KernelConfig(format=BlockFormat(5, saturation="full"), lanes=4, multiplier="dsp_quad")
+    narrow = replace(wide, format=BlockFormat(4))
+    assert config_findings(wide) == config_findings(narrow) == []
+    assert (wide.weight_bits, wide.weight_container_bits, wide.largest_weight("linear")) == (4, 4, 7)
+    assert wide.largest_product == 7 * 16
+    assert config_findings(replace(wide, columns=16, operand_weights=True))[0] == Finding(
+        "operand_weights", "is true; mantissas must have the 4 bits of a weight for that"
+    )
+    assert config_findings(replace(narrow, columns=16, operand_weights=True)) == []
 
 
 def test_no_shift_columns_stand_beside_four_products_a_block(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ struct Array {
     static constexpr bfpga::ZeroScope shift_zero_scope = bfpga::ZeroScope::Auto;
     static constexpr bfpga::SignMode shift_sign_mode = bfpga::SignMode::Relative;
     static constexpr int shift_columns = SHIFT_COLUMNS;
-    static constexpr int weight_bits = MW;
+    static constexpr int weight_bits = std::is_same<Mult, bfpga::DspQuad>::value ? 4 : MW;
     static constexpr int weight_container_bits = 16;
     static constexpr int packing_shift = SHIFT;
     static constexpr int accumulator_bits = ACC;
@@ -68,7 +68,7 @@ using All = List<Array<bfpga::DspPacked, 8, 24, 12, 8, 4, 4, 17>, Array<bfpga::D
                  Array<bfpga::Dsp, 8, 24, 7, 3, 3, 3, 17>, Array<bfpga::ShiftUnits, 8, 40, 3, 2, 2, 2, 17, 0, 4>,
                  Array<bfpga::DspPacked, 8, 32, 5, 4, 2, 3, 17, 2>, Array<bfpga::Dsp, 8, 32, 3, 4, 4, 1, 17, 1>,
                  Array<bfpga::ShiftUnits, 8, 40, 3, 1, 1, 2, 17, 0, 2>, Array<bfpga::DspQuad, 4, 20, 12, 8, 4, 4, 17>,
-                 Array<bfpga::DspQuad, 4, 18, 6, 2, 1, 2, 17>, Array<bfpga::DspQuad, 4, 24, 2, 4, 2, 2, 18>>;
+                 Array<bfpga::DspQuad, 4, 18, 6, 2, 1, 2, 17>, Array<bfpga::DspQuad, 5, 24, 2, 4, 4, 2, 18>>;
 
 // Calls `action` for the array of a number; counts the number down along the list.
 template <class Action, class... Arrays>
@@ -84,8 +84,8 @@ struct Numbers {
 
     template <class Config>
     void apply() const {
-        const int32_t numbers[] = {Config::mantissa_bits, Config::columns,       Config::rows,
-                                   Config::lanes,         Config::shift_columns, Config::accumulator_rows};
+        const int32_t numbers[] = {Config::mantissa_bits, Config::columns,          Config::rows,       Config::lanes,
+                                   Config::shift_columns, Config::accumulator_rows, Config::weight_bits};
         int32_t* out = value;
         for (const int32_t number : numbers) {
             *out++ = number;

@@ -116,17 +116,18 @@ int32_t added(int32_t before, const typename Tile::sum_t& sum) {
     return static_cast<int32_t>(Tile::template add_field<FIELD, 20>(static_cast<bfpga::int_t<20>>(before), sum));
 }
 
-template <int LANES>
+template <int MW, int LANES>
 void quad_sums(const QuadCases& cases) {
-    using Tile = bfpga::QuadProducts<LANES>;
+    using Tile = bfpga::QuadProducts<MW, LANES>;
     using mantissa_t = typename Tile::mantissa_t;
+    using weight_t = typename Tile::weight_t;
     for (int n = 0; n < cases.count; ++n) {
         typename Tile::weights_t w[LANES];
         typename Tile::pixels_t x[LANES];
         for (int l = 0; l < LANES; ++l) {
             const int at = n * LANES + l;
             const int8_t *weight = cases.weight + 2 * at, *pixel = cases.pixel + 2 * at;
-            w[l] = Tile::weights(static_cast<mantissa_t>(weight[1]), static_cast<mantissa_t>(weight[0]));
+            w[l] = Tile::weights(static_cast<weight_t>(weight[1]), static_cast<weight_t>(weight[0]));
             x[l] = Tile::pixels(static_cast<mantissa_t>(pixel[1]), static_cast<mantissa_t>(pixel[0]));
             cases.weights[at] = static_cast<int64_t>(w[l]);
             cases.pixels[at] = static_cast<int64_t>(x[l]);
@@ -145,15 +146,16 @@ void quad_sums(const QuadCases& cases) {
 
 extern "C" {
 
-// 0, or 1 if no chain has so many lanes.
-int unit_quad_sums(int lanes, const QuadCases* cases) {
+// Pixels of 4 or 5 bits. 0, or 1 if no chain has so many lanes.
+int unit_quad_sums(int mantissa_bits, int lanes, const QuadCases* cases) {
     using Sums = void (*)(const QuadCases&);
-    static const Sums sums[] = {quad_sums<1>, quad_sums<2>, quad_sums<3>, quad_sums<4>,
-                                quad_sums<5>, quad_sums<6>, quad_sums<7>};
-    if (lanes < 1 || lanes > 7) {
+    static const Sums narrow[] = {quad_sums<4, 1>, quad_sums<4, 2>, quad_sums<4, 3>, quad_sums<4, 4>,
+                                  quad_sums<4, 5>, quad_sums<4, 6>, quad_sums<4, 7>};
+    static const Sums wide[] = {quad_sums<5, 1>, quad_sums<5, 2>, quad_sums<5, 3>, quad_sums<5, 4>};
+    if (lanes < 1 || lanes > (mantissa_bits == 4 ? 7 : 4)) {
         return 1;
     }
-    sums[lanes - 1](*cases);
+    (mantissa_bits == 4 ? narrow : wide)[lanes - 1](*cases);
     return 0;
 }
 

@@ -68,7 +68,7 @@ def test_as_many_cores_as_asked_for_fit_with_their_columns(space: Space, cores: 
 
 
 def test_arrays_of_four_products_a_block_have_what_those_need(space: Space) -> None:
-    """Even columns, in even blocks, of 4-bit mantissas; with other mantissas two share a block."""
+    """Even columns, in even blocks; with mantissas of more than 5 bits two share a block."""
     chance = random.Random(3)
     values = {**space.nearest(load_accelerator("pynq_z2_dense")), "multiplier": "dsp_quad"}
     varied = ("fill", "lanes", "hop_columns", "row_turns", "shift_columns")

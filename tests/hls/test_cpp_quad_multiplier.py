@@ -39,8 +39,8 @@ class Chain:
     sums: npt.NDArray[np.int32]
 
 
-def chain(integers: Integers, weight: Integer, pixel: Integer, before: Integer) -> Chain:
-    """weight, pixel: (cases, lanes, 2), low and high. before: (cases, 4), of each accumulator."""
+def chain(integers: Integers, bits: int, weight: Integer, pixel: Integer, before: Integer) -> Chain:
+    """bits: of pixels. weight, pixel: (cases, lanes, 2), low and high. before: (cases, 4), of each accumulator."""
     count, lanes, _ = weight.shape
     given = [np.ascontiguousarray(array, np.int8) for array in (weight, pixel)]
     made = Chain(
@@ -49,7 +49,7 @@ def chain(integers: Integers, weight: Integer, pixel: Integer, before: Integer) 
     )  # fmt: skip
     arrays = (*given, made.weights, made.pixels, made.total, made.sums)
     cases = _Cases(count, *(array.ctypes.data for array in arrays))
-    assert library("multiplier", integers).unit_quad_sums(lanes, ctypes.byref(cases)) == 0
+    assert library("multiplier", integers).unit_quad_sums(bits, lanes, ctypes.byref(cases)) == 0
     return made
 
 
@@ -66,10 +66,10 @@ def blocks(factors: list[tuple[int, int]]) -> int:
     return total
 
 
-def check(integers: Integers, weight: Integer, pixel: Integer) -> None:
+def check(integers: Integers, weight: Integer, pixel: Integer, bits: int = 4) -> None:
     """The chain's sum is that of DSP blocks with the same factors; its fields are the four sums of products."""
     before = np.random.default_rng(len(weight)).integers(-(1 << 18), 1 << 18, (len(weight), 4))
-    made = chain(integers, weight, pixel, before)
+    made = chain(integers, bits, weight, pixel, before)
     sums = [(weight[:, :, row] * pixel[:, :, column]).sum(axis=1) for row, column in FIELDS]
     assert np.array_equal(made.sums, before + np.stack(sums, axis=1))
     for a, b, total in zip(made.weights.tolist(), made.pixels.tolist(), made.total.tolist(), strict=True):
@@ -101,6 +101,26 @@ def test_sums_of_four_products_are_exact_to_the_limit_of_terms(integers: Integer
     check(integers, ends[0], ends[1])
     drawn = rng.integers(-8, 8, (2, 4000, lanes, 2))
     check(integers, drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize("integers", KINDS)
+def test_pixels_of_five_bits_are_exact_for_every_operand(integers: Integers) -> None:
+    """All symmetric weights of 4 bits times all pairs of 32 pixels; then chains of all extremes, up to four lanes."""
+    weights, pixels = (list(itertools.product(values, repeat=2)) for values in (range(-7, 8), range(-16, 16)))
+    both = np.array([(*w, *x) for w in weights for x in pixels], np.int64)
+    assert len(both) == 15 * 15 * 32 * 32
+    check(integers, both[:, None, :2], both[:, None, 2:], bits=5)
+    ends = np.array([(*w, *x) for w in every_pair(-7, 7) for x in every_pair(-16, 15)], np.int64)
+    rng = np.random.default_rng(5)
+    for lanes in (2, 3, 4):
+        along = np.repeat(ends[:, None], lanes, axis=1)
+        check(integers, along[..., :2], along[..., 2:], bits=5)
+        drawn = rng.integers(-7, 8, (4000, lanes, 2)), rng.integers(-16, 16, (4000, lanes, 2))
+        check(integers, *drawn, bits=5)
+
+
+def every_pair(low: int, high: int) -> list[tuple[int, int]]:
+    return [(one, other) for one in (low, high) for other in (low, high)]
 
 
 def test_a_longer_chain_would_not_come_apart() -> None:

@@ -55,12 +55,18 @@ class Array:
     lanes: int
     shift_columns: int
     accumulator_rows: int
+    weight_bits: int
 
     @staticmethod
     def of(number: int, integers: Integers) -> Array:
-        numbers = np.zeros(6, np.int32)
+        numbers = np.zeros(7, np.int32)
         assert library("array_process", integers).unit_array_numbers(number, ctypes.c_void_p(numbers.ctypes.data)) == 0
         return Array(number, integers, *numbers.tolist())
+
+    @property
+    def largest_weight(self) -> int:
+        """Of weights that are mantissas."""
+        return (1 << (self.weight_bits - 1)) - 1
 
     def run(
         self, beats: Beats, two_hot: bool = False, power_of_two: bool = False, rarely: int = 0,
@@ -130,7 +136,7 @@ def expected(parts: list[tuple[Integer, Integer]]) -> Integer:
 
 def symmetric(array: Array, rng: np.random.Generator) -> Any:
     """Weights of an array that multiplies; the extremes are frequent."""
-    limit = (1 << (array.mantissa_bits - 1)) - 1
+    limit = array.largest_weight
 
     def words(shape: tuple[int, ...]) -> Integer:
         return np.where(
@@ -171,7 +177,8 @@ def test_extremes_of_a_chain(integers: Integers, number: int) -> None:
     """All lanes at their limits, each sign beside each other one in the rows that share a slice."""
     array = Array.of(number, integers)
     limit = 1 << (array.mantissa_bits - 1)
-    pairs = list(itertools.product((-limit, limit - 1, 0, -1), (1 - limit, limit - 1, -1), (1 - limit, limit - 1, 1)))
+    most = array.largest_weight
+    pairs = list(itertools.product((-limit, limit - 1, 0, -1), (-most, most, -1), (-most, most, 1)))
     x = np.array([np.full((array.columns, array.lanes), value) for value, _, _ in pairs])
     w = np.zeros((len(pairs), array.rows, array.lanes), np.int64)
     for step, (_, even, odd) in enumerate(pairs):
@@ -191,7 +198,7 @@ def test_columns_take_taps_from_their_neighbours(integers: Integers, number: int
     rng = np.random.default_rng(number)
     begins_row = (np.arange(array.columns) % 5 == 0).astype(np.uint8)
     steps = [1, 3, 3, 9]
-    largest = (1 << (array.mantissa_bits - 1)) - 1
+    largest = array.largest_weight
     kernels = [rng.integers(-largest, largest + 1, (count, array.lanes, 3)) for count in steps]
     words = iter([row_pairs(array, kernel) for kernel in kernels])
     beats, parts = passes(array, rng, steps, slots, lambda _: next(words))

@@ -131,7 +131,8 @@ class SystolicSection(Section):
     rows: int = Field(16, ge=2, le=64, description="output channels computed at once; a multiple of lanes")
     lanes: Literal[1, 2, 4] = Field(2, description="input channels multiplied at once in every tile")
     multiplier: Multiplier = Field(
-        description="dsp: one product a DSP block; dsp_packed: two; dsp_quad: four, of 4 bits; shift: no DSP block"
+        description="dsp: one product a DSP block; dsp_packed: two; dsp_quad: four, of 4-bit weights; shift: no DSP "
+        "block"
     )
     shift_columns: int = Field(
         0, ge=0, le=128, description="columns of shift units in addition to `columns`; they work on two-hot weights"

@@ -26,6 +26,8 @@ WeightFormat = Literal["linear", "two_hot", "power_of_two"]
 #: Memories that may be of UltraRAM instead of block memories.
 UltraRam = Literal["activations", "weights"]
 ULTRA_MEMORIES: tuple[UltraRam, ...] = ("activations", "weights")
+#: Bits of a weight where four products share a DSP block.
+QUAD_WEIGHT_BITS = 4
 Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
@@ -183,7 +185,9 @@ class KernelConfig:
 
     @property
     def weight_bits(self) -> int:
-        """Bits of a weight in memory: a mantissa or a word of a shift unit."""
+        """Bits of a weight in memory: a mantissa, the narrower one of ``dsp_quad`` or a word of a shift unit."""
+        if self.multiplier == "dsp_quad":
+            return min(self.format.mantissa_bits, QUAD_WEIGHT_BITS)
         word = self.shift.word_bits if self.shift is not None else 0
         return word if self.multiplier == "shift" else max(word, self.format.mantissa_bits)
 
@@ -194,7 +198,7 @@ class KernelConfig:
     def largest_weight(self, weight_format: WeightFormat) -> int:
         """Bound of a weight's magnitude; columns of DSP blocks take two-hot weights as mantissas."""
         if weight_format == "linear" or self.shift is None:
-            return self.format.mantissa_max
+            return min(self.format.mantissa_max, (1 << (self.weight_bits - 1)) - 1)
         largest = self.shift.largest_weight(SHIFT_MODES[weight_format])
         return min(largest, self.format.mantissa_max) if self.shift_columns else largest
 
@@ -240,7 +244,7 @@ class KernelConfig:
     @property
     def largest_product(self) -> int:
         """Largest magnitude of one product. Weights are always symmetric; activations follow the format."""
-        return self.format.mantissa_max * -self.format.mantissa_min
+        return self.largest_weight("linear") * -self.format.mantissa_min
 
     @property
     def macs_per_clock(self) -> int:

@@ -127,7 +127,7 @@ class Space:
         same = ("lanes", "rows", "multiplier", "activation_words", "weight_words", "parameter_rows", "stream_bits")
         mantissa = int(values["mantissa_bits"])
         multiplier = values["multiplier"]
-        if multiplier == "dsp_quad" and mantissa != QUAD_BITS:
+        if multiplier == "dsp_quad" and mantissa not in QUAD_BITS:
             multiplier = "dsp_packed"
         if mantissa > 8 and multiplier == "dsp_packed":
             multiplier = "dsp"

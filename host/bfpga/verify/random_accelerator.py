@@ -65,7 +65,7 @@ def random_config(rng: Generator) -> KernelConfig:
 def with_four_products(rng: Generator, config: KernelConfig) -> KernelConfig:
     """With four products a DSP block in one of four kernels whose array multiplies; all else is drawn as without them.
 
-    Columns are even then, and those that share a copy of the weights; what does not go with 4 bits is left out.
+    Columns are even then, and those that share a copy of the weights; what does not go with so few bits is left out.
     """
     own = rng.spawn(1)[0]
     if own.random() > 1 / 4 or config.array.kind != SystolicArray.kind or config.shift is not None:
@@ -73,7 +73,8 @@ def with_four_products(rng: Generator, config: KernelConfig) -> KernelConfig:
     columns = 2 * int(own.integers(1, 8))
     hops = [0, *(count for count in range(2, columns + 1, 2) if columns % count == 0)]
     quad = replace(
-        config, format=replace(config.format, mantissa_bits=QUAD_BITS), multiplier="dsp_quad", columns=columns,
+        config, format=replace(config.format, mantissa_bits=int(own.choice(QUAD_BITS))), multiplier="dsp_quad",
+        columns=columns,
         array=SystolicArray(int(own.choice(hops))), wide_memory=False, row_columns=0, operand_weights=False,
         post_columns=int(own.choice([0, 1, columns // 2])),
     )  # fmt: skip

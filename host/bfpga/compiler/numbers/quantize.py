@@ -36,19 +36,20 @@ def row_exponents(weights: FloatArray, config: KernelConfig, method: str = "mse"
     form = config.format
     largest = np.abs(weights).max(axis=1, initial=0.0)
     _, power = np.frexp(np.where(largest > 0, largest, 1.0))
-    top = power.astype(np.int64) - 1 - (form.mantissa_bits - 2)
+    most = config.largest_weight("linear")
+    top = power.astype(np.int64) - most.bit_length()
     usual = int(top[largest > 0].max(initial=-(1 << 14))) if (largest > 0).any() else 0
     top = np.where(largest > 0, top, usual)
     best = top
     if method == "mse":
-        errors = np.stack([_row_error(weights, top - lower, form.mantissa_max) for lower in (0, 1)])
+        errors = np.stack([_row_error(weights, top - lower, most) for lower in (0, 1)])
         best = top - np.argmin(errors, axis=0)
     return np.clip(best, form.exponent_min, form.exponent_max)
 
 
-def _row_error(weights: FloatArray, exponents: IntArray, mantissa_max: int) -> FloatArray:
+def _row_error(weights: FloatArray, exponents: IntArray, largest: int) -> FloatArray:
     step = np.exp2(exponents.astype(np.float64))[:, None]
-    rounded = np.clip(np.rint(weights / step), -mantissa_max, mantissa_max) * step
+    rounded = np.clip(np.rint(weights / step), -largest, largest) * step
     return np.asarray(((weights - rounded) ** 2).sum(axis=1))
 
 

@@ -163,6 +163,9 @@ def operand_findings(config: KernelConfig) -> Iterator[Finding]:
     if config.rows > config.columns:
         text = f"is true; rows = {config.rows} pixels are read at once: must be at most columns = {config.columns}"
         yield Finding("operand_weights", text)
+    if config.weight_bits < config.format.mantissa_bits:
+        bits = config.weight_bits
+        yield Finding("operand_weights", f"is true; mantissas must have the {bits} bits of a weight for that")
     if config.format.saturation != "sym":
         text = f"is true; weights are symmetric: saturation must be sym, not {config.format.saturation}"
         yield Finding("operand_weights", text)

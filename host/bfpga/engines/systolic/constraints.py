@@ -10,8 +10,9 @@ from bfpga.engines.interface.finding import Finding
 
 #: Additions the low field of a packed product survives: lanes of one cycle add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
-#: Bits of mantissas of which four products share a DSP block: their fields are 10 bits apart, which takes 25 x 15 bits.
-QUAD_BITS = 4
+#: Bits of mantissas of which four products share a DSP block, with weights of 4 bits; its fields of 10 bits hold the
+#: sum over four lanes of 7 times 16.
+QUAD_BITS = (4, 5)
 
 
 def multiplier_findings(config: KernelConfig) -> Iterator[Finding]:
@@ -37,11 +38,11 @@ def packed_findings(config: KernelConfig) -> Iterator[Finding]:
 
 
 def quad_findings(config: KernelConfig) -> Iterator[Finding]:
-    """Four products in a DSP block; sums of up to seven of them fit its fields, more than there are lanes."""
+    """Four products in a DSP block."""
     bits = config.format.mantissa_bits
-    if bits != QUAD_BITS:
+    if bits not in QUAD_BITS:
         other = "dsp_packed" if bits <= 8 else "dsp"
-        text = f"is dsp_quad, which needs mantissas of {QUAD_BITS} bits, not {bits}; must be {other}"
+        text = f"is dsp_quad, which needs mantissas of 4 or 5 bits, not {bits}; must be {other}"
         yield Finding("multiplier", text)
     if config.shift_columns:
         yield Finding("shift_columns", f"is {config.shift_columns}; must be 0 for dsp_quad")

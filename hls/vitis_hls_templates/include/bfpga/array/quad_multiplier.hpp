@@ -1,31 +1,35 @@
-// Four products of 4-bit numbers in one DSP block: the weights of two rows times the pixels of two columns.
+// Four products with 4-bit weights in one DSP block: the weights of two rows times the pixels of two columns.
 //
 // One factor is w0 + w1 * 2^20, the other a0 + a1 * 2^10: fields of their product, 10 bits apart, are w0 a0, w0 a1,
-// w1 a0 and w1 a1, and so are those of a sum of products, of up to seven (7 * 64 < 2^9). A field of the sum is signed;
+// w1 a0 and w1 a1, and so are those of a sum of products, as long as each stays below 2^9: of four with pixels of 5
+// bits
+// (|w| <= 7, 4 * 7 * 16 < 2^9), of seven with pixels of 4 bits, whatever weights are. A field of the sum is signed;
 // where the number below it is negative, it has lent that one 1, and the bit just below the field says so.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 
 namespace bfpga {
 
-template <int LANES>
+template <int MW, int LANES>
 struct QuadProducts {
-    static constexpr int mantissa_bits = 4;
+    static constexpr int weight_bits = 4;
     static constexpr int distance = 10;
-    static_assert(LANES <= 7, "a field of 10 bits holds the sum of seven products");
+    static_assert(MW == 4 || MW == 5, "pixels have 4 or 5 bits");
+    static_assert(LANES <= (MW == 4 ? 7 : 4), "a field of 10 bits holds the sum of a cycle");
 
     // Of a DSP48E1's multiplier of 25 x 18 bits.
-    static constexpr int weights_bits = 2 * distance + mantissa_bits + 1;
-    static constexpr int pixels_bits = distance + mantissa_bits + 1;
+    static constexpr int weights_bits = 2 * distance + weight_bits + 1;
+    static constexpr int pixels_bits = distance + MW + 1;
     static constexpr int product_bits = weights_bits + pixels_bits;
     static constexpr int sum_bits = 4 * distance;
-    using mantissa_t = int_t<mantissa_bits>;
+    using weight_t = int_t<weight_bits>;
+    using mantissa_t = int_t<MW>;
     using weights_t = int_t<weights_bits>;
     using pixels_t = int_t<pixels_bits>;
     using sum_t = int_t<sum_bits>;
 
     // The weights of rows 1 (high) and 0 (low).
-    static weights_t weights(mantissa_t high, mantissa_t low) {
+    static weights_t weights(weight_t high, weight_t low) {
 #pragma HLS INLINE
         const weights_t raised = shifted_left<weights_bits>(high, static_cast<uint_t<5>>(2 * distance));
         return static_cast<weights_t>(raised + low);
@@ -80,10 +84,9 @@ struct DspQuad {
     class Weights {
         using mantissa_t = int_t<Config::mantissa_bits>;
         using accumulator_t = int_t<Config::accumulator_bits>;
-        using Tile = QuadProducts<Config::lanes>;
+        using Tile = QuadProducts<Config::mantissa_bits, Config::lanes>;
         static constexpr int pairs = Config::rows / 2;
-        static_assert(Config::mantissa_bits == Tile::mantissa_bits,
-                      "four products share a slice if they are of 4 bits");
+        static_assert(Config::weight_bits == Tile::weight_bits, "four products share a slice if weights have 4 bits");
         static_assert(Config::rows % 2 == 0 && Config::columns % 2 == 0, "two rows and two columns share a slice");
         static_assert(Config::hop_columns % 2 == 0, "columns that share a slice get their weights together");
 
@@ -104,7 +107,7 @@ struct DspQuad {
         };
 
         Weights() {}
-        Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) {
+        Weights(const int_t<Config::weight_bits> (&w)[Config::rows][Config::lanes], bool) {
 #pragma HLS INLINE
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
         Pairs_Pack_Four:
