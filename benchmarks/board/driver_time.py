@@ -12,7 +12,6 @@ Not in it: maintenance of caches, which is the board's. The last line, what a st
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -38,21 +37,23 @@ from bfpga.contract.program import Program
 from bfpga.data import load_samples
 from bfpga.devices import streaming_device
 from bfpga.devices.host_time import cpu_name
+from bfpga.devices.native.stream_work import CompiledWork
 from bfpga.devices.streaming_device import SHORT_START_SAMPLES, StreamingDevice
 from bfpga.devices.values import Values
 from bfpga.estimate.driver import encoded_values
 from bfpga.estimate.program import estimate_program
 from bfpga.program.groups import START_BYTES, START_SAMPLES, sent_bytes
-from bfpga.program.packets import SamplePackets
+from bfpga.program.packets import SamplePackets, SampleStream
+from bfpga.program.stream_work import StreamWork
 from bfpga.runtime import input_arrays
 
 ACCELERATOR = "pynq_z2_dense"
 #: Stages of the driver, each with the functions whose own time is the stage's.
 STAGES: dict[str, list[tuple[Any, str]]] = {
     "encode": [(StreamingDevice, "_sources")],
-    "packets": [(SamplePackets, "pack")],
-    "copies": [(BoardBuffer, "fill"), (BoardBuffer, "content")],
-    "checksums": [(sys.modules["bfpga.board.kernel"], "stream_checksum")],
+    "packets": [(SampleStream, "write")],
+    "copies": [(BoardBuffer, "write"), (BoardBuffer, "fill"), (BoardBuffer, "content")],
+    "checksums": [(CompiledWork, "checksum"), (StreamWork, "checksum")],
     "registers": [
         (BoardChannel, "begin"),
         (KernelRegisters, "start"),

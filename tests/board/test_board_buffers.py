@@ -44,6 +44,79 @@ def test_content_is_copied_out() -> None:
     assert buffer.content(4) == b"efgh"
 
 
+class Written:
+    """An input stream that notes whether it was written whole."""
+
+    def __init__(self, template: bytes, tensor: int) -> None:
+        self.template, self.tensor = np.frombuffer(template, np.uint8), tensor
+        self.whole: list[bool] = []
+
+    def __len__(self) -> int:
+        return len(self.template)
+
+    def write(self, memory: np.ndarray, has_template: bool) -> None:
+        self.whole.append(not has_template)
+        memory[:] = self.template if not has_template else memory
+        memory[1] = self.tensor
+
+
+def again(stream: Written, tensor: int) -> Written:
+    """Another stream of the same template."""
+    other = Written(b"", tensor)
+    other.template = stream.template
+    return other
+
+
+def test_a_stream_of_a_known_template_is_written_in_part() -> None:
+    buffer = BufferPool(StandInAllocator(), 8).take(100)
+    first = Written(b"a.cd", 66)
+    second = again(first, 67)
+    assert buffer.write(first).tobytes() == b"aBcd"  # type: ignore[arg-type]
+    buffer.changed = False
+    assert buffer.write(second).tobytes() == b"aCcd"  # type: ignore[arg-type]
+    assert (first.whole, second.whole) == ([True], [False])
+    assert buffer.changed
+
+
+def test_what_was_written_or_received_in_between_leaves_nothing_of_a_template() -> None:
+    pool = BufferPool(StandInAllocator(), 8)
+    first = Written(b"a.cd", 66)
+    pool.take(100).write(first)  # type: ignore[arg-type]
+    pool.reclaim()
+
+    def filled() -> None:
+        pool.take(100).fill(b"wxyz")
+
+    def received() -> None:
+        pool.take(100, receives=True).bytes[:4] = 0
+
+    def interrupted() -> None:
+        broken = again(first, 67)
+        broken.write = lambda memory, has_template: 1 // 0  # type: ignore[method-assign,assignment]
+        with pytest.raises(ZeroDivisionError):
+            pool.take(100).write(broken)  # type: ignore[arg-type]
+
+    for disturb in (filled, received, interrupted):
+        disturb()
+        pool.reclaim()
+        later = again(first, 67)
+        assert pool.take(100, template=later.template).write(later).tobytes() == b"aCcd"  # type: ignore[arg-type]
+        assert later.whole == [True]
+        pool.reclaim()
+
+
+def test_the_buffer_with_the_template_is_taken() -> None:
+    pool = BufferPool(StandInAllocator(), 8)
+    buffers = [pool.take(100) for _ in range(3)]
+    streams = [Written(b"a.cd", 66), Written(b"e.gh", 66)]
+    for buffer, stream in zip(buffers, streams, strict=False):
+        buffer.write(stream)  # type: ignore[arg-type]
+    pool.reclaim()
+    assert pool.take(100, template=streams[0].template) is buffers[0]
+    assert pool.take(100) is buffers[2], "the one that holds nothing"
+    assert pool.take(100, template=streams[1].template) is buffers[1]
+
+
 def test_a_buffer_that_receives_is_flushed_first() -> None:
     pool = BufferPool(StandInAllocator(), 8)
     assert pool.take(100).array.flushes == 0

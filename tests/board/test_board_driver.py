@@ -268,7 +268,7 @@ def test_arrays_serve_as_streams_and_may_change_afterwards() -> None:
         begin = kernel.begin
         with patch.object(kernel, "begin", lambda start: (starts.append(start), begin(start))):
             device.run(expected("lenet_zcu104", 1).inputs)
-        packet = np.frombuffer(starts[-1].packet, np.uint8).copy()
+        packet = np.frombuffer(starts[-1].input(), np.uint8).copy()
         start = KernelStart(starts[-1].descriptors, packet, output_bytes=starts[-1].output_bytes)
         wanted = kernel.run(starts[-1]).output  # type: ignore[attr-defined]
         kernel.begin(start)

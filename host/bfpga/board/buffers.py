@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from bfpga.board.errors import BoardError
 from bfpga.errors import DeviceError
+from bfpga.program.packets import SampleStream
 
 Octets = bytes | npt.NDArray[np.uint8]
 
@@ -46,12 +47,22 @@ class BoardBuffer:
         self.bytes: npt.NDArray[np.uint8] = array.view(np.ndarray)
         #: The processor has written since the last flush.
         self.changed = True
+        #: Of the input stream that was written last (``SampleStream``), if nothing else was since.
+        self.template: Octets | None = None
 
     def fill(self, data: Octets) -> None:
         """Copy ``data`` to the beginning."""
         source = np.frombuffer(data, np.uint8)
         self.bytes[: source.size] = source
-        self.changed = True
+        self.changed, self.template = True, None
+
+    def write(self, stream: SampleStream) -> Octets:
+        """Write an input stream to the beginning, of which there may be a part already; where it is."""
+        written, there = self.bytes[: len(stream)], self.template is stream.template
+        self.template = None  # until all of it is written
+        stream.write(written, there)
+        self.changed, self.template = True, stream.template
+        return written
 
     def content(self, size: int) -> bytes:
         """A copy of the first ``size`` bytes: the buffer is used again."""
@@ -83,18 +94,26 @@ class BufferPool:
         """Bytes of all buffers, in use or not."""
         return sum(buffer.size for buffer in self._all())
 
-    def take(self, size: int, receives: bool = False) -> BoardBuffer:
-        """A buffer of ``size`` bytes at least; BoardError if the board has no more memory.
+    def take(self, size: int, receives: bool = False, template: Octets | None = None) -> BoardBuffer:
+        """A buffer of ``size`` bytes at least, one with the template if there is; BoardError without more memory.
 
         A buffer that will receive is flushed: a dirty cache line, written back later, would overwrite what arrived.
         """
         wanted = size_class(size)
-        free = self._free.get(wanted)
-        buffer = free.pop() if free else self._new(wanted)
+        buffer = self._free_one(wanted, template) or self._new(wanted)
         self._taken.append(buffer)
         if receives:
             buffer.array.flush()
+            buffer.template = None
         return buffer
+
+    def _free_one(self, size: int, template: Octets | None) -> BoardBuffer | None:
+        """An unused buffer of a size: with the template, else the one that was given back last."""
+        free = self._free.get(size)
+        if not free:
+            return None
+        fitting = (place for place, buffer in enumerate(free) if buffer.template is template)
+        return free.pop(next(fitting, -1))
 
     def give(self, buffer: BoardBuffer) -> None:
         """Take a buffer back for later use."""

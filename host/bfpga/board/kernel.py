@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import NoReturn, Protocol, TypeVar
 
@@ -22,11 +22,12 @@ from bfpga.board.target import describe_failure
 from bfpga.board.wait import Deadline
 from bfpga.board.waiters import LostInterruptError, WaitLimitError
 from bfpga.board.weights import PlacedWeights, ResidentWeights
-from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.registers import COUNTER_REGISTERS
-from bfpga.devices.kernel_start import KernelResult, KernelStart
+from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
 from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.devices.native.stream_work import stream_work
 from bfpga.errors import DataError, DeviceError
+from bfpga.program.packets import SampleStream
 
 #: A start may take this many times what its bytes and cycles need, beyond the minimum.
 SAFETY = 8.0
@@ -139,6 +140,7 @@ class BoardKernel:
     def __init__(self, board: Board) -> None:
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._board = board
+        self._work = stream_work()
         self._weights = ResidentWeights(board.hardware)
         self._running: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
@@ -211,20 +213,28 @@ class BoardKernel:
         hardware = self._board.hardware
         hardware.check_start(start)
         weights = self._weights.place(start)
-        sent, most = start.packet, start.output_bytes
+        most = start.output_bytes
         if start.maps is not None:
-            sent = start.maps.sent(start.packet, start.descriptors)
-            most = start.maps.most_output(start.packet, start.descriptors)
-        packet = hardware.pool.take(len(sent))
-        if len(sent):
-            packet.fill(sent)
+            plain = start.input()
+            most = start.maps.most_output(plain, start.descriptors)
+            start = replace(start, packet=plain)
+        packet, sent, data = self._filled(start)
         output = hardware.pool.take(most, receives=True) if most else None
-        checksum = stream_checksum(start.packet, hardware.stream_bits) if len(start.packet) else 0
-        slot = _Slot(
-            start, packet, weights, output, checksum, self._weights.checksum(start, weights), len(sent), most
-        )
+        checksum = self._work.checksum(data, hardware.stream_bits) if len(data) else 0
+        slot = _Slot(start, packet, weights, output, checksum, self._weights.checksum(start, weights), sent, most)
         self.seconds["pack"] += perf_counter() - begun
         return slot
+
+    def _filled(self, start: KernelStart) -> tuple[BoardBuffer, int, Octets]:
+        """A buffer with the input stream of a start, how many bytes of it are sent, and the plain stream."""
+        pool, packet = self._board.hardware.pool, start.packet
+        if isinstance(packet, SampleStream):
+            buffer = pool.take(len(packet), template=packet.template)
+            return buffer, len(packet), buffer.write(packet)
+        sent = packet if start.maps is None else start.maps.sent(packet, start.descriptors)
+        buffer = pool.take(len(sent))
+        buffer.fill(sent)
+        return buffer, len(sent), packet
 
     def _launch(self, slot: _Slot) -> None:
         """Receive first, so that no output backs up; then the kernel; then its data."""
@@ -286,7 +296,7 @@ class BoardKernel:
         hardware = self._board.hardware
         output = slot.output.content(slot.received) if slot.output is not None else b""
         output = _plain(slot.start, output)
-        checksum = stream_checksum(output, hardware.stream_bits) if output else 0
+        checksum = self._work.checksum(output, hardware.stream_bits) if output else 0
         if checksum != report.output_checksum:
             raise _checksum("output", report.output_checksum, checksum)
         self._free(slot)
@@ -422,7 +432,7 @@ def _plain(start: KernelStart, output: bytes) -> bytes:
     if start.maps is None:
         return output
     try:
-        return start.maps.received(output, start.packet, start.descriptors)
+        return start.maps.received(output, start.input(), start.descriptors)
     except DataError as error:
         raise _RefusedError(str(error), diagnosis.of_checksum("output")) from None
 

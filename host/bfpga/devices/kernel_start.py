@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.formats.arrays import Int64Array
+from bfpga.program.packets import SampleStream
 
 #: Bytes of a stream; an array is contiguous.
 Octets = bytes | npt.NDArray[np.uint8]
@@ -23,17 +24,22 @@ class KernelStart:
     The weight stream is ``weights``, sent ``weight_repeats`` times; starts that give the same object let a board keep
     it in its memory. ``output_bytes``: length of the output stream, one packet. ``predicted_cycles``: the most
     that the cycle model says, 0 if unknown. ``maps``: what turns these plain streams into those that a kernel with
-    compressed maps reads and writes; checksums and ``output_bytes`` are of the plain ones.
+    compressed maps reads and writes; checksums and ``output_bytes`` are of the plain ones. ``packet``: the input
+    stream, or what writes it to where a kernel reads it.
     """
 
     descriptors: int
-    packet: Octets
+    packet: Octets | SampleStream
     weights: Octets = b""
     weight_repeats: int = 1
     output_bytes: int = 0
     clear_policies: bool = False
     predicted_cycles: int = 0
     maps: MapStreams | None = None
+
+    def input(self) -> Octets:
+        """The bytes of the input stream."""
+        return self.packet.packed() if isinstance(self.packet, SampleStream) else self.packet
 
 
 @dataclass(frozen=True)

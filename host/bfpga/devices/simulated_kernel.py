@@ -127,7 +127,7 @@ class SimulatedKernel(OwnedKernel):
         """Run a start; see ``run_packet`` for errors."""
         weights = np.tile(np.frombuffer(start.weights, np.uint8), start.weight_repeats)
         self._results.append(
-            self.run_packet(start.descriptors, start.packet, weights, start.output_bytes, start.clear_policies)
+            self.run_packet(start.descriptors, start.input(), weights, start.output_bytes, start.clear_policies)
         )
 
     def finish(self) -> KernelResult:

@@ -31,6 +31,7 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.host_batches import HostArray
 from bfpga.devices.kernel_device import KernelDevice, Tally
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
+from bfpga.devices.native.stream_work import stream_work
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.kernel import streams
@@ -176,7 +177,8 @@ class StreamingDevice(KernelDevice):
         self.streaming = kernel
         self._packets: dict[tuple[int, ...], SamplePackets] = {}
         self._schedules: Schedules = {}
-        self._programs = KeptPrograms(program.config)
+        self._work = stream_work()
+        self._programs = KeptPrograms(program.config, self._work)
         self._encoders: dict[str, SampleEncoder] = {}
         super().__init__(program, OperationStarts(kernel, program.config), name)
         self._turns = turns_of(program)
@@ -316,7 +318,7 @@ class StreamingDevice(KernelDevice):
 
     def _encoded(self, name: str, values: Values) -> EncodedSamples:
         if name not in self._encoders:
-            self._encoders[name] = SampleEncoder(self.program.tensors[name], self.program.config.format)
+            self._encoders[name] = SampleEncoder(self.program.tensors[name], self.program.config.format, self._work)
         return self._encoders[name].encode(values.on_host(name))
 
     @staticmethod
@@ -324,7 +326,7 @@ class StreamingDevice(KernelDevice):
         packets, count = group.packets, group.values.samples
         return KernelStart(
             descriptors=count * len(packets.operations),
-            packet=packets.pack(group.loaded, 0, count, group.sends),
+            packet=packets.stream(group.loaded, 0, count, group.sends),
             weights=packets.weights,
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
@@ -378,7 +380,8 @@ def with_schedule(
     """
     if result.measured is None:
         return result
-    reported = choices if any(predicate_of(operation.descriptor) for operation in operations) else ()
+    skips = config.count_registers and any(predicate_of(operation.descriptor) for operation in operations)
+    reported = choices if skips else ()
     key = (samples, ahead, *(id(operation.descriptor) for operation in operations), *reported)
     if key not in known:
         while len(known) >= KEPT_STREAMS:

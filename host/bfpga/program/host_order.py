@@ -14,22 +14,20 @@ import numpy.typing as npt
 
 from bfpga.contract.program import TensorSpec
 from bfpga.formats.arrays import FloatArray, IntArray
-from bfpga.formats.block_float import encode_remainders, encode_samples, mantissa_dtype
+from bfpga.formats.block_float import mantissa_dtype
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.layout import (
     channel_factors,
     check_shape,
-    encode_parts,
     fold_columns,
     onnx_shape,
     to_array,
     unfolded,
     values_alone,
 )
+from bfpga.program.stream_work import NUMPY_WORK, Encoding, StreamWork
 
 Places = npt.NDArray[np.intp]
-#: Samples are encoded so many bytes at a time, step by step in the cache.
-_BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -47,38 +45,21 @@ class EncodedSamples:
 class SampleEncoder:
     """Encodes samples of one tensor."""
 
-    def __init__(self, spec: TensorSpec, fmt: BlockFormat) -> None:
-        self.spec, self.format = unfolded(spec), fmt
-        self.places = _places(spec)
-        self._factors = channel_factors(self.spec).reshape(-1) if self.spec.channel_shift else None
+    def __init__(self, spec: TensorSpec, fmt: BlockFormat, work: StreamWork = NUMPY_WORK) -> None:
+        spec, self.places = unfolded(spec), _places(spec)
+        self._alone, self._sets = values_alone(spec), 2 if spec.remainder else spec.parts
+        factors = channel_factors(spec).reshape(-1) if spec.channel_shift else None
+        self._encoding = Encoding(fmt, spec.input_exponent, factors, spec.remainder, spec.parts)
+        self._work = work
 
     def encode(self, x: FloatArray) -> EncodedSamples:
         """x: (samples, *onnx_shape), whose mantissas are those of ``layout.encode_tensor``."""
-        check_shape(x, values_alone(self.spec))
+        check_shape(x, self._alone)
         values = x.reshape(len(x), -1)
-        sets = 2 if self.spec.remainder else self.spec.parts
-        mantissa = np.zeros((len(x), 1 + sets * values.shape[1]), mantissa_dtype(self.format.mantissa_bits))
-        exponent = np.empty(len(x), np.int32)
-        step = max(1, _BLOCK_BYTES // max(1, values[:1].nbytes))
-        for first in range(0, len(x), step):
-            rows = slice(first, first + step)
-            exponent[rows] = self._encode(values[rows], mantissa[rows, 1:])
-        return EncodedSamples(mantissa, self.places, exponent)
-
-    def _encode(self, values: FloatArray, mantissas: IntArray) -> IntArray:
-        """Fill in the mantissas of samples (samples, values); their exponents."""
-        spec, fmt, size = self.spec, self.format, values.shape[1]
-        if self._factors is not None:
-            values = values * self._factors
-        whole, exponent = encode_samples(values, fmt, spec.input_exponent)
-        sets = [whole]
-        if spec.parts > 1:
-            sets = encode_parts(values, exponent, spec.parts, fmt)
-        elif spec.remainder:
-            sets.append(encode_remainders(values, whole, exponent, fmt, spec.remainder))
-        for number, found in enumerate(sets):
-            mantissas[:, number * size : (number + 1) * size] = found
-        return exponent
+        kind = mantissa_dtype(self._encoding.format.mantissa_bits)
+        mantissa = np.empty((len(x), 1 + self._sets * values.shape[1]), kind)
+        mantissa[:, 0] = 0
+        return EncodedSamples(mantissa, self.places, self._work.encode(values, self._encoding, mantissa[:, 1:]))
 
 
 def _places(spec: TensorSpec) -> Places:

@@ -11,13 +11,15 @@ from bfpga.engines.kernel.order import SampleRow
 from bfpga.engines.kernel.program_memory import may_be_kept
 from bfpga.program.cycles import sample_starts
 from bfpga.program.packets import SamplePackets
+from bfpga.program.stream_work import NUMPY_WORK, StreamWork
 
 
 class KeptPrograms:
     """Starts get their places one after the other, as long as there is room; the others are sent with every sample."""
 
-    def __init__(self, config: KernelConfig) -> None:
+    def __init__(self, config: KernelConfig, work: StreamWork = NUMPY_WORK) -> None:
         self.config = config
+        self._work = work
         self._used = 0
         #: First descriptors of those that are in the memory.
         self._there: set[int] = set()
@@ -29,11 +31,11 @@ class KeptPrograms:
         if not fits or any(operation.first_only for operation in operations):
             return self.sent_packets(operations, ahead)
         base, self._used = self._used, self._used + len(operations)
-        return SamplePackets(operations, self.config, ahead, base)
+        return SamplePackets(operations, self.config, ahead, base, self._work)
 
     def sent_packets(self, operations: Sequence[KernelOperation], ahead: int = 0) -> SamplePackets:
         """Those of a start whose descriptors come with every sample."""
-        return SamplePackets(operations, self.config, ahead)
+        return SamplePackets(operations, self.config, ahead, work=self._work)
 
     def sends(self, packets: SamplePackets) -> bool:
         """Whether the next start brings its program, which is there from then on."""

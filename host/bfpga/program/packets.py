@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import FIELDS, Flag, Operation
@@ -31,19 +32,20 @@ from bfpga.engines.kernel.streams import (
     weight_stream,
 )
 from bfpga.errors import DataError
-from bfpga.formats.arrays import Int64Array, IntArray
+from bfpga.formats.arrays import Int32Array, Int64Array, IntArray
 from bfpga.formats.containers import pack_elements
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
 from bfpga.program.host_order import EncodedSamples, Places
+from bfpga.program.stream_work import NUMPY_WORK, StreamWork
 
 Bytes = npt.NDArray[np.uint8]
 _FLAGS = FIELDS.index("flags")
 _WORD_BYTES = 4
 #: The register that counts the descriptors of a start.
 _MOST_DESCRIPTORS = (1 << 31) - 1
-#: Numbers of samples whose descriptors are kept: those of whole groups, and of the last one.
-_KEPT_ROWS = 2
+#: Streams without tensors that are kept: those of whole groups, and of the last one.
+_KEPT_TEMPLATES = 2
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,35 @@ class _Place:
     record_words: int = 0
 
 
+@dataclass(frozen=True)
+class SampleStream:
+    """The input stream of a start, which writes itself where it is wanted.
+
+    loaded: tensors by the start of their place. template: all but the tensors; memory that has it needs these alone.
+    """
+
+    packets: SamplePackets
+    loaded: Mapping[int, BlockTensor | EncodedSamples]
+    first: int
+    last: int
+    template: Bytes
+
+    def __len__(self) -> int:
+        return len(self.template)
+
+    def write(self, memory: Bytes, has_template: bool = False) -> None:
+        """Fill ``memory``, which is as long as the stream; ``has_template``: with another one of the same template."""
+        if not has_template:
+            memory[:] = self.template
+        self.packets.fill(memory, self.loaded, self.first, self.last)
+
+    def packed(self) -> Bytes:
+        """Its bytes."""
+        memory = np.empty(len(self), np.uint8)
+        self.write(memory)
+        return memory
+
+
 class SamplePackets:
     """Input and output streams of a list of operations for any number of samples.
 
@@ -72,10 +103,12 @@ class SamplePackets:
     """
 
     def __init__(
-        self, operations: Sequence[KernelOperation], config: KernelConfig, ahead: int = 0, base: int | None = None
-    ) -> None:
+        self, operations: Sequence[KernelOperation], config: KernelConfig, ahead: int = 0, base: int | None = None,
+        work: StreamWork = NUMPY_WORK,
+    ) -> None:  # fmt: skip
         """base: of the operations in the program memory (``may_be_kept``); None: they are not kept."""
         self.config = config
+        self._work = work
         self.operations = list(operations)
         self.ahead = ahead
         self._row = SampleRow.of(self.operations, ahead)
@@ -90,9 +123,9 @@ class SamplePackets:
         #: First word of every descriptor in the stream of one sample, and the word after all.
         self._starts: list[int] = []
         #: By the start of a tensor, where its elements on the stream are among the mantissas of ``EncodedSamples``.
-        self._sources: dict[int, Places] = {}
-        #: Rows without tensors by the number of samples, for the last two of these.
-        self._filled: dict[int, Bytes] = {}
+        self._sources: dict[int, Int32Array] = {}
+        #: Streams without tensors by the number of samples and whether a program is sent, the last two of these.
+        self._templates: dict[tuple[int, bool], Bytes] = {}
         self._template = np.frombuffer(self._packed(True), np.uint8)
         self._open_template = np.frombuffer(self._packed(False), np.uint8)
         self._place_stores()
@@ -145,53 +178,53 @@ class SamplePackets:
                 self._stores.append(_Place(operation, transfer_of(operation), size, end, record_words=words))
                 size = end
 
-    def pack(
+    def stream(
         self, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int, sends: bool = True
-    ) -> Bytes:
+    ) -> SampleStream:
         """Input stream of samples [first, last); DataError if a tensor has no data.
 
         sends: whether a program that is kept goes to its memory before.
         """
-        if self.kept is not None:
-            return self._pack_tensors(self.kept.opening(last - first, sends), tensors, first, last)
-        packet = self._pack_operations(tensors, first, last)
-        if not self.config.program_descriptors or not self.operations:
-            return packet
-        head = streamed_header(self.config, (last - first) * len(self.operations))
-        return np.concatenate([np.frombuffer(head, np.uint8), packet])
+        loaded = {place.start: _tensor_of(place, tensors) for place in self._loads}
+        return SampleStream(self, loaded, first, last, self._template_of(last - first, sends))
+
+    def pack(
+        self, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int, sends: bool = True
+    ) -> Bytes:
+        """The bytes of ``stream``."""
+        return self.stream(tensors, first, last, sends).packed()
 
     def opening_clocks(self, sends: bool) -> int:
         """Clocks of a start before its first descriptor: those of the program memory, a beat each."""
         return len(self.kept.opening(0, sends)) * 8 // self.config.stream_bits if self.kept is not None else 0
 
-    def _pack_tensors(
-        self, head: bytes, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int
-    ) -> Bytes:
-        packet = np.zeros(len(head) + (last - first) * self.input_bytes, np.uint8)
-        packet[: len(head)] = np.frombuffer(head, np.uint8)
-        rows = packet[len(head) :].reshape(last - first, self.input_bytes)
-        for place in self._loads:
-            self._load(rows, place, _tensor_of(place, tensors), first, last)
-        return packet
+    def _template_of(self, samples: int, sends: bool) -> Bytes:
+        """The stream of a start with zeros for the tensors."""
+        key = samples, sends and self.kept is not None
+        if key not in self._templates:
+            if len(self._templates) == _KEPT_TEMPLATES:
+                self._templates.pop(next(iter(self._templates)))
+            self._templates[key] = np.concatenate([self._head(samples, sends), self._descriptors(samples)])
+        return self._templates[key]
 
-    def _pack_operations(self, tensors: Mapping[str, BlockTensor | EncodedSamples], first: int, last: int) -> Bytes:
-        count = last - first
-        packets = self._descriptors(count).copy()
-        for place in self._loads:
-            self._load(packets[int(place.next_row) :][:count], place, _tensor_of(place, tensors), first, last)
-        return self._joined(packets)
+    def _head(self, samples: int, sends: bool) -> Bytes:
+        """What a kernel with a program memory hears first."""
+        head = b""
+        if self.kept is not None:
+            head = self.kept.opening(samples, sends)
+        elif self.config.program_descriptors and self.operations:
+            head = streamed_header(self.config, samples * len(self.operations))
+        return np.frombuffer(head, np.uint8)
 
     def _descriptors(self, samples: int) -> Bytes:
-        """The rows of a start without its tensors."""
-        if samples not in self._filled:
-            packets = np.empty((samples + self._row.extra_rows, self.input_bytes), np.uint8)
-            packets[:-1], packets[-1] = self._open_template, self._template
-            if self.operations:
-                self._order(packets, samples)
-            if len(self._filled) == _KEPT_ROWS:
-                self._filled.pop(next(iter(self._filled)))
-            self._filled[samples] = packets
-        return self._filled[samples]
+        """The descriptors of a start, each with zeros for its tensor; zeros alone of a program that is kept."""
+        if self.kept is not None:
+            return np.zeros(samples * self.input_bytes, np.uint8)
+        packets = np.empty((samples + self._row.extra_rows, self.input_bytes), np.uint8)
+        packets[:-1], packets[-1] = self._open_template, self._template
+        if self.operations:
+            self._order(packets, samples)
+        return self._joined(packets)
 
     def _order(self, packets: Bytes, samples: int) -> None:
         """What the operations of every sample wait for: earlier samples of the start are still being computed."""
@@ -199,17 +232,42 @@ class SamplePackets:
         counts = start_counts(self.operations, self.config, samples, self._row)
         packets.view("<i4")[:, places] = wrapped(counts)
 
-    def _joined(self, packets: Bytes) -> Bytes:
-        """Rows one after the other, the first and the last without what they lack: their other bytes move together."""
-        stream, previous = packets.reshape(-1), self._row.previous
-        start, end = (_WORD_BYTES * self._starts[place] for place in (previous.start, previous.stop))
+    @property
+    def _previous(self) -> tuple[int, int]:
+        """Bytes of a row between which the operations of the previous sample are."""
         if not self._row.extra_rows:
-            return stream
-        head, tail = packets[0, :start].copy(), packets[-1, start:end].copy()
-        rest = stream.size - self.input_bytes
-        stream[end - start : end] = head
-        stream[rest : rest + end - start] = tail
-        return stream[end - start : rest + end - start]
+            return 0, 0
+        previous = self._row.previous
+        return _WORD_BYTES * self._starts[previous.start], _WORD_BYTES * self._starts[previous.stop]
+
+    def _joined(self, packets: Bytes) -> Bytes:
+        """Rows one after the other, the first and the last without what they lack."""
+        start, end = self._previous
+        if start == end:
+            return packets.reshape(-1)
+        first, last = np.delete(packets[0], slice(start, end)), packets[-1, start:end]
+        return np.concatenate([first, packets[1:-1].reshape(-1), last])
+
+    def _spans(self, place: _Place, samples: int) -> list[tuple[int, int, int]]:
+        """(first sample, end, byte in ``_joined`` of the first one's): samples whose tensors are a row apart."""
+        start, end = self._previous
+        row, shift = self.input_bytes, end - start
+        if place.next_row:  # the last sample's is in a row that begins with it
+            last = samples * row - end + place.start
+            return [(0, samples - 1, row - shift + place.start), (samples - 1, samples, last)]
+        if place.start < start:  # the first row lacks what comes after it
+            return [(0, 1, place.start), (1, samples, row - shift + place.start)]
+        return [(0, samples, place.start - shift)]
+
+    def fill(self, stream: Bytes, loaded: Mapping[int, BlockTensor | EncodedSamples], first: int, last: int) -> None:
+        """Tensors of samples [first, last) go to their places. loaded: by the start of their place."""
+        size = self.input_bytes
+        tail = stream[len(stream) - (last - first) * size :]
+        for place in self._loads:
+            for begin, end, offset in self._spans(place, last - first):
+                if begin < end:
+                    rows = as_strided(tail[offset:], (end - begin, place.end - place.start), (size, 1))
+                    self._load(rows, place, loaded[place.start], first + begin, first + end)
 
     def sent(self, samples: int) -> list[int]:
         """Operations of a start of ``samples`` samples in the order of the stream, by their index in ``operations``."""
@@ -243,11 +301,12 @@ class SamplePackets:
 
     def choices(self, output: bytes | Bytes, samples: int) -> list[int]:
         """What count registers reported for each sample, a bit each: with its last stored tensor."""
-        if not self._stores:
+        if not self._stores or not self.skips:
             return [0] * samples
         start, beat = self._stores[-1].start, self.config.stream_bits // 8
         data = np.frombuffer(output, np.uint8).reshape(samples, -1)
-        return [int(bits) for bits in reported_choices(data[:, start : start + beat], self.config)]
+        found: list[int] = reported_choices(data[:, start : start + beat], self.config).tolist()
+        return found
 
     @property
     def recorded(self) -> list[KernelOperation]:
@@ -267,25 +326,24 @@ class SamplePackets:
     def _load(
         self, rows: Bytes, place: _Place, tensor: BlockTensor | EncodedSamples, first: int, last: int
     ) -> None:
-        """Header and elements of every sample go to its row."""
+        """Header and elements of every sample go to its row (samples, bytes)."""
         count, beat = last - first, self.config.stream_bits // 8
         exponent = TENSOR_HEADER["exponent"]
-        rows[:, place.start : place.start + beat][:, exponent.octets] = exponent.packed(tensor.exponent[first:last])
+        rows[:, exponent.octets] = exponent.packed(tensor.exponent[first:last])
         if isinstance(tensor, EncodedSamples) and 8 * tensor.mantissa.itemsize == self.config.format.container_bits:
             source, kind = self._source(place, tensor.places), tensor.mantissa.dtype
-            begin = (place.start + beat) // kind.itemsize
-            target = rows.view(kind)[:, begin : begin + len(source)]
-            np.take(tensor.mantissa[first:last], source, axis=1, out=target, mode="clip")
+            target = rows[:, beat : beat + len(source) * kind.itemsize].view(kind)
+            self._work.place(tensor.mantissa[first:last], source, target)
             return
         bits = _loaded_bits(place.operation, self.config)
         # Samples that end within a byte (4-bit mantissas on the narrowest array) cannot be packed side by side.
         step = 1 if bits % 8 else max(count, 1)
         size = -(-bits // 8)
-        target = rows[:, place.start + beat : place.start + beat + size]
+        target = rows[:, beat : beat + size]
         for start in range(0, count, step):
             elements = self._elements(place, tensor, first + start, first + start + step)
             packed = np.frombuffer(pack_elements(elements, self.config.format.container_bits), np.uint8)
-            target[start : start + step] = packed.reshape(step, size)
+            target[start : start + step] = packed.reshape(-1, size)
 
     def _elements(self, place: _Place, tensor: BlockTensor | EncodedSamples, first: int, last: int) -> IntArray:
         """The elements of a load in the order of the stream, sample after sample."""
@@ -294,11 +352,11 @@ class SamplePackets:
         part = tensor.mantissa[first:last, place.transfer.y0 : place.transfer.y1]
         return self._walked(place, part)
 
-    def _source(self, place: _Place, places: Places) -> Places:
+    def _source(self, place: _Place, places: Places) -> Int32Array:
         """Which mantissa each element of a load is; zeros are the first one. places: of the whole tensor."""
         if place.start not in self._sources:
             part = places[None, place.transfer.y0 : place.transfer.y1]
-            self._sources[place.start] = np.ascontiguousarray(self._walked(place, part).reshape(-1))
+            self._sources[place.start] = np.ascontiguousarray(self._walked(place, part).reshape(-1), np.int32)
         return self._sources[place.start]
 
     def _walked(self, place: _Place, part: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The compiled layers: which instruction sets this machine has, and the library of one, built once and kept.
+"""What is compiled: which instruction sets this machine has, and a library for one, built once and kept.
 
 One C++ source serves all sets. A library is in the cache under the digest of the sources, the flags and the
 compiler, so another machine with the same home directory builds its own.
@@ -22,6 +22,7 @@ from bfpga.errors import ConfigurationError, ToolError
 from bfpga.formats.cache import cache_directory
 
 SOURCES = Path(__file__).parent
+LAYERS = "layers.cpp"
 #: Engines in numpy instead of layers in C++.
 NUMPY = "numpy"
 #: The environment variable of the instruction set.
@@ -102,21 +103,21 @@ def instruction_set(element_bits: int, wanted: str | None = None) -> Instruction
     return next(fitting, None)
 
 
-def build(item: InstructionSet) -> Path:
-    """The library of an instruction set, compiled unless the cache has it. ToolError without a compiler.
+def build(item: InstructionSet, source: str = LAYERS, flags: tuple[str, ...] = ()) -> Path:
+    """The library of a source for an instruction set, compiled unless the cache has it. ToolError without a compiler.
 
-    $BFPGA_CXXFLAGS follows the flags of this module.
+    $BFPGA_CXXFLAGS follows the flags of this module and ``flags``.
     """
-    arguments = [*FLAGS, *item.flags, *shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))]
+    arguments = [*FLAGS, *flags, *item.flags, *shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))]
     content = hashlib.sha256()
     for part in [toolchain.compiler_version(toolchain.find_compiler()), *arguments]:
         content.update(f"{part}\0".encode())
     for path in sorted([*SOURCES.glob("*.hpp"), *SOURCES.glob("*.cpp")]):
         content.update(f"{path.name}\0".encode() + path.read_bytes())
-    target = cache_directory("native") / f"{item.name}-{content.hexdigest()[:32]}.so"
+    target = cache_directory("native") / f"{Path(source).stem}-{item.name}-{content.hexdigest()[:32]}.so"
 
     def compile_to(built: Path, directory: Path) -> None:
-        toolchain.run_compiler([*arguments, str(SOURCES / "layers.cpp"), "-o", str(built)])
+        toolchain.run_compiler([*arguments, str(SOURCES / source), "-o", str(built)])
 
     if target in _FAILED:
         raise ToolError(_FAILED[target])
@@ -127,12 +128,17 @@ def build(item: InstructionSet) -> Path:
         raise
 
 
-@functools.cache
-def _loaded(path: Path) -> ctypes.CDLL:
+def opened(path: Path) -> ctypes.CDLL:
+    """A library in this process. ToolError if it cannot be loaded."""
     try:
-        library = ctypes.CDLL(str(path))
+        return ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolError(f"{path} cannot be loaded: {error}; remove it to build it again") from None
+
+
+@functools.cache
+def _loaded(path: Path) -> ctypes.CDLL:
+    library = opened(path)
     sizes = (ctypes.c_int32 * len(RECORDS))()
     library.bfpga_native_sizes(sizes)
     if list(sizes) != [ctypes.sizeof(record) for record in RECORDS]:
@@ -148,5 +154,5 @@ def _loaded(path: Path) -> ctypes.CDLL:
 
 
 def load(item: InstructionSet) -> ctypes.CDLL:
-    """The library of an instruction set, ready to call. ToolError if it cannot be built or loaded."""
+    """The layers of an instruction set, ready to call. ToolError if it cannot be built or loaded."""
     return _loaded(build(item))

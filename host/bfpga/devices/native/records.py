@@ -104,8 +104,8 @@ Choose = ctypes.CFUNCTYPE(c_int32, c_int32, c_int32, c_int32, POINTER(c_int32))
 Learn = ctypes.CFUNCTYPE(c_int32, c_int32, c_int32, c_int32, c_int32, c_int64, POINTER(c_int64), c_int64)
 
 
-def format_record(fmt: BlockFormat, accumulator_bits: int, bins: int) -> FormatRecord:
-    """A format as C++ takes it."""
+def format_record(fmt: BlockFormat, accumulator_bits: int = 0, bins: int = 0) -> FormatRecord:
+    """A format as C++ takes it. accumulator_bits, bins: what layers need besides."""
     return FormatRecord(
         fmt.mantissa_bits, fmt.mantissa_min, fmt.mantissa_max, fmt.exponent_min, fmt.exponent_max,
         ROUNDINGS[fmt.rounding], fmt.saturation == "wrap", fmt.log == "ceil", accumulator_bits, bins,
