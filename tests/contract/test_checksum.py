@@ -45,6 +45,16 @@ def test_a_repeated_stream_needs_one_pass_only(count: int, repeats: int, random:
     assert repeated_checksum(stream_checksum(stream, 64), count, repeats) == stream_checksum(stream * repeats, 64)
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(1, 2**32 - 1), st.integers(1, 100), st.integers(0, 40))
+def test_damage_to_all_of_an_odd_number_of_repeats_is_found(checksum: int, damage: int, beats: int, half: int) -> None:
+    repeats = 2 * half + 1
+    assert repeated_checksum(checksum ^ damage, beats, repeats) != repeated_checksum(checksum, beats, repeats)
+
+
+def test_damage_to_all_of_an_even_number_of_repeats_may_cancel() -> None:
+    assert repeated_checksum(5, 64, 2) == repeated_checksum(7, 64, 2)
+
+
 def test_a_stream_of_broken_beats_is_refused() -> None:
     with pytest.raises(ValueError, match="reshape"):
         stream_checksum(bytes(12), 64)

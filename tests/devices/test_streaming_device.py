@@ -105,11 +105,11 @@ def test_a_start_is_packed_while_another_runs(monkeypatch: pytest.MonkeyPatch, t
     assert kernel.starts[-1].weights is kernel.starts[-2].weights, "a board keeps streamed weights by this identity"
 
 
-@pytest.mark.parametrize(("samples", "expected"), [(3, [2, 1]), (16, [2] * 8), (32, [4] * 8), (48, [5] * 9 + [3])])
+@pytest.mark.parametrize(("samples", "expected"), [(3, [2, 1]), (8, [2] * 4), (16, [4] * 4), (24, [5] * 4 + [4])])
 def test_a_long_run_has_longer_starts(
     samples: int, expected: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Eight of them at least, so that the host packs most of them while others run."""
+    """Four of them at least, so that the host packs most of them while others run."""
     monkeypatch.setattr(streaming_device, "START_SAMPLES", 5)
     monkeypatch.setattr(streaming_device, "SHORT_START_SAMPLES", 2)
     program = compiled(network(), tmp_path, config=SMALL)
@@ -227,8 +227,25 @@ def test_programs_of_several_launches_send_the_same_weights_by_identity(tmp_path
     device = StreamingDevice(program, kernel, "recorded")
     first = len(kernel.starts)
     for _ in range(2):
-        device.run({"x": SAMPLES[:2]})
+        device.run({"x": SAMPLES[:3]})
     starts = kernel.starts[first:]
     assert len(starts) == 4
     assert any(len(start.weights) for start in starts)
     assert all(one.weights is two.weights for one, two in zip(starts[:2], starts[2:], strict=True))
+
+
+@pytest.mark.parametrize(("samples", "repeats"), [(1, [1]), (2, [1, 1]), (9, [3, 3, 3]), (11, [3, 3, 3, 1, 1])])
+def test_weights_that_come_with_every_sample_are_sent_an_odd_number_of_times(
+    samples: int, repeats: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that no damage to all of them cancels in the checksum."""
+    monkeypatch.setattr(streaming_device, "START_SAMPLES", 4)
+    program = compiled(network(), tmp_path, config=replace(SMALL, weight_words=16, parameter_rows=8))
+    kernel = Recorder(program)
+    device = StreamingDevice(program, kernel, "recorded")
+    first = len(kernel.starts)
+    got = device.run({"x": SAMPLES[:samples]})
+    assert [start.weight_repeats for start in kernel.starts[first:] if len(start.weights)] == repeats
+    expected = Emulator(program).run({"x": SAMPLES[:samples]})
+    for name in program.outputs:
+        np.testing.assert_array_equal(got.outputs[name], expected.outputs[name])

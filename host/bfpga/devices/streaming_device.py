@@ -49,7 +49,7 @@ from bfpga.program.turns import Turn, starts_stand_alone, turns_of
 
 #: A run has so many starts at least, or starts of so many samples: packing the first and unpacking the last overlaps
 #: nothing, but a start costs the host the same time whatever it holds.
-RUN_STARTS, SHORT_START_SAMPLES = 8, 32
+RUN_STARTS, SHORT_START_SAMPLES = 4, 32
 #: Bytes of a stream of a start at most, however many samples are asked for: the DMA engines' largest transfer.
 TRANSFER_BYTES = (1 << 26) - (1 << 16)
 #: Weight streams that are kept joined, one for each start of a sample.
@@ -233,21 +233,25 @@ class StreamingDevice(KernelDevice):
     def _groups(self, samples: int) -> Iterator[tuple[int, int]]:
         """First sample and end of each group.
 
-        Measuring passes of policies that have learned nothing yet belong to the first sample alone.
+        Measuring passes of policies that have learned nothing yet belong to the first sample alone. Weights that come
+        with every sample are sent an odd number of times: after an even one, what is wrong with all of them may cancel
+        in the checksum.
         """
         launches = [turn for turn in self._turns if isinstance(turn.step, LaunchStep)]
         shared = [turn for turn in launches if turn.shared]
         measuring = [one for turn in launches for one in _launch(turn).operations if one.first_only]
         most = min(START_SAMPLES, max(SHORT_START_SAMPLES, samples // RUN_STARTS))
-        sizes = (_samples_a_start(self._packed(turn, learned=True), most, self.samples_a_start) for turn in shared)
-        size = min(sizes, default=START_SAMPLES)
+        packed = [self._packed(turn, learned=True) for turn in shared]
+        sizes = (_samples_a_start(packets, most, self.samples_a_start) for packets in packed)
+        size, odd = min(sizes, default=START_SAMPLES), any(packets.weights for packets in packed)
         size = 1 if any(one.layer not in self._learning for one in measuring) else size
         first = 0
         while first < samples:
             alone = first == 0 and any(map(self._is_needed, measuring))
-            last = min(samples, first + (1 if alone else size))
-            yield first, last
-            first = last
+            count = 1 if alone else min(size, samples - first)
+            count -= odd and count % 2 == 0
+            yield first, first + count
+            first += count
 
     def _packed(self, turn: Turn, learned: bool = False) -> SamplePackets:
         """The streams of a start now, or once all policies have learned."""

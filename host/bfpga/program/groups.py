@@ -15,10 +15,10 @@ from bfpga.program.turns import starts_stand_alone
 DESCRIPTOR_BYTES = 4 * DESCRIPTOR_WORDS
 _MOVING = (Operation.LOAD, Operation.STORE)
 #: A start takes as many samples as its longest stream fits into this, so that two starts fit a small pool.
-START_BYTES = 1 << 20
+START_BYTES = 1 << 21
 #: Most samples of a start: a long one delays the first result. One whose descriptors are in the program memory has as
 #: many as its bytes allow.
-START_SAMPLES = 128
+START_SAMPLES = 512
 
 
 def stream_bytes(config: KernelConfig, descriptor: Descriptor) -> int:
