@@ -48,7 +48,7 @@ def test_a_sample_takes_its_share_of_a_start(lenet: Program, estimate: ProgramEs
     (start,) = estimate.cycles.starts
     time = driver_time()
     rest = time.value * encoded_values(lenet, start) + time.byte * sent_bytes(lenet, start)
-    together = min(128, (1 << 20) // sent_bytes(lenet, start))
+    together = min(512, (1 << 21) // sent_bytes(lenet, start))
     assert time.sample_seconds(lenet, estimate) == pytest.approx(rest + time.start / together)
     cycles = replace(estimate.cycles, starts=[replace(start, shared=False)])
     assert time.sample_seconds(lenet, replace(estimate, cycles=cycles)) == pytest.approx(rest + time.start)
