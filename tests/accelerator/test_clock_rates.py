@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from bfpga.accelerator.clocks import (
     clock_setting,
     wire_percent,
 )
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.processes import process_kind
 from bfpga.errors import ConfigurationError
 
@@ -77,3 +80,12 @@ def test_numbered_ips_leave_what_their_kind_leaves_for_wires() -> None:
         "gather", "unit", "step_maker", "post", "",
     ]  # fmt: skip
     assert wire_percent("zynqmp", "gather_3") == wire_percent("zynqmp", "gather") != wire_percent("zynqmp", "unit_3")
+
+
+def test_wires_take_more_of_a_fast_clock_on_ultrascale_plus() -> None:
+    """Least where the tool's own delays are longest, as those of low voltage are."""
+    low_voltage = load_accelerator("kv260_dense").wire_percent("post")
+    fast = load_accelerator("zcu104_three_cores")
+    slow = replace(fast, clock_mhz=187.5)
+    assert fast.wire_percent("post") > low_voltage == slow.wire_percent("post")
+    assert load_accelerator("pynq_z2_dense").wire_percent("post") < slow.wire_percent("post")

@@ -31,4 +31,4 @@ def test_random_faults_end_in_errors_and_never_in_wrong_answers() -> None:
         assert boards.opened == set(available_ways())
     assert tally.sequences == SEQUENCES
     assert tally.errors > SEQUENCES / 4
-    assert len(tally.fired) >= 8
+    assert len(tally.fired) >= 7

@@ -152,7 +152,7 @@ def modules_with_tables() -> set[str]:
 def test_every_module_with_tables_is_among_the_commands_here() -> None:
     covered = {
         "listings", "reports", "synthesize", "advise", "compare", "models", "report_units", "report_partition",
-        "report_host",
+        "report_host", "blocks",
     }  # fmt: skip
     assert modules_with_tables() == covered | ELSEWHERE.keys()
 

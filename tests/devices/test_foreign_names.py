@@ -133,7 +133,7 @@ def test_a_configuration_comes_back_from_a_file() -> None:
         ({"weight_words": 1 << 40}, "weight_words is 1099511627776; must be a whole number 1..65536"),
         ({"parameter_rows": None}, "parameter_rows is None"),
         ({"stream_bits": 48}, "stream_bits is 48; must be one of 32, 64, 128, 256, 512"),
-        ({"multiplier": "dsp\n"}, r"multiplier is 'dsp\n'; must be one of dsp, dsp_packed, shift"),
+        ({"multiplier": "dsp\n"}, r"multiplier is 'dsp\n'; must be one of dsp, dsp_packed, dsp_quad, shift"),
         ({"functions": ["none", "exec"]}, "functions is ('none', 'exec'); must be a list of which each is one of"),
         ({"functions": "none"}, "functions is 'none'"),
         ({"wide_memory": 1}, "wide_memory is 1; must be true or false"),

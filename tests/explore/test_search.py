@@ -183,7 +183,7 @@ def test_no_clock_is_offered_beyond_those_that_a_synthesis_found_in_time(task: T
     assert replace(found, points=[*found.points, faster]).front == found.front
     sure = replace(faster, clock="modelled")
     assert replace(found, points=[*found.points, sure]).front[0] == sure
-    assert usual_clock(load_board("pynq_z2")) == pytest.approx(125)
+    assert usual_clock(load_board("pynq_z2")) == pytest.approx(1000 / 7)
     assert usual_clock(task.board) == task.board.clock_default
 
 

@@ -23,7 +23,8 @@ def word_bits(fmt: ShiftFormat) -> int:
 
 def weight_bits(config: KernelConfig) -> int:
     """Bits of a weight in memory: the widest of what the columns of an array multiply with."""
-    widths = [] if config.multiplier == "shift" else [config.format.mantissa_bits]
+    linear = 4 if config.multiplier == "dsp_quad" else config.format.mantissa_bits
+    widths = [] if config.multiplier == "shift" else [linear]
     if config.shift is not None:
         widths.append(word_bits(config.shift))
     return max(widths)

@@ -22,6 +22,11 @@ WIRE_PERCENT = 27
 #: comparisons of work in the partition of a sparse cluster; and selections of cells where its micro-tiles are
 #: gathered, which each unit of variant B has a numbered IP for.
 _WIDER = {("zynqmp", part): 46 for part in ("post", "row_factors", "partition", "gather")}
+#: The same there above ``FAST_MHZ``, since wires are as long at any clock: on all devices, and on those of speed grade
+#: -2, for which the tool takes cells for faster than for those of -2LV.
+FAST_MHZ = 200.0
+_FAST = {"rows": 40}
+_FAST_OF_GRADE_2 = {"post": 56, "row_factors": 56, "scratchpad": 38}
 #: How far the clock may be from what an accelerator asks for, as a part of it.
 TOLERANCE = 0.02
 
@@ -45,9 +50,17 @@ class ClockSetting:
         return int(1e6 / max(self.actual_mhz, self.requested_mhz)) / 1000
 
 
-def wire_percent(system: str, part: str) -> int:
-    """Percent of the clock that C synthesis of the IP of a process leaves for wires on a processing system."""
-    return _WIDER.get((system, process_kind(part)), WIRE_PERCENT)
+def wire_percent(system: str, part: str, device: str = "", mhz: float = 0.0) -> int:
+    """Percent of a clock that C synthesis of the IP of a process leaves for wires on a processing system.
+
+    device: the name that the board's file gives its part, with its speed grade.
+    """
+    kind = process_kind(part)
+    usual = _WIDER.get((system, kind), WIRE_PERCENT)
+    if system != "zynqmp" or mhz <= FAST_MHZ:
+        return usual
+    fast = _FAST | (_FAST_OF_GRADE_2 if "-2-" in device else {})
+    return fast.get(kind, usual)
 
 
 def clock_setting(system: str, mhz: float) -> ClockSetting:

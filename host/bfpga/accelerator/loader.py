@@ -17,7 +17,7 @@ from bfpga.accelerator.array_section import (
     section_path,
 )
 from bfpga.accelerator.boards import Board, load_board, names, resolve
-from bfpga.accelerator.clocks import clock_problem
+from bfpga.accelerator.clocks import clock_problem, wire_percent
 from bfpga.accelerator.constraints import board_findings, config_findings, cores_excess
 from bfpga.accelerator.schema import (
     AcceleratorFile,
@@ -79,6 +79,10 @@ class Accelerator:
     def bytes_per_clock(self) -> float:
         """Bytes a cycle that the board's memory is assumed to give."""
         return self.board.assumed_gb_s * 1e9 / (self.clock_mhz * 1e6)
+
+    def wire_percent(self, part: str) -> int:
+        """Percent of the clock that C synthesis of an IP leaves for wires."""
+        return wire_percent(self.board.processing_system, part, self.board.part, self.clock_mhz)
 
     def __repr__(self) -> str:
         times = f"{self.cores} cores of " if self.cores > 1 else ""

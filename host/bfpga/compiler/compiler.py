@@ -39,7 +39,7 @@ from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.schedule.unfit_parts import Part, UnfitPartError
 from bfpga.compiler.starts import schedule_starts
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.program import Program
+from bfpga.contract.program import HostNode, Program
 from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.program.cycles import program_cycles
@@ -85,13 +85,19 @@ def compile_network(
 
 
 def _cheapest(programs: Sequence[Program], accelerator: Accelerator) -> Program:
-    """The program whose samples take the least time, the host's operators included; of several the first."""
+    """The program whose samples take the least time, the host's operators included; of several the first.
+
+    Each sample has a call of its own of these operators, as one that comes alone.
+    """
     cores = accelerator.board.arm_cores
     if len(programs) == 1 or cores is None:
         return programs[0]
 
+    def alone(node: HostNode, together: int) -> float:
+        return cores.node_seconds(node)
+
     def seconds(program: Program) -> float:
-        return stream_time(program, program_cycles(program), accelerator.bytes_per_clock, cores.node_seconds).seconds
+        return stream_time(program, program_cycles(program), accelerator.bytes_per_clock, alone).seconds
 
     return min(programs, key=seconds)
 

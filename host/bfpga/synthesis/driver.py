@@ -7,7 +7,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
 from bfpga.synthesis.body import LoopBody, Place
@@ -64,7 +63,7 @@ def scheduled_loops(
 def clock_of(accelerator: Accelerator, part: str = "") -> Clock:
     """The accelerator's clock with the uncertainty that the build states for an IP; ``part``: its name."""
     period = 1000 / accelerator.clock_mhz
-    return Clock(period, period * wire_percent(accelerator.board.processing_system, part) / 100)
+    return Clock(period, period * accelerator.wire_percent(part) / 100)
 
 
 def synthesize(

@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.interface.fifos import stream_cells
 from bfpga.engines.interface.shell import SHELL
@@ -67,7 +66,7 @@ def kernel_figures(accelerator: Accelerator, ips: Mapping[str, IpRecord], counte
         part=accelerator.board.part,
         sources={name: ip.sources for name, ip in ips.items()},
         period=period,
-        usable=period - period * wire_percent(accelerator.board.processing_system, "") / 100,
+        usable=period - period * accelerator.wire_percent("") / 100,
         loops=tuple(replace(loop, ip=name) for name, ip in ips.items() for loop in ip.loops),
         memories=sum((ip.memories for ip in ips.values()), Area()),
         infrastructure=Area(lut=SHELL.lut, ff=SHELL.ff, bram18=2 * SHELL.bram36).times(accelerator.cores),

@@ -7,7 +7,6 @@ import importlib.resources
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.names import DIGEST_DIGITS
 from bfpga.estimate.hardware import HardwareFigures
@@ -50,11 +49,11 @@ class Compiled:
         """As an accelerator's kernel is now."""
         rendered = _rendered(replace(accelerator, digest="0" * DIGEST_DIGITS))
         files = kernel_sources(rendered)
-        board, system = accelerator.board, accelerator.board.processing_system
+        board = accelerator.board
         others = _COUNTING[board.dsp_kind], board.part, accelerator.clock_mhz
         digests = {}
         for part, top in sources_by_ip(accelerator).items():
-            margin = wire_percent(system, part)
+            margin = accelerator.wire_percent(part)
             digests[part] = sources_meaning(sources_of(top, files), rendered.keys(), *others, margin)
         return cls(files, digests)
 

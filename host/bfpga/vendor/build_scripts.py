@@ -15,7 +15,6 @@ from typing import Any, Literal
 import jinja2
 
 from bfpga.accelerator.boards import Board
-from bfpga.accelerator.clocks import wire_percent
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import BlockDesign, Cell, Segment
 from bfpga.vendor.ip_packaging import packaging_context
@@ -251,6 +250,7 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
     accelerator = design.accelerator
     part = _word(accelerator.board.part, f"part of the board {accelerator.board.name}")
     return {
+        "wires": accelerator.wire_percent,
         "name": accelerator.name,
         "digest": accelerator.digest[:12],
         "part": braced(part),
@@ -304,7 +304,7 @@ def _ip_context(ip: KernelIp, paths: ScriptPaths, context: dict[str, Any]) -> di
     return {
         "kernel": _kernel(ip, paths),
         "hls": _hls(ip, paths),
-        "uncertainty": f"{wire_percent(context['system'], ip.part)}%",
+        "uncertainty": f"{context['wires'](ip.part)}%",
         "results": {"hls": _braced(paths.result(ip.stem))},
         "partial": {"hls": _braced(paths.results / f"{ip.stem}.txt.partial")},
         "reports": {"hls": _braced(paths.hls_report(ip))},

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bfpga.accelerator.clocks import wire_percent
 from bfpga.vendor.block_design import BlockDesign, Cell, Link
 from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths
 from bfpga.vendor.kernel_ips import KERNEL_VERSION, KernelIp, kernel_ips
@@ -180,7 +179,7 @@ class Golden:
         return [*calls, *self._result(stage, head | lines), ("close_project",)]
 
     def _filled(self, text: str, ip: KernelIp | None) -> list[str]:
-        percent = wire_percent(self._design.system.name, ip.part) if ip else 0
+        percent = self._design.accelerator.wire_percent(ip.part) if ip else 0
         return list(filter(None, text.format(**self._values, ip=ip, uncertainty=percent).split("\n")))
 
     def _calls(self, text: str, ip: KernelIp | None = None) -> list[Words]:
