@@ -91,7 +91,7 @@ _WIRE_TYPES = {
     "row_factors": "bfpga::wire_t<bfpga::RowFactorBeat>",
     "row_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
     "operand_words": "bfpga::wire_t<bfpga::OperandWords<Config>>",
-    "program_beats": "bfpga::wire_t<bfpga::ProgramBeat<Config>>",
+    "program_beats": "bfpga::wire_t<bfpga::PlainBeat<Config>>",
 }
 #: The same around the processes of compressed maps.
 _MAP_TYPES = {

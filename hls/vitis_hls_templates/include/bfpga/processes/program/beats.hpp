@@ -1,52 +1,24 @@
 // What the program memory sends the sequencer: the beats that a host without it would have sent.
 #pragma once
-#include "bfpga/processes/wires.hpp"
+#include "bfpga/processes/maps/beats.hpp"
 
 namespace bfpga {
-
-template <class Config>
-struct ProgramBeat {
-    static constexpr int bits = Config::stream_bits;
-
-    bits_t<Config::stream_bits> data;
-
-    template <class Bits>
-    void pack(Bits& to) const {
-#pragma HLS INLINE
-    Words_Pack:
-        for (int word = 0; word < bits / 32; ++word) {
-#pragma HLS UNROLL
-            set_signed<32>(to, 32 * word, get_signed<32>(data, 32 * word));
-        }
-    }
-
-    template <class Bits>
-    void unpack(const Bits& from) {
-#pragma HLS INLINE
-        data = 0;
-    Words_Unpack:
-        for (int word = 0; word < bits / 32; ++word) {
-#pragma HLS UNROLL
-            set_signed<32>(data, 32 * word, get_signed<32>(from, 32 * word));
-        }
-    }
-};
 
 // What the sequencer reads.
 template <class Config>
 class ProgramSource {
    public:
-    ProgramSource(stream<wire_t<ProgramBeat<Config>>>& beats, stream<int_t<32>>& reports)
+    ProgramSource(stream<wire_t<PlainBeat<Config>>>& beats, stream<int_t<32>>& reports)
         : beats_(beats), reports_(reports) {}
 
     // Whether there was a beat, which `data` has then.
     bool read_nb(bits_t<Config::stream_bits>& data) {
 #pragma HLS INLINE
-        wire_t<ProgramBeat<Config>> word = {};
+        wire_t<PlainBeat<Config>> word = {};
         if (!beats_.read_nb(word)) {
             return false;
         }
-        data = from_wire<ProgramBeat<Config>>(word).data;
+        data = from_wire<PlainBeat<Config>>(word).data;
         return true;
     }
 
@@ -56,7 +28,7 @@ class ProgramSource {
     stream<int_t<32>>& reports() { return reports_; }
 
    private:
-    stream<wire_t<ProgramBeat<Config>>>& beats_;
+    stream<wire_t<PlainBeat<Config>>>& beats_;
     stream<int_t<32>>& reports_;
 };
 

@@ -49,7 +49,7 @@ class ProgramPath {
 
    private:
     ProgramProcess<Config> own_;
-    stream<wire_t<ProgramBeat<Config>>> program_beats_{"program_beats"};
+    stream<wire_t<PlainBeat<Config>>> program_beats_{"program_beats"};
     stream<int_t<32>> program_reports_{"program_reports"};
 };
 

@@ -17,7 +17,7 @@ namespace bfpga {
 template <class Config>
 class ProgramProcess {
     using Memory = ProgramMemory<Config>;
-    using Beat = ProgramBeat<Config>;
+    using Beat = PlainBeat<Config>;
     using beat_t = bits_t<Config::stream_bits>;
     using address_t = ProgramHeader::address_t;
     using count_t = ProgramHeader::count_t;
