@@ -270,6 +270,7 @@ def systolic_config(document: Document, section: SystolicSection, config: Kernel
         wide_memory=section.wide_memory,
         row_columns=section.row_columns,
         operand_weights=section.operand_weights,
+        residual_adds=section.residual_adds,
         array=SystolicArray(section.hop_columns),
     )
 

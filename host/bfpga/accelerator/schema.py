@@ -166,6 +166,9 @@ class SystolicSection(Section):
     operand_weights: bool = Field(
         False, description="whether tensors on the chip may become weights: products of two of them, as of attention"
     )
+    residual_adds: bool = Field(
+        False, description="whether a layer may add a tensor to its sums before they are rounded: residual connections"
+    )
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False
     program_descriptors: ProgramDescriptors = 0

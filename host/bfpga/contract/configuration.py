@@ -84,6 +84,8 @@ class KernelConfig:
     row_columns: WidthOrNone = 0
     #: Whether tensors of the activation memory may become weights: products of two computed tensors.
     operand_weights: bool = False
+    #: Whether a product may add a tensor of the activation memory to its sums: residual connections.
+    residual_adds: bool = False
     #: Tables of functions that the output stage holds, which come with a program; 0: tables are built in.
     function_tables: Annotated[int, Between(0, 8)] = 0
     #: Columns that the output stage computes at once, each row in so many turns; 0: all of them in one.
@@ -128,6 +130,11 @@ class KernelConfig:
             (Operation.WEIGH, self.operand_weights),
         )  # fmt: skip
         return tuple(operation for operation, there in has if there)
+
+    @property
+    def layout_parts(self) -> tuple[tuple[str, ...], tuple[Operation, ...], bool]:
+        """What its layout depends on: arguments of ``layout``."""
+        return self.built_in_functions, self.part_operations, self.residual_adds
 
     @cached_property
     def built_in_functions(self) -> tuple[str, ...]:

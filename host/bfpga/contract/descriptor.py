@@ -88,8 +88,10 @@ class LeadRule(IntEnum):
 
 #: GEMM: its weights are the second tensor, whose exponent adds to that of the first. SUM alone uses the bit otherwise.
 SECOND_WEIGHS = Flag.NEGATE_SECOND
+#: GEMM of a kernel with residual_adds: a second tensor is added to its sums. STORE alone uses the bit otherwise.
+ADDS_SECOND = Flag.END_PACKET
 #: What the metadata of a field calls the field whose word it shares.
-_SHARES, _SHARES_IN_ROWS = "shares", "shares in rows"
+_SHARES, _SHARES_IN_ROWS, _SHARES_IN_ADDS = "shares", "shares in rows", "shares in adds"
 #: Operations of kernels that have some part.
 PART_OPERATIONS = (Operation.ROWS, Operation.TABLE, Operation.WEIGH)
 COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM, Operation.ROWS)
@@ -104,6 +106,12 @@ def shared(other: str) -> int:
 def of_rows(other: str) -> int:
     """A field of ROWS, in the word of one that ROWS does not use."""
     number: int = field(default=0, metadata={_SHARES_IN_ROWS: other})
+    return number
+
+
+def of_adds(other: str) -> int:
+    """A field of a GEMM that adds a tensor, in the word of one that a systolic array's GEMM does not use."""
+    number: int = field(default=0, metadata={_SHARES_IN_ADDS: other})
     return number
 
 
@@ -215,6 +223,10 @@ class Descriptor:
     row_magnitude: int = of_rows("chunk_buffers")  # ceil(log2 output_rows)
     row_epsilon: int = of_rows("joined_rows")  # mantissa of epsilon's share
     row_epsilon_exponent: int = of_rows("joined_columns")
+    # GEMM that adds a tensor to its sums (ADD_WORDS): as many pixels and words as it writes, one after the other
+    added_pixel_words: int = of_adds("entry_words")  # words that a pixel of the tensor holds
+    added_word: int = of_adds("chunk_steps")  # address of its first pixel, channel offset included
+    added_bank: int = of_adds("chunk_buffers")
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""
@@ -237,11 +249,16 @@ SHARED_WORDS: dict[str, str] = {
 ROW_WORDS: dict[str, str] = {
     item.name: item.metadata[_SHARES_IN_ROWS] for item in fields(Descriptor) if _SHARES_IN_ROWS in item.metadata
 }
-_WITHOUT_WORDS = {**SHARED_WORDS, **ROW_WORDS}
+#: The same of kernels whose products add tensors.
+ADD_WORDS: dict[str, str] = {
+    item.name: item.metadata[_SHARES_IN_ADDS] for item in fields(Descriptor) if _SHARES_IN_ADDS in item.metadata
+}
+_WITHOUT_WORDS = {**SHARED_WORDS, **ROW_WORDS, **ADD_WORDS}
 #: The fields that have words, in their order.
 FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in _WITHOUT_WORDS)
 _PLACES = {name: place for place, name in enumerate(FIELDS)}
 _CLUSTER, _GEMM, _ROWS = int(Flag.CLUSTER), int(Operation.GEMM), int(Operation.ROWS)
+_ADDS = int(ADDS_SECOND)
 
 
 def _fields_with(words: dict[str, str]) -> tuple[str, ...]:
@@ -251,13 +268,16 @@ def _fields_with(words: dict[str, str]) -> tuple[str, ...]:
 
 
 _CLUSTER_FIELDS, _ROW_FIELDS = _fields_with(SHARED_WORDS), _fields_with(ROW_WORDS)
+_ADD_FIELDS = _fields_with(ADD_WORDS)
 
 
 def word_names(operation: int, flags: int = 0) -> tuple[str, ...]:
     """The fields that the words of an operation's descriptor hold, in their order."""
     if operation == _ROWS:
         return _ROW_FIELDS
-    return _CLUSTER_FIELDS if operation == _GEMM and flags & _CLUSTER else FIELDS
+    if operation == _GEMM and flags & (_CLUSTER | _ADDS):
+        return _CLUSTER_FIELDS if flags & _CLUSTER else _ADD_FIELDS
+    return FIELDS
 
 
 def word_of(name: str) -> int:

@@ -41,7 +41,7 @@ def kernel_identity(config: KernelConfig) -> dict[str, Any]:
         "host_streams": dict(host_streams(config)),
         "streams": {item.name: [item.source, item.target, item.bits] for item in process_streams(config)},
         "commands": {item.process: [sorted(map(int, item.operations)), list(item.fields)] for item in commands(config)},
-        "layout": layout_digest(config.built_in_functions, config.part_operations),
+        "layout": layout_digest(*config.layout_parts),
     } | ({"program_header": list(HEADER_WORDS)} if config.program_descriptors else {})
 
 
@@ -153,6 +153,7 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
             "Columns that the output stage computes at once, each row in turns; 0: all",
             post_columns=config.post_columns if config.row_turns > 1 else 0,
         ),
+        number_group("Whether a product may add a tensor to its sums", residual_adds=config.residual_adds),
         *_program_memory(config),
         _depths(config),
         number_group(

@@ -16,6 +16,7 @@ from typing import Any
 
 from bfpga.contract.checksum import FOLD_BITS, ROTATION
 from bfpga.contract.descriptor import (
+    ADD_WORDS,
     DESCRIPTOR_WORDS,
     FIELDS,
     PART_OPERATIONS,
@@ -46,13 +47,13 @@ _DEPTH = 4
 Path = tuple[str | int, ...]
 
 
-def layout(functions: Collection[str] = (), parts: Collection[Operation] = ()) -> dict[str, Any]:
+def layout(functions: Collection[str] = (), parts: Collection[Operation] = (), adds: bool = False) -> dict[str, Any]:
     """The layout of this package with the usual functions, and with those named as in accelerator files.
 
     A function that is new changes nothing for a kernel without it, nor do operations of parts that it lacks. parts:
-    those that it has.
+    those that it has; adds: whether its products add tensors.
     """
-    shared = {**SHARED_WORDS, **ROW_WORDS} if Operation.ROWS in parts else SHARED_WORDS
+    shared = {**SHARED_WORDS, **(ROW_WORDS if Operation.ROWS in parts else {}), **(ADD_WORDS if adds else {})}
     kinds: tuple[type[Enum], ...] = (*ENUMERATIONS, *BITS)
     return {
         "version": VERSION,
@@ -85,9 +86,9 @@ def _shown_bits(item: BeatField) -> str:
     return f"bits {item.first}..{item.first + item.bits - 1}" if item.bits > 1 else f"bit {item.first}"
 
 
-def layout_digest(functions: Collection[str] = (), parts: Collection[Operation] = ()) -> str:
+def layout_digest(functions: Collection[str] = (), parts: Collection[Operation] = (), adds: bool = False) -> str:
     """SHA-256 of the canonical JSON of ``layout``."""
-    text = json.dumps(layout(functions, parts), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(layout(functions, parts, adds), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -98,7 +99,7 @@ def layout_mismatch(there: object) -> str | None:
     """
     if not isinstance(there, Mapping):
         return "no layout is named there"
-    here = layout(_functions_of(there), _parts_of(there))
+    here = layout(_functions_of(there), _parts_of(there), _adds(there))
     if there == here:
         return None
     differences = layout_differences(here, there)
@@ -112,6 +113,13 @@ def _parts_of(there: Mapping[str, Any]) -> Collection[Operation]:
     enumerations = there.get("enumerations")
     named = enumerations.get("Operation") if isinstance(enumerations, Mapping) else None
     return [item for item in PART_OPERATIONS if isinstance(named, Mapping) and item.name in named]
+
+
+def _adds(there: Mapping[str, Any]) -> bool:
+    """Whether another layout is of kernels whose products add tensors."""
+    descriptor = there.get("descriptor")
+    shared = descriptor.get("shared") if isinstance(descriptor, Mapping) else None
+    return isinstance(shared, Mapping) and not ADD_WORDS.keys().isdisjoint(shared)
 
 
 def _functions_of(there: Mapping[str, Any]) -> Collection[str]:

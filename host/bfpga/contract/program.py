@@ -277,6 +277,8 @@ class ArrayNode:
     rows: RowWork | None = None
     #: Of kind `gemm` with two inputs: how the second becomes the weights, in place of ``weights``.
     operand: OperandWeights | None = None
+    #: Of kind `gemm` with two inputs: whether the second is added to the sums, before the bias (docs/kernel.md).
+    adds_second: bool = False
 
     def unscheduled(self) -> ArrayNode:
         """A copy that a schedule may fill in: policy, tiles and cycles of flows are its own."""

@@ -51,7 +51,7 @@ def save_program(program: Program, path: str | Path) -> None:
     """Write a program; the file appears complete or not at all."""
     path = Path(path)
     blobs: dict[bytes, str] = {}
-    shape = layout(program.config.built_in_functions, program.config.part_operations)
+    shape = layout(*program.config.layout_parts)
     header = {"magic": MAGIC, "version": VERSION, "layout": shape, "program": _plain(program, blobs)}
     header["content"] = content_digest(header, ((name, data) for data, name in blobs.items()))
     archive = io.BytesIO()

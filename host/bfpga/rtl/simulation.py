@@ -81,7 +81,7 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
     return {
         "name": name,
         "identification": f"0x{digest[:8]}",
-        "layout": own(json_text(layout(config.built_in_functions, config.part_operations))),
+        "layout": own(json_text(layout(*config.layout_parts))),
         "structures": {"Run": structure(RUN), "Piece": structure(PIECE)},
         "registers": [{"name": item.name, "offset": f"0x{item.offset:02x}"} for item in REGISTERS],
         "start_bit": int(Control.START),

@@ -152,7 +152,7 @@ def make_manifest(
         ),
         clock=ClockEntry(design.clock.requested_mhz, actual_mhz),
         configuration=config_to_dict(accelerator.config),
-        layout=layout(accelerator.config.built_in_functions, accelerator.config.part_operations),
+        layout=layout(*accelerator.config.layout_parts),
         cells=_cells(design),
         dma=_dma(design),
         interrupts=design.interrupts,

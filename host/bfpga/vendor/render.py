@@ -19,7 +19,7 @@ import jinja2
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, BridgeField, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARED_WORDS, word_of
+from bfpga.contract.descriptor import ADD_WORDS, DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
@@ -239,7 +239,7 @@ def _commands(config: KernelConfig) -> list[dict[str, Any]]:
 
 def _command_kinds(config: KernelConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
-    yield f"layout_{layout_digest(config.built_in_functions, config.part_operations)[:8]}"
+    yield f"layout_{layout_digest(*config.layout_parts)[:8]}"
     if config.array.command_space:
         yield config.array.command_space
     if config.count_registers:
@@ -297,6 +297,7 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "fields": FIELDS,
         "shared": {name: word_of(name) for name in SHARED_WORDS},
         "of_rows": {name: word_of(name) for name in ROW_WORDS} if config.has_rows else {},
+        "of_adds": {name: word_of(name) for name in ADD_WORDS},
         "words": DESCRIPTOR_WORDS,
         "functions": _functions(),
         "loaded": _loaded_tables(),
@@ -323,8 +324,8 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "entries": [name for name in config.array.word_types() if name.startswith("entries_")],
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)],
-        "layout": own(json_text(layout(config.built_in_functions, config.part_operations))),
-        "layout_identification": f"0x{layout_digest(config.built_in_functions, config.part_operations)[:8]}",
+        "layout": own(json_text(layout(*config.layout_parts))),
+        "layout_identification": f"0x{layout_digest(*config.layout_parts)[:8]}",
     }
 
 

@@ -59,7 +59,7 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_ultra_ram(rng, with_count_registers(rng, config))
     config = with_rows(rng, with_compressed_maps(rng, config))
     config = with_program_memory(rng, with_slices(rng, with_tables(rng, with_operand_weights(config))))
-    return with_four_products(rng, config)
+    return with_residual_adds(rng, with_four_products(rng, config))
 
 
 def with_four_products(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -91,7 +91,7 @@ def random_row_config(rng: Generator) -> KernelConfig:
         config = with_compressed_maps(rng, config)
         if not config_findings(config) and (with_process := with_rows(rng, config)).has_rows:
             with_process = with_slices(rng, with_tables(rng, with_operand_weights(with_process)))
-            return with_program_memory(rng, with_process)
+            return with_residual_adds(rng, with_program_memory(rng, with_process))
 
 
 def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -105,6 +105,13 @@ def with_operand_weights(config: KernelConfig) -> KernelConfig:
     """With tensors that become weights, if the kernel may have them: those with more rows than columns may not."""
     multiplying = replace(config, operand_weights=True)
     return config if list(config_findings(multiplying)) else multiplying
+
+
+def with_residual_adds(rng: Generator, config: KernelConfig) -> KernelConfig:
+    """With products that add tensors, in one of two kernels that may; all else is drawn as without them."""
+    own = rng.spawn(1)[0]
+    adding = replace(config, residual_adds=True)
+    return config if own.random() > 1 / 2 or config_findings(adding) else adding
 
 
 def with_tables(rng: Generator, config: KernelConfig) -> KernelConfig:

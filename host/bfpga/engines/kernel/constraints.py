@@ -35,6 +35,7 @@ def findings(config: KernelConfig) -> Iterator[Finding]:
     yield from program_findings(config)
     yield from row_findings(config)
     yield from operand_findings(config)
+    yield from add_findings(config)
     yield from slice_findings(config)
 
 
@@ -171,6 +172,12 @@ def operand_findings(config: KernelConfig) -> Iterator[Finding]:
         yield Finding("operand_weights", text)
     if config.count_registers:
         yield Finding("operand_weights", "is true; a kernel with count_registers multiplies no two tensors")
+
+
+def add_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Tensors that are added to sums."""
+    if config.residual_adds and config.array.kind != SystolicArray.kind:
+        yield Finding("residual_adds", "is true; only the sums of a systolic array have a tensor added")
 
 
 def slice_findings(config: KernelConfig) -> Iterator[Finding]:
