@@ -63,7 +63,8 @@ class Flag(IntFlag):
     SLIDES = 134217728  # GEMM of a skip array: a pass reads what its window has beyond that of the pass before
     SKIP_ARRAY = 268435456  # GEMM of a kernel with two arrays: the skip array computes it, not the systolic array
     CLUSTER = 536870912  # GEMM that a sparse cluster in the place of the array computes
-    COMPRESSED = 1073741824  # LOAD, STORE: the tensor crosses the stream without its zeros (docs/compressed-formats.md)
+    # LOAD, STORE: the tensor crosses the stream without its zeros, see docs/compressed-formats.md. Of a GEMM see ADDS_SECOND
+    COMPRESSED = 1073741824
 
 
 class Policy(IntEnum):
@@ -88,8 +89,8 @@ class LeadRule(IntEnum):
 
 #: GEMM: its weights are the second tensor, whose exponent adds to that of the first. SUM alone uses the bit otherwise.
 SECOND_WEIGHS = Flag.NEGATE_SECOND
-#: GEMM of a kernel with residual_adds: a second tensor is added to its sums. STORE alone uses the bit otherwise.
-ADDS_SECOND = Flag.END_PACKET
+#: GEMM of a kernel with residual_adds: a second tensor is added to its sums. Transfers alone use the bit otherwise.
+ADDS_SECOND = Flag.COMPRESSED
 #: What the metadata of a field calls the field whose word it shares.
 _SHARES, _SHARES_IN_ROWS, _SHARES_IN_ADDS = "shares", "shares in rows", "shares in adds"
 #: Operations of kernels that have some part.

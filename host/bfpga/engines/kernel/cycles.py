@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig, WeightFormat
-from bfpga.contract.descriptor import SECOND_WEIGHS, Descriptor, Flag, Operation
+from bfpga.contract.descriptor import ADDS_SECOND, SECOND_WEIGHS, Descriptor, Flag, Operation
 from bfpga.contract.functions import Function
 from bfpga.contract.loaded_tables import COLUMNS_OF_A_UNIT, LOADED_TABLE
 from bfpga.contract.rows import RowOperation
@@ -20,6 +20,7 @@ WORD_BITS = 32
 #: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
 _POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
 _SKIP_ARRAY, _SECOND_WEIGHS = int(Flag.SKIP_ARRAY), int(SECOND_WEIGHS)
+_ADDS = int(ADDS_SECOND)
 _WIDE_OUT, _WIDE_IN = int(Flag.WIDE | Flag.KEEP), int(Flag.WIDE | Flag.KEPT)
 
 
@@ -46,6 +47,11 @@ def active_columns(config: KernelConfig, descriptor: Descriptor) -> int:
 def multiplies_tensors(descriptor: Descriptor) -> bool:
     """Whether the weights of a GEMM are a tensor."""
     return descriptor.operation == Operation.GEMM and bool(descriptor.flags & _SECOND_WEIGHS)
+
+
+def adds_tensor(descriptor: Descriptor) -> bool:
+    """Whether a GEMM adds a tensor to its sums."""
+    return descriptor.operation == Operation.GEMM and bool(descriptor.flags & _ADDS)
 
 
 def on_skip_array(config: KernelConfig, descriptor: Descriptor) -> bool:
@@ -135,6 +141,17 @@ def pass_steps(config: KernelConfig, descriptor: Descriptor) -> int:
     return max(kernel_steps(config, descriptor) * descriptor.read_slots, drain_cycles(config, descriptor))
 
 
+def added_reads(config: KernelConfig, descriptor: Descriptor) -> int:
+    """Cycles that a GEMM waits while the tensor that it adds is read, a word of every pixel of a group at a time.
+
+    They come as evenly as results leave, and none waits in the share of a pass in which no operand is read.
+    """
+    if not adds_tensor(descriptor):
+        return 0
+    words = column_groups(config, descriptor) * -(-descriptor.output_rows // config.lanes)
+    return -(-words * kernel_steps(config, descriptor) * descriptor.read_slots // pass_steps(config, descriptor))
+
+
 def pixel_groups(config: KernelConfig, descriptor: Descriptor) -> int:
     """Groups of ``transfer_pixels`` pixels a LOAD or a STORE moves; every row begins with a new group."""
     rows = descriptor.output_pixels // descriptor.output_width
@@ -197,7 +214,7 @@ def occupied_cycles(config: KernelConfig, descriptor: Descriptor) -> int:
     leaves = stage_cycles(config, descriptor) if stage_turns(config, descriptor) > 1 else 0
     if skips_zeros(config, descriptor):
         return max(engine_of(config).occupied_cycles(config, descriptor), leaves)
-    work = max(operation_cycles(config, descriptor), leaves)
+    work = max(operation_cycles(config, descriptor) + added_reads(config, descriptor), leaves)
     if descriptor.operation == Operation.ROWS:
         operation, groups = RowOperation(descriptor.row_operation), column_groups(config, descriptor)
         return max(work, row_cycles(operation, descriptor.output_rows, groups, config.row_columns, config.lanes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import SECOND_WEIGHS, Descriptor, Flag, Operation
+from bfpga.contract.descriptor import ADDS_SECOND, SECOND_WEIGHS, Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, MemoryUse
 from bfpga.engines.kernel.cycles import (
     active_columns,
@@ -175,6 +175,8 @@ def compute_descriptor(config: KernelConfig, place: Placement) -> Descriptor:
         result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
         engine.weight_steps(config, place, result)
         engine.finish(config, place, result)
+    if node.adds_second:
+        _added(config, place, result)
     if node.kind == "rows":
         result.parameter_base = place.parameter_base
         fill_row_fields(node, result)
@@ -205,8 +207,12 @@ def computed_use(config: KernelConfig, place: Placement) -> MemoryUse:
     if tile.step > 1 or window.spread or (tile.y0, tile.y1) == (0, window.output_height):
         return memory_use(reads, writes)
     read = window.input_rows(place.spec.height, tile.y0, tile.y1)
+    rows = [read for _ in reads]
+    if place.node.adds_second:
+        rows[-1] = (tile.y0, tile.y1)
+    used = (region.words_of(config, *of_it, read=True) for region, of_it in zip(reads, rows, strict=True))
     return MemoryUse(
-        tuple(dict.fromkeys(region.words_of(config, *read, read=True) for region in reads)),
+        tuple(dict.fromkeys(used)),
         tuple(region.words_of(config, tile.y0, tile.y1, read=False) for region in writes),
     )
 
@@ -224,6 +230,8 @@ def operation_flags(place: Placement) -> Flag:
         flags |= Flag.NEGATE_SECOND
     if node.operand is not None:
         flags |= SECOND_WEIGHS
+    if node.adds_second:
+        flags |= ADDS_SECOND
     if node.policy.preset:
         flags |= Flag.PRESET
     if node.policy.inherit:
@@ -286,6 +294,22 @@ def _operands(config: KernelConfig, place: Placement, result: Descriptor) -> Non
         raise ProgramError(f"layer {place.node.name}: its operands have different pitches in memory")
     word, bank = split(config, last.pixel(first.y0) - first.pixel(first.y0), first.pixel_words)
     result.tap_x_word, result.tap_x_bank = last.base - first.base + word, bank
+
+
+def _added(config: KernelConfig, place: Placement, result: Descriptor) -> None:
+    """Where the tensor lies that is added to the sums: the pixels of the output, which must follow each other.
+
+    Raises ProgramError where they do not, and for what no kernel adds a tensor to.
+    """
+    node, tile, region = place.node, place.tile, place.inputs[-1]
+    width = node.window.output_width
+    if region.pitch != width or tile.columns(width) != (0, width) or tile.step > 1 or node.window.spread:
+        raise ProgramError(f"layer {node.name}: the pixels of {region.tensor}, which it adds, do not follow each other")
+    if place.flags & (Flag.MEASURE | Flag.KEEP | Flag.KEPT):
+        raise ProgramError(f"layer {node.name}: it adds {region.tensor}, so no pass measures its sums before")
+    word, bank = split(config, region.pixel(tile.y0), region.pixel_words)
+    result.added_pixel_words = region.pixel_words
+    result.added_word, result.added_bank = region.base + word + tile.m0 // config.lanes, bank
 
 
 def _write_side(config: KernelConfig, place: Placement, result: Descriptor) -> None:
