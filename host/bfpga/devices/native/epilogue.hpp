@@ -61,16 +61,18 @@ template <class T>
 struct Shifts {
     Array<T> right, c1, c2, c3, left;
     bool lefts = false;
-    void make(const s32* e3, s32 e4, int slots, const Format& f);
+    /// most_left: further to the left nothing is shifted.
+    void make(const s32* e3, s32 e4, int slots, const Format& f, s32 most_left);
+    /// A left shift by all bits of a mantissa makes any value overflow.
+    void make(const s32* e3, s32 e4, int slots, const Format& f) { make(e3, e4, slots, f, f.mantissa_bits); }
 };
 
 template <class T>
-void Shifts<T>::make(const s32* e3, s32 e4, int slots, const Format& f) {
+void Shifts<T>::make(const s32* e3, s32 e4, int slots, const Format& f, s32 most_left) {
     if ((int)right.size() < slots)
         for (Array<T>* a : {&right, &c1, &c2, &c3, &left})
             a->reset(slots);
     constexpr T most = sizeof(T) == 4 ? 31 : 62;
-    const s32 bits = f.mantissa_bits;
     s32 smallest = 0;
     for (int i = 0; i < slots; i++) {
         const s32 shift = e4 - e3[i];
@@ -80,8 +82,7 @@ void Shifts<T>::make(const s32* e3, s32 e4, int slots, const Format& f) {
                 some = s > 0, half = s > 0 ? (T)1 << (s - 1) : 0;
         smallest = shift < smallest ? shift : smallest;
         right[i] = s;
-        // A left shift by all bits of a mantissa makes any value overflow.
-        left[i] = -shift > bits ? bits : shift < 0 ? -shift : 0;
+        left[i] = -shift > most_left ? most_left : shift < 0 ? -shift : 0;
         c1[i] = f.rounding >= HALF_UP ? half : 0;
         c2[i] = c3[i] = 0;
         if (f.rounding == HALF_EVEN)

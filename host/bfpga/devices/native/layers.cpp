@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "adding.hpp"
 #include "kernels.hpp"
 #include "ports.hpp"
 #include "records.hpp"
@@ -42,6 +43,12 @@ class KeptShifts {
 template <class T>
 using KeptRoutes = std::vector<std::map<s32, std::unique_ptr<TableRoute<T>>>>;
 
+/// What a layer's sums take for one exponent, and the tensor that is added to them.
+struct Sums {
+    std::unique_ptr<Added> added;
+    std::unique_ptr<Aligned> aligned;
+};
+
 /// What one thread needs for a chunk of samples.
 struct Workspace {
     std::vector<Array<Element>> buffers;
@@ -50,7 +57,8 @@ struct Workspace {
     std::vector<u8> positive;
     /// How far after the activations of a tensor their magnitudes are; 0 where they are not read.
     std::vector<size_t> magnitudes;
-    std::vector<std::map<s32, std::unique_ptr<Aligned>>> aligned;
+    /// By the exponents of the accumulators and of a tensor that is added to them.
+    std::vector<std::map<std::pair<s32, s32>, std::unique_ptr<Sums>>> sums_by_exponents;
     std::vector<KeptShifts<s32>> shifts32;
     std::vector<KeptShifts<s64>> shifts64;
     KeptRoutes<s32> tables32;
@@ -59,6 +67,8 @@ struct Workspace {
     Array<u8> table_results;
     std::vector<std::unique_ptr<Stage>> stages;
     Array<u8> raw;
+    /// Sums of one sample with what is added to them, where these need 64 bits and the sums alone do not.
+    Array<s64> exact_sums;
     Array<s32> column, largest_values;
     Array<Element> scratch;
     /// The tensor that a layer reads once more: high bytes of its activations, or activations with an offset.
@@ -113,7 +123,8 @@ class Plan {
     std::mutex busy;
 
     Workspace& space(int number);
-    Aligned* align(const Prepared& p, s32 e_acc) const;
+    Aligned* align(const Prepared& p, s32 e_acc, const Array<s64>& bound) const;
+    const Sums& sums_of(Workspace& w, int k, int s) const;
     s32 prescan(const Call& call) const;
     s32 busy_threads(s32 samples) const;
     s32 chunk(Workspace& w, const Call& call, s32 first, s32 count) const;
@@ -121,7 +132,11 @@ class Plan {
     void leave(Workspace& w, const Call& call, s32 first, s32 count) const;
     void layer(Workspace& w, const Call& call, int k, s32 count) const;
     void accumulate(Workspace& w, const Prepared& p, int s, const s32* starts, int pixels, Sink sink) const;
-    void finish_sample(Workspace& w, const Call& call, int k, int s, const void* raw, Counts& counts) const;
+    void finish_sample(Workspace& w, const Call& call, int k, int s, void* raw, Counts& counts) const;
+    template <class A>
+    void finish_sums(Workspace& w, const Call& call, int k, int s, A* raw, Counts& counts) const;
+    template <class A>
+    void finish_raw(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a, Counts& counts) const;
     template <class T, class A>
     void finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a, KeptShifts<T>& kept,
                      Counts& counts, bool bias = true) const;
@@ -157,11 +172,11 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
         }
         const Tensor& first = tensors[l.first];
         const bool known = first.known && (l.second < 0 || tensors[l.second].known);
-        if (!known || p.wide || l.kind == PRODUCT || l.kind == SCALE || l.kind == ROWS ||
+        if (!known || p.wide || l.adds_second || l.kind == PRODUCT || l.kind == SCALE || l.kind == ROWS ||
             (l.policy != STATIC && l.policy != INHERIT))
             continue;
         const s32 e_acc = l.second < 0 ? first.exponent : std::max(first.exponent, tensors[l.second].exponent);
-        p.aligned.reset(align(p, e_acc));
+        p.aligned.reset(align(p, e_acc, p.bound));
         if (!p.aligned->small)
             continue;
         p.fused = true;
@@ -175,8 +190,8 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
     g.layers = nullptr;
 }
 
-/// A layer's bias, bounds of its function and exponents for one exponent of its accumulators.
-Aligned* Plan::align(const Prepared& p, s32 e_acc) const {
+/// A layer's bias, bounds of its function and exponents for one exponent of its accumulators; bound: the largest of these.
+Aligned* Plan::align(const Prepared& p, s32 e_acc, const Array<s64>& bound) const {
     const Layer& l = p.l;
     const Format& f = g.format;
     const s64 most = largest_accumulator(f);
@@ -201,14 +216,14 @@ Aligned* Plan::align(const Prepared& p, s32 e_acc) const {
             a->bias64[i] = shift_saturate(l.bias[c], unit - l.bias_exponent, f.rounding, -most - 1, most, outside);
         }
         a->outside[i] = outside;
-        if (outside && p.bound[i] == 0 && plain) {  // nothing but the bias, in its own unit
+        if (outside && bound[i] == 0 && plain) {  // nothing but the bias, in its own unit
             a->bias64[i] = l.bias[c];
             e3 = l.bias_exponent;
         } else if (outside) {
             plain = false;
         }
         a->exponents[i] = e3;
-        const s64 reach = p.bound[i] + std::abs(a->bias64[i]);
+        const s64 reach = bound[i] + std::abs(a->bias64[i]);
         top = std::max(top, reach);
         a->holds &= !l.bias || reach <= most;
         if (l.function == CLIP)
@@ -265,7 +280,7 @@ Finish<T> Plan::epilogue(const Prepared& p, const Aligned& a, const Shifts<T>& s
 Workspace& Plan::space(int number) {
     while ((int)spaces.size() <= number) {
         std::unique_ptr<Workspace> w(new Workspace);
-        size_t raw = 0, tabled = 0, column = 0, scratch = 0, slots = 0, weights = 0, copy = 0;
+        size_t raw = 0, sums = 0, tabled = 0, column = 0, scratch = 0, slots = 0, weights = 0, copy = 0;
         w->buffers.resize(tensors.size());
         w->exponents.resize(tensors.size());
         w->positive.resize(tensors.size());
@@ -286,6 +301,8 @@ Workspace& Plan::space(int number) {
             const size_t samples = p->pixels < FEW_PIXELS ? g.chunk : 1;
             if (!p->fused)
                 raw = std::max(raw, samples * p->pixels * p->raw_pitch() * (p->wide ? 8 : 4));
+            if (p->l.adds_second)
+                sums = std::max(sums, p->pixels * p->raw_pitch());
             if (p->l.unit != ACCUMULATOR)
                 tabled = std::max(tabled, p->pixels * p->raw_pitch() * sizeof(s64));
             column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + MOST_COLUMNS) * V);
@@ -296,13 +313,14 @@ Workspace& Plan::space(int number) {
                 weights = std::max(weights, (size_t)p->depth * p->slots);
             w->stages.emplace_back(new Stage(g, *p));
         }
-        w->aligned.resize(layers.size());
+        w->sums_by_exponents.resize(layers.size());
         w->shifts32.resize(layers.size());
         w->shifts64.resize(layers.size());
         w->tables32.resize(layers.size());
         w->tables64.resize(layers.size());
         w->table_results.reset(tabled + 64);
         w->raw.reset(raw + 64);
+        w->exact_sums.reset(sums);
         w->copy.reset(copy);
         w->column.reset(column);
         w->scratch.reset(scratch + 64);
@@ -451,7 +469,7 @@ s32 Plan::accumulator_exponent(const Workspace& w, const Layer& l, int s) const 
     const s32 first = w.exponents[l.first][s];
     if (l.kind == ROWS && l.second < 0)
         return l.row_exponent;
-    if (l.second < 0)
+    if (l.second < 0 || l.adds_second)
         return first;
     const s32 second = w.exponents[l.second][s];
     if (l.kind == ROWS)
@@ -590,38 +608,72 @@ s32 Plan::output_exponent(Workspace& w, const Call& call, int k, s32 e_acc, s32 
     return exponent;
 }
 
-void Plan::finish_sample(Workspace& w, const Call& call, int k, int s, const void* raw, Counts& counts) const {
+void Plan::finish_sample(Workspace& w, const Call& call, int k, int s, void* raw, Counts& counts) const {
+    if (layers[k]->wide)
+        finish_sums(w, call, k, s, (s64*)raw, counts);
+    else
+        finish_sums(w, call, k, s, (s32*)raw, counts);
+}
+
+/// A sample's accumulators with the tensor that is added to them, if there is one, to mantissas.
+template <class A>
+void Plan::finish_sums(Workspace& w, const Call& call, int k, int s, A* raw, Counts& counts) const {
+    const Prepared& p = *layers[k];
+    const Sums& sums = sums_of(w, k, s);
+    if (!sums.added)
+        return finish_raw(w, call, k, s, raw, *sums.aligned, counts);
+    const Element* second = w.buffers[p.l.second].data() + s * p.second.size;
+    const bool vectors = sums.added->vectors;
+    const bool clamped = vectors ? add_second(g.format, p, *sums.added, second, raw)
+                                 : add_second_exactly(g.format, p, *sums.added, second, raw, w.exact_sums.data());
+    w.counters[k].status |= clamped ? ACCUMULATOR_SATURATED : 0;
+    if (vectors)
+        finish_raw(w, call, k, s, raw, *sums.aligned, counts);
+    else
+        finish_raw(w, call, k, s, w.exact_sums.data(), *sums.aligned, counts);
+}
+
+/// What the sums of sample s take.
+const Sums& Plan::sums_of(Workspace& w, int k, int s) const {
     const Prepared& p = *layers[k];
     const Layer& l = p.l;
-    const s32 e_acc = accumulator_exponent(w, l, s);
-    std::unique_ptr<Aligned>& a = w.aligned[k][e_acc];
-    if (!a)
-        a.reset(align(p, e_acc));
+    const s32 e_acc = accumulator_exponent(w, l, s), e_second = l.adds_second ? w.exponents[l.second][s] : 0;
+    std::unique_ptr<Sums>& found = w.sums_by_exponents[k][{e_acc, e_second}];
+    if (!found) {
+        found.reset(new Sums);
+        if (l.adds_second)
+            found->added.reset(new Added(g.format, p, e_acc, e_second));
+        found->aligned.reset(align(p, e_acc, found->added ? found->added->bound : p.bound));
+    }
+    return *found;
+}
+
+template <class A>
+void Plan::finish_raw(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
+                      Counts& counts) const {
+    const Prepared& p = *layers[k];
+    const Layer& l = p.l;
+    constexpr bool wide = sizeof(A) == 8;
     counts.overflows = w.overflows.data() + s;
     const bool everything = l.row_step == 1 && l.block_count == 1 && l.blocks[0] == 0 && l.blocks[1] == l.channels;
     const bool measures = l.policy != STATIC && l.policy != INHERIT;
     const bool quick = l.policy != STATISTICS && (!measures || (l.rule == LEAD && everything));
-    const bool holds = a->holds || (quick && !p.wide && a->top <= SMALL && stays(p, *a, (const s32*)raw));
-    if (quick && holds && takes_table(g, l, *a)) {
-        const bool small = !p.wide && a->top <= SMALL && largest_accumulator(g.format) <= SMALL;
-        if (small)
-            finish_table<s32>(w, call, k, s, (const s32*)raw, *a, w.tables32, w.shifts32[k], counts);
-        else if (p.wide)
-            finish_table<s64>(w, call, k, s, (const s64*)raw, *a, w.tables64, w.shifts64[k], counts);
-        else
-            finish_table<s64>(w, call, k, s, (const s32*)raw, *a, w.tables64, w.shifts64[k], counts);
-    } else if (p.wide) {
-        if (quick && a->wide)
-            finish_fast<s64>(w, call, k, s, (const s64*)raw, *a, w.shifts64[k], counts);
-        else
-            finish_slow(w, call, k, s, (const s64*)raw, *a, counts);
-    } else if (quick && holds && a->likely) {
-        finish_fast<s32>(w, call, k, s, (const s32*)raw, *a, w.shifts32[k], counts);
-    } else if (quick && a->wide) {
-        finish_fast<s64>(w, call, k, s, (const s32*)raw, *a, w.shifts64[k], counts);
-    } else {
-        finish_slow(w, call, k, s, (const s32*)raw, *a, counts);
+    bool holds = a.holds;
+    if constexpr (!wide) {
+        holds = holds || (quick && a.top <= SMALL && stays(p, a, raw));
+        if (quick && holds && a.top <= SMALL && largest_accumulator(g.format) <= SMALL && takes_table(g, l, a))
+            return finish_table<s32>(w, call, k, s, raw, a, w.tables32, w.shifts32[k], counts);
     }
+    if (quick && holds && takes_table(g, l, a))
+        return finish_table<s64>(w, call, k, s, raw, a, w.tables64, w.shifts64[k], counts);
+    if constexpr (!wide) {
+        if (quick && holds && a.likely)
+            return finish_fast<s32>(w, call, k, s, raw, a, w.shifts32[k], counts);
+    }
+    if (quick && a.wide)
+        finish_fast<s64>(w, call, k, s, raw, a, w.shifts64[k], counts);
+    else
+        finish_slow(w, call, k, s, raw, a, counts);
 }
 
 /// Whether no accumulator of a sample saturates with its bias.

@@ -80,7 +80,7 @@ def _not_negative(node: ArrayNode, known: set[str]) -> bool:
     window = node.window
     selects = node.kind == "max" and window.pad_top == window.pad_left == 0
     averages = node.uniform_weights and node.weights is not None and bool((node.weights >= 0).all())
-    plain = node.function is Function.NONE and node.bias is None
+    plain = node.function is Function.NONE and node.bias is None and not node.adds_second
     return plain and (selects or averages) and node.inputs[0] in known
 
 
@@ -290,7 +290,7 @@ class Description:
             self.numbers[node.output], node.channels, node.channel_offset, node.groups,
             window.kernel_height, window.kernel_width, window.stride_y, window.stride_x, window.pad_top,
             window.pad_left, window.dilation_y, window.dilation_x, window.output_height, window.output_width,
-            window.spread_y, window.first_y, window.first_x, node.negate_second,
+            window.spread_y, window.first_y, window.first_x, node.negate_second, node.adds_second,
             node.function, node.function_argument, node.function_exponent, node.function_first,
             UNITS[row.unit], *_table_numbers(table),
             INHERIT if policy.inherit else policy.policy, policy.exponent, policy.rule, policy.rate, policy.margin,

@@ -38,13 +38,14 @@ struct Tensor {
 };
 
 /// A layer; a SCALE multiplies each channel of the first tensor with one number of the second, a PRODUCT takes the
-/// second for weights as ``OperandWeights`` of a program says, ROWS go through whole rows (``engines/rows``). weights:
+/// second for weights as ``OperandWeights`` of a program says, ROWS go through whole rows (``engines/rows``).
+/// adds_second: a GEMM adds the second to its sums. weights:
 /// (channels, kernel_height, kernel_width, input channels / groups); row_exponents, bias, gains: (channels,) or null;
 /// points: a function's table or null; blocks: measured ranges of channels; tiles: (y0, y1, m0, m1) each.
 struct Layer {
     int32_t kind, first, second, output, channels, channel_offset, groups;
     int32_t kernel_height, kernel_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
-    int32_t output_height, output_width, spread_y, first_y, first_x, negate_second;
+    int32_t output_height, output_width, spread_y, first_y, first_x, negate_second, adds_second;
     int32_t function, argument, function_exponent, function_first, unit, limit, holds, symmetry;
     int32_t fraction_bits;
     int32_t policy, exponent, rule, rate, margin, base, row_step, row_offset, block_count, tile_count, columns;

@@ -51,7 +51,7 @@ class LayerRecord(Structure):
         *_fields(
             "kind first second output channels channel_offset groups "
             "kernel_height kernel_width stride_y stride_x pad_top pad_left dilation_y dilation_x "
-            "output_height output_width spread_y first_y first_x negate_second "
+            "output_height output_width spread_y first_y first_x negate_second adds_second "
             "function argument function_exponent function_first unit limit holds symmetry fraction_bits "
             "policy exponent rule rate margin base row_step row_offset block_count tile_count columns bias_exponent "
             "by_pixels terms first_input first_weight first_pixel "

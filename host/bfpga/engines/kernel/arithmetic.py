@@ -21,7 +21,7 @@ from bfpga.engines.kernel.streams import working_columns
 from bfpga.engines.output.collector import PositionHistogram, collect, histogram_of, rule_exponent
 from bfpga.engines.output.exponents import LEARNING, PolicyRegisters, magnitudes
 from bfpga.engines.output.functions import collected_exponent, result_exponent
-from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
+from bfpga.engines.output.stage import Added, StageResult, block_lead, evaluate, exponent_from_lead, requantize
 from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 from bfpga.formats.block_float import mantissa_dtype
 from bfpga.formats.block_format import Status
@@ -110,7 +110,7 @@ class LayerEngine:
         for start, end in self._chunks(inputs[0].mantissa):
             part = [Block(block.mantissa[start:end], block.exponent[start:end]) for block in inputs]
             acc, e_acc = self._accumulate(part)
-            stage = self._stage(acc, e_acc)
+            stage = self._stage(acc, e_acc, part)
             exponent[start:end] = self._requantize(stage, e_acc, mantissa[start:end], counters)
         shape = (samples, window.output_height, window.output_width, self.layer.channels)
         return Block(mantissa.reshape(shape), exponent), counters
@@ -123,13 +123,17 @@ class LayerEngine:
         size = max(1, CHUNK_BYTES // (4 * values))
         return ((start, min(start + size, len(x))) for start in range(0, len(x), size))
 
-    def _stage(self, acc: Int64Array, e_acc: Int64Array) -> StageResult:
-        layer = self.layer
+    def _stage(self, acc: Int64Array, e_acc: Int64Array, inputs: Sequence[Block]) -> StageResult:
+        layer, added = self.layer, None
+        if layer.adds_second:
+            second = inputs[1].mantissa
+            added = Added(second.reshape(len(second), -1, second.shape[3])[:, :, : layer.channels], inputs[1].exponent)
         return evaluate(
             acc,
             e_acc,
             self.config,
             row_exponents=layer.weight_exponents,
+            added=added,
             bias=layer.bias,
             bias_exponent=layer.bias_exponent,
             function=layer.function,

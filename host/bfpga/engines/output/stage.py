@@ -19,7 +19,7 @@ from bfpga.formats.block_float import exponent_from_lead, integer_lead, requanti
 from bfpga.formats.block_format import BlockFormat, LogMode, Status
 from bfpga.formats.rounding import shift_saturate
 
-__all__ = ["StageResult", "block_lead", "evaluate", "exponent_from_lead", "requantize"]
+__all__ = ["Added", "StageResult", "block_lead", "evaluate", "exponent_from_lead", "requantize"]
 
 #: Lead of a block without a value, before it is looked at (any number below all exponents).
 _NO_LEAD = -(1 << 31)
@@ -31,6 +31,13 @@ class StageResult(NamedTuple):
     v: Int64Array
     e3: Int64Array
     status: Int64Array
+
+
+class Added(NamedTuple):
+    """A tensor that is added to sums. mantissa: (samples, pixels, channels) integers; exponent: (samples,)."""
+
+    mantissa: IntArray
+    exponent: npt.ArrayLike
 
 
 def _flag(mask: BoolArray, bit: Status) -> Int64Array:
@@ -58,12 +65,26 @@ def _add_bias(
     return StageResult(total, e3, status)
 
 
+def _add_second(v: Int64Array, e3: Int64Array, added: Added, cfg: KernelConfig) -> tuple[Int64Array, Int64Array]:
+    """The second tensor of a layer that adds it, aligned to the sums and added; both clamp to the accumulator's range.
+
+    The sums, and the status bits of each sample.
+    """
+    largest = (1 << (cfg.accumulator_bits - 1)) - 1
+    exponent = np.asarray(added.exponent, np.int64).reshape(-1, 1, 1)
+    aligned, outside = shift_saturate(added.mantissa, e3 - exponent, cfg.format.rounding, -largest - 1, largest)
+    total = v + aligned
+    clamped = np.clip(total, -largest - 1, largest)
+    return clamped, _flag(outside | (clamped != total), Status.ACCUMULATOR_SATURATED)
+
+
 def evaluate(
     acc: IntArray,
     e_acc: npt.ArrayLike,
     cfg: KernelConfig,
     *,
     row_exponents: npt.ArrayLike | None = None,
+    added: Added | None = None,
     bias: npt.ArrayLike | None = None,
     bias_exponent: int = 0,
     function: int = Function.NONE,
@@ -74,7 +95,8 @@ def evaluate(
     """Steps 1 to 3: accumulators with exponents to results with exponents.
 
     acc: (samples, pixels, channels) integers within the accumulator's range; e_acc: (samples,); row_exponents, bias:
-    (channels,) or None. The result's e3 broadcasts to v and is as small as it can be. BFP R5, R7-R14.
+    (channels,) or None; added: what is added to the sums before the bias. The result's e3 broadcasts to v and is as
+    small as it can be. BFP R5, R7-R14.
     """
     v = np.asarray(acc, np.int64)
     e3 = np.asarray(e_acc, np.int64).reshape(-1, 1, 1)
@@ -82,10 +104,13 @@ def evaluate(
         e3 = e3 + np.asarray(row_exponents, np.int64).reshape(1, 1, -1)
     status = np.zeros(len(v), np.int64)
     setting = Setting(function_argument, function_exponent, cfg.format, cfg.accumulator_bits)
+    if added is not None:
+        v, status = _add_second(v, e3, added, cfg)
     if function_first:
         v, e3 = apply_function(v, e3, function, setting)
     if bias is not None:
-        v, e3, status = _add_bias(v, e3, bias, bias_exponent, cfg)
+        v, e3, bits = _add_bias(v, e3, bias, bias_exponent, cfg)
+        status = status | bits
     if not function_first:
         v, e3 = apply_function(v, e3, function, setting)
     return StageResult(v, e3, status)
