@@ -33,6 +33,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.partition import lower_steps
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network, read_network
+from bfpga.compiler.residual_adds import with_residual_adds
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
 from bfpga.compiler.schedule.fitting import oversized_layers
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
@@ -105,9 +106,12 @@ def _cheapest(programs: Sequence[Program], accelerator: Accelerator) -> Program:
 def _without(accelerator: Accelerator, part: Part) -> Accelerator:
     """The accelerator as if its kernel lacked a part."""
     config = accelerator.config
-    products = part == "operand_weights"
-    return replace(accelerator, config=replace(config, operand_weights=False) if products else
-                   replace(config, row_columns=0))  # fmt: skip
+    lacking = {
+        "operand_weights": replace(config, operand_weights=False),
+        "row_columns": replace(config, row_columns=0),
+        "residual_adds": replace(config, residual_adds=False),
+    }
+    return replace(accelerator, config=lacking[part])
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,7 @@ class _Task:
         with _named(network.path):
             nodes = make_nodes(numbers, config, options)
         shares = _measure_nodes(nodes, numbers, config, measured)
+        nodes = with_residual_adds(nodes, numbers.graph, usable.config)
         self.say("schedule the kernel starts")
         starts = schedule_starts(nodes, graph.outputs, config, options)
         compress([item for launch in starts.launches for item in launch.operations], shares)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from bfpga.compiler.schedule.groups import group_clocks, unmeasured
+from bfpga.compiler.schedule.groups import group_clocks, rows_read, unmeasured
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import KernelConfig
@@ -60,6 +60,9 @@ def chains(
         chain = _chain(nodes[:length])
         made = Counter(node.output for node in chain.nodes)
         read = Counter(name for node in chain.nodes for name in dict.fromkeys(node.inputs))
+        # What passes through memory in turns has rows in both directions: nothing takes them for one long row.
+        if any(node.adds_second and node.inputs[1] in chain.between for node in chain.nodes):
+            continue
         if read[chain.last] or any(made[name] != producers[name] or name in begun for name in made):
             continue
         if all(0 < read[name] == uses[name] and name not in leaving for name in chain.between):
@@ -121,7 +124,7 @@ def _strips(chain: Chain, tensors: Mapping[str, TensorSpec], heights: Heights) -
             if new.start == new.end:
                 continue
             for name in node.inputs:
-                first, last = node.window.input_rows(tensors[name].height, new.start, new.end)
+                first, last = rows_read(node, name, tensors[name].height, new.start, new.end)
                 known = needed.get(name, (first, last))
                 needed[name] = min(first, known[0]), max(last, known[1])
         strip |= {name: Rows(*needed[name][:1], *needed[name]) for name in chain.outside if name in needed}

@@ -44,3 +44,12 @@ def unmeasured(node: ArrayNode) -> bool:
     tensor as a whole."""
     static = node.policy.inherit or node.policy.policy == Policy.STATIC
     return static and not node.window.spread and node.operand is None
+
+
+def rows_read(node: ArrayNode, name: str, height: int, y0: int, y1: int) -> tuple[int, int]:
+    """Rows [first, last) of an input, ``height`` rows high, that rows [y0, y1) of the results need."""
+    added = node.adds_second and name == node.inputs[1]
+    if added and name != node.inputs[0]:
+        return y0, y1
+    first, last = node.window.input_rows(height, y0, y1)
+    return (min(first, y0), max(last, y1)) if added else (first, last)

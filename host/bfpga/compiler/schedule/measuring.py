@@ -7,19 +7,27 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.descriptor import Policy
 from bfpga.contract.flows import Sample, everything, samples_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT
-from bfpga.contract.program import ArrayNode, Tile
+from bfpga.contract.program import ArrayNode, PolicySpec, Tile
 from bfpga.contract.rows import RESULT_BITS
 from bfpga.engines.kernel.streams import block_rows
 
 SAMPLED = ("two_pass_sampled", "keep_sampled")
 KEEPING = ("keep", "keep_sampled")
+PREDICTED = (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
 
 
 def keeps(node: ArrayNode) -> bool:
     """Whether the layer's accumulators may be kept: those of products of weights."""
     return node.kind == "gemm"
+
+
+def measures(policy: PolicySpec) -> bool:
+    """Whether an operation measures results before the layer: always, or before the first sample."""
+    predicted = policy.policy in PREDICTED and not policy.preset
+    return not policy.inherit and (policy.policy == Policy.MAX or predicted)
 
 
 def histogram_base(node: ArrayNode, config: KernelConfig) -> int:

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bfpga.compiler.schedule.measuring import KEEPING, keeps, node_samples, other_parts, sampled_parts
+from bfpga.compiler.schedule.measuring import (
+    KEEPING,
+    PREDICTED,
+    keeps,
+    measures,
+    node_samples,
+    other_parts,
+    sampled_parts,
+)
 from bfpga.compiler.schedule.spilled_accumulators import (
     RESERVED,
     KeepBuffer,
@@ -37,8 +45,6 @@ from bfpga.engines.skip_array.sliding import sliding_parts
 from bfpga.engines.sparse_cluster.unit_maps import fitting_parts
 from bfpga.errors import ModelError
 from bfpga.program.cycles import occupied_clocks
-
-PREDICTED = (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
 
 
 @dataclass
@@ -114,9 +120,8 @@ class NodeOperations:
         Raises ModelError if a flow that was asked for keeps more than the buffer holds.
         """
         policy = self.node.policy
-        predicted = policy.policy in PREDICTED
-        measured = not policy.inherit and (policy.policy == Policy.MAX or (predicted and not policy.preset))
-        if measured and not predicted:
+        measured = measures(policy)
+        if measured and policy.policy not in PREDICTED:
             if policy.flow == "auto":
                 policy.flow = self._fastest_flow()
             self._measured()

@@ -22,7 +22,7 @@ class PitchChoice:
         self.nodes = nodes
         self.family = {name: name for node in nodes for name in (*node.inputs, node.output)}
         for node in nodes:
-            if node.kind in ("sum", "rows") and len(node.inputs) == 2:
+            if _alike(node) and len(node.inputs) == 2:
                 self._tie(*node.inputs)
         self.chosen: dict[str, int] = {}
 
@@ -42,6 +42,8 @@ class PitchChoice:
         if resident:
             return resident[0].pitch
         width = self.tensors[node.inputs[0]].width
+        if node.inputs[0] in node.inputs[1:] and not _alike(node):
+            return width
         return min(range(width, width + self.config.banks), key=lambda pitch: (self._clocks(node, pitch, None), pitch))
 
     def _best(self, names: set[str]) -> int:
@@ -50,8 +52,8 @@ class PitchChoice:
         writers = [node for node in self.nodes if node.output in names]
 
         def clocks(pitch: int) -> int:
-            if pitch != width and any(names.intersection(node.inputs[1:]) and node.operand for node in readers):
-                return NEVER  # what weighs has no gaps between its rows
+            if pitch != width and any(names.intersection(node.inputs[1:]) and not _alike(node) for node in readers):
+                return NEVER  # what weighs, or is added to sums, has no gaps between its rows
             reading = sum(self._clocks(node, pitch, None) for node in readers)
             return reading + sum(self._clocks(node, None, pitch) for node in writers)
 
@@ -73,3 +75,8 @@ class PitchChoice:
             writes, _ = write_steps(columns, window.output_width, pixels, write_pitch * window.spread_y)
         channels = self.tensors[node.inputs[0]].channels
         return -(-pixels // columns) * group_clocks(config, node, channels, reads, writes)
+
+
+def _alike(node: ArrayNode) -> bool:
+    """Whether a node reads its operands side by side, so that their rows are equally far apart."""
+    return node.kind in ("sum", "rows")

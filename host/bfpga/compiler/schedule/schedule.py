@@ -162,6 +162,12 @@ class Scheduler:
                     f"layer {node.name}: its second tensor does not fit {self.config.activation_words} words of "
                     "activation memory beside a row of the others",
                 )
+            if node.adds_second:
+                raise UnfitPartError(
+                    "residual_adds",
+                    f"layer {node.name}: {self.config.activation_words} words of activation memory do not hold a row of "
+                    f"{node.inputs[1]}, which it adds, beside the others",
+                )
             raise ModelError(
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from bfpga.compiler.schedule.groups import rows_read
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.weight_plan import NodeWeights
@@ -83,11 +84,14 @@ class LayerStrips:
         """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
         window = node.window
         found: dict[str, Region] = {}
-        alike = node.inputs if node.operand is None else node.inputs[:1]
+        alike = node.inputs[:1] if node.kind == "gemm" else node.inputs
         pitch = self.pitches.strip(node, [self.placed[name] for name in alike if name in self.placed])
         reach = (rows - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
-        wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
-                  if name not in self.placed]
+        wanted = []
+        for name in [name for name in dict.fromkeys(node.inputs) if name not in self.placed]:
+            added = node.adds_second and name != node.inputs[0]
+            spec = self.tensors[name]
+            wanted.append((name, min(rows if added else reach, spec.height), spec.width if added else pitch))
         if output is None:
             first, last = window.tensor_rows(0, rows)
             wanted.append((node.output, last - first, self.tensors[node.output].width))
@@ -111,7 +115,7 @@ class LayerStrips:
             if region is None:
                 inputs.append(self.placed[name])
                 continue
-            first, last = node.window.input_rows(self.tensors[name].height, y0, y1)
+            first, last = rows_read(node, name, self.tensors[name].height, y0, y1)
             part = replace(region, y0=first, y1=last)
             inputs.append(part)
             if name not in [load.tensor for load in loads]:

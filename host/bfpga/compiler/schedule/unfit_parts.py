@@ -7,7 +7,7 @@ from typing import Literal
 from bfpga.errors import ModelError
 
 #: Parts of a kernel by their keys that it may be used without.
-Part = Literal["operand_weights", "row_columns"]
+Part = Literal["operand_weights", "row_columns", "residual_adds"]
 
 
 class UnfitPartError(ModelError):
