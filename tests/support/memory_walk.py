@@ -10,7 +10,7 @@ import numpy as np
 from reference_weights import weight_kind
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.descriptor import ADDS_SECOND, Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program, Tile
 
 Address = tuple[int, int]
@@ -112,6 +112,19 @@ class MemoryWalk:
                 self.window(d, node, tile, y, x, address)
             if not measuring:
                 self.write(d, node, tile, targets)
+        if node.adds_second:
+            self.added(d, node, tile)
+
+    def added(self, d: Descriptor, node: ArrayNode, tile: Tile) -> None:
+        """The pixels of a tensor that is added follow each other as those of the results do."""
+        assert d.flags & ADDS_SECOND
+        address = d.added_word, d.added_bank
+        for pixel in range(d.output_pixels):
+            y, x = divmod(pixel, node.window.output_width)
+            for j in range(-(-d.output_rows // self.config.lanes)):
+                place = self.check((address[0] + j, address[1]))
+                assert self.memory.get(place) == (node.inputs[1], tile.y0 + y, x, tile.m0 // self.config.lanes + j)
+            address = self.add(address, (0, 1), d.added_pixel_words)
 
     def banks(self, group: list[tuple[int, int, int, Address]], runs: int, slots: int) -> None:
         """Columns that read or write at one time meet different banks."""

@@ -58,7 +58,8 @@ def steps_of(program: Program, options: CompileOptions, coarser: bool = True) ->
         found += _weight_steps(node, program, coarser)
         measured = node.policy.policy == Policy.STATIC and not node.policy.inherit
         if measured and program.side_by_side == 1 and not _joined(node, nodes):
-            found.append(Step(node.name, "policy", "max"))
+            # The exponent of a sum is that of the addition, which has no node of its own in a product that adds.
+            found.append(Step(node.output if node.adds_second else node.name, "policy", "max"))
     return found
 
 

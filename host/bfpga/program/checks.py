@@ -10,8 +10,10 @@ from math import prod
 from typing import Any
 
 from bfpga.contract import program as parts
+from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, Node, Program, TensorSpec, values_read
 from bfpga.contract.rows import EPSILON_BITS, GAIN_BITS, LARGEST_ROW, RowOperation, RowWork
+from bfpga.engines.output.exponents import LEARNING
 from bfpga.errors import ProgramError
 from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import unfolded
@@ -159,7 +161,7 @@ def _layer_problems(program: Program, node: ArrayNode) -> Iterator[str]:
     output, sources = program.tensors[node.output], [program.tensors[name] for name in node.inputs]
     window, first = node.window, sources[0] if sources else None
     product = node.rows is not None and node.rows.operation is RowOperation.PRODUCT
-    two = node.kind == "sum" or product or node.operand is not None
+    two = node.kind == "sum" or product or node.operand is not None or node.adds_second
     if node.kind not in KINDS or first is None or (not two and len(sources) != 1) or len(sources) > 2:
         yield f"{len(sources)} inputs of a layer of kind {node.kind}"
         return
@@ -178,6 +180,8 @@ def _layer_problems(program: Program, node: ArrayNode) -> Iterator[str]:
     if min(node.joined_pieces) < 1 or len(node.joined_pieces) != 2:
         yield f"it joins {list(node.joined_pieces)} pieces"
     yield from _source_problems(node, sources)
+    if node.adds_second:
+        yield from _added_problems(program, node, sources)
     if node.operand is None:
         yield from _array_problems(program, node, first.channels)
     else:
@@ -241,6 +245,27 @@ def _operand_problems(
         end, lanes = start + count, config.lanes
         if not 0 <= start < end <= spec.channels or start % lanes or (end % lanes and end != spec.channels):
             yield f"channels {start} to {end} of {spec.name} are no whole words of its {spec.channels}"
+
+
+def _added_problems(program: Program, node: ArrayNode, sources: list[TensorSpec]) -> Iterator[str]:
+    """What is wrong with a product that adds a tensor to its sums."""
+    window, policy = node.window, node.policy
+    if not program.config.residual_adds:
+        yield "its kernel adds no tensor to sums"
+    if node.kind != "gemm" or len(sources) != 2 or node.operand is not None or node.factors or node.uniform_weights:
+        yield f"{len(sources)} tensors of a layer that adds the second to products of weights, of kind {node.kind}"
+        return
+    if node.negate_second or node.function_first:
+        yield "it adds a tensor, and subtracts it or has its function before the bias"
+    if policy.inherit or not (policy.policy == Policy.STATIC or (policy.policy in LEARNING and policy.preset)):
+        yield "it adds a tensor, and its exponent is not known before its sums"
+    if window.spread or any(tile.columns(window.output_width) != (0, window.output_width) or tile.step != 1
+                            for tile in node.tiles):  # fmt: skip
+        yield "it adds a tensor, and does not compute whole rows that follow each other"
+    added = sources[1]
+    if (added.height, added.width) != (window.output_height, window.output_width) or added.channels < node.channels:
+        size = f"{window.output_height} x {window.output_width} x {node.channels}"
+        yield f"it adds {added.name} of {added.height} x {added.width} x {added.channels} to results of {size}"
 
 
 def _row_problems(program: Program, node: ArrayNode, work: RowWork) -> Iterator[str]:

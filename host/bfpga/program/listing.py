@@ -218,6 +218,8 @@ def _work(node: ArrayNode, config: KernelConfig) -> str:
     parts = kernel_parts(window, config)
     if node.kind == "gemm" and parts.number > 1:
         name += f" in {parts}"
+    if node.adds_second:
+        name += " + add"
     return name + ("" if node.function == Function.NONE else f" + {node.function.name.lower()}")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import HostNode, KernelOperation, Program
-from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, COUNTED_OPERATIONS
+from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS, COUNTED_OPERATIONS, adds_tensor
 from bfpga.report.timing import Timed, kernel_operations
 
 #: Rectangles of a picture at most; of more, strips in the same words become one.
@@ -118,7 +118,8 @@ def _reads(descriptor: Descriptor) -> set[int]:
         return {descriptor.input_slot}
     if kind not in COUNTED_OPERATIONS:
         return set()
-    return {descriptor.input_slot, descriptor.second_slot} if kind is Operation.SUM else {descriptor.input_slot}
+    two = kind is Operation.SUM or adds_tensor(descriptor)
+    return {descriptor.input_slot, descriptor.second_slot} if two else {descriptor.input_slot}
 
 
 def _written_tensor(operation: KernelOperation, outputs: Mapping[str, str]) -> str:

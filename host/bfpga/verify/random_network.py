@@ -19,6 +19,7 @@ from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
 from bfpga.contract.rows import GAIN_BITS, SOFTMAX_EXPONENT, RowOperation, RowWork
+from bfpga.engines.output.exponents import LEARNING
 from bfpga.engines.rows.settings import RowSettings
 from bfpga.engines.sparse_cluster.unit_maps import possible_joins, refusal
 from bfpga.engines.systolic.tap_reuse import choose_tap_reuse
@@ -173,6 +174,31 @@ class NetworkBuilder:
         """Whether zeros of weights take no time somewhere."""
         return self.config.array.stores_entries or self.config.array.reads_maps
 
+    def residual(self, source: str) -> str:
+        """A convolution that adds a tensor to its sums: one of the same size that there is, or another convolution's.
+
+        Its exponent is known before the sums are.
+        """
+        spec = self.tensors[source]
+        window = random_window(self.rng, spec, 5)
+        channels = int(self.rng.integers(1, 40))
+        size = (window.output_height, window.output_width)
+        there = [name for name, other in self.tensors.items() if (other.height, other.width) == size]
+        if there and self.rng.random() < 0.6:
+            second = str(self.rng.choice(there))
+            channels = self.tensors[second].channels
+        else:
+            second = self.tensor(*size, channels)
+            self.product(source, second, replace(window), 1, channels, 0, self.policy())
+        output = self.tensor(*size, channels)
+        policy = self.policy()
+        learns = policy.policy in LEARNING
+        policy = replace(policy, preset=True) if learns else PolicySpec(exponent=policy.exponent)
+        self.product(source, output, window, 1, channels, 0, policy)
+        node = self.nodes[-1]
+        node.inputs, node.adds_second, node.function_first = (source, second), True, False
+        return output
+
     def averaging(self, source: str) -> str:
         """Average pooling: every channel by itself, the same weight at every tap."""
         spec = self.tensors[source]
@@ -261,6 +287,9 @@ class NetworkBuilder:
         for _ in range(layers):
             if self.config.operand_weights and rng.random() < 0.4:
                 last = add_products(self, last)
+                continue
+            if self.config.residual_adds and rng.random() < 0.3:
+                last = self.residual(last)
                 continue
             if self.config.has_rows and rng.random() < 0.4:
                 last = self.of_rows(last)

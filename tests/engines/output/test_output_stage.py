@@ -11,11 +11,13 @@ from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import (
+    clamp,
     load_vectors,
     packed_dot,
     reference_mantissa,
     reference_value,
     select_exponent,
+    shift,
     vector_format,
 )
 from strategies import FORMATS
@@ -24,7 +26,7 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.functions import Table
 from bfpga.engines.output.functions import interpolate
-from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
+from bfpga.engines.output.stage import Added, StageResult, block_lead, evaluate, exponent_from_lead, requantize
 from bfpga.engines.systolic.constraints import PACKED_TERMS
 from bfpga.formats.block_float import decode, encode_rows, encode_samples
 from bfpga.formats.block_format import BlockFormat, Status
@@ -171,6 +173,37 @@ def test_stage_equals_the_exact_reference(fmt: BlockFormat, bits: int, data: st.
         assert mantissa[sample].ravel().tolist() == [m for m, _, _ in results]
         assert int(overflow[sample]) == sum(o for _, o, _ in results)
         assert int(underflow[sample]) == sum(u for _, _, u in results)
+
+
+@settings(deadline=None, max_examples=drawn(200))
+@given(fmt=FORMATS, bits=st.integers(24, 58), data=st.data())
+def test_what_is_added_is_aligned_and_clamped_with_the_sums(fmt: BlockFormat, bits: int, data: st.DataObject) -> None:
+    """Before bias and function: from there on the sums are all that counts."""
+    cfg, numbers = KernelConfig(format=fmt, accumulator_bits=bits), st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    acc = data.draw(st.lists(numbers, min_size=12, max_size=12))
+    mantissas = st.integers(fmt.mantissa_min, fmt.mantissa_max)
+    added = data.draw(st.lists(mantissas, min_size=12, max_size=12))
+    exponents = st.lists(st.integers(-40, 40), min_size=2, max_size=2)
+    e_acc, e_added = data.draw(exponents), data.draw(exponents)
+    options = data.draw(stage_options(fmt, bits, 3)) | {"function_first": False}
+    shape = (2, 2, 3)
+    v, e3, status = evaluate(np.array(acc).reshape(shape), e_acc, cfg, **options,
+                             added=Added(np.array(added).reshape(shape), e_added))  # fmt: skip
+    rows, biases = options.pop("row_exponents") or [0] * 3, options.pop("bias") or [None] * 3
+    for sample in range(2):
+        exact = []
+        for index in range(6 * sample, 6 * sample + 6):
+            channel = index % 3
+            aligned = shift(added[index], e_acc[sample] + rows[channel] - e_added[sample], fmt.rounding)
+            total = acc[index] + clamp(aligned, bits)
+            clamped = clamp(aligned, bits) != aligned or clamp(total, bits) != total
+            value, exponent, found = reference_value(
+                clamp(total, bits), e_acc[sample], cfg, row_exponent=rows[channel], bias=biases[channel], **options
+            )
+            exact.append((value, exponent, found | (Status.ACCUMULATOR_SATURATED if clamped else 0)))
+        assert v[sample].ravel().tolist() == [value for value, _, _ in exact]
+        assert np.broadcast_to(e3, v.shape)[sample].ravel().tolist() == [exponent for _, exponent, _ in exact]
+        assert int(status[sample]) == int(np.bitwise_or.reduce([int(found) for _, _, found in exact]))
 
 
 @settings(deadline=None, max_examples=drawn(150))

@@ -56,8 +56,9 @@ def tied(layers: Sequence[Layer | ArrayNode]) -> dict[str, frozenset[str]]:
         names = (*layer.inputs, layer.output)
         for name in names:
             families.setdefault(name, {name})
-        if layer.kind in ("max", "sum"):
-            joined = set().union(*(families[name] for name in names))
+        adds = isinstance(layer, ArrayNode) and layer.adds_second
+        if layer.kind in ("max", "sum") or adds:
+            joined = set().union(*(families[name] for name in names[int(adds) :]))
             families.update(dict.fromkeys(joined, joined))
     return {name: frozenset(family) for name, family in families.items()}
 
