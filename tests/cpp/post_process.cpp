@@ -20,6 +20,7 @@ template <int MW, int ACC, int COLUMNS, int ROWS, int LANES, int ACCUMULATOR_ROW
 struct Build {
     static constexpr int mantissa_bits = MW;
     static constexpr bool operand_weights = false;
+    static constexpr bool residual_adds = false;
     static constexpr int container_bits = 16;
     static constexpr int exponent_min = -128;
     static constexpr int exponent_max = 127;
@@ -259,7 +260,7 @@ class ConfiguredBench : public Bench {
     void compute(const Descriptor& d, Command& command, Report& report) {
         bfpga::PolicySlot<Whole<Config>> policy = layers_.policy(d.policy_slot);
         const bfpga::LayerExponents exponents = layers_.begin(d, policy, report.bits);
-        stage_.start(d, exponents.accumulator, exponents.output);
+        stage_.start(d, exponents);
         const int group = bfpga::active_columns<Config>(d);
         std::size_t kept = static_cast<std::size_t>(d.wide_word) * columns;
         kept_.resize(Config::wide_words * columns);
@@ -277,7 +278,8 @@ class ConfiguredBench : public Bench {
                     keeps = d.has(Flag::Keep) ? value : keeps;
                     sum[i] = static_cast<accumulator_t>(value);
                 }
-                stage_.values(sum, shown, policy, mantissa);
+                const mantissa_t none[columns] = {};
+                stage_.values(sum, none, shown, policy, mantissa);
                 for (int i = 0; i < columns; ++i) {
                     const int word = g * output_words(d) + row / lanes;
                     if (shown[i]) {

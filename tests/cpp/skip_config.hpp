@@ -11,6 +11,7 @@ struct SkipArray {
     static constexpr int skip_chunk = CHUNK;
     static constexpr int mantissa_bits = MANTISSA;
     static constexpr bool operand_weights = false;
+    static constexpr bool residual_adds = false;
     static constexpr int container_bits = 8;
     static constexpr int weight_bits = WEIGHT;
     static constexpr int weight_container_bits = 8;

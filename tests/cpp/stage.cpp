@@ -65,18 +65,20 @@ class ConfiguredBench : public Bench {
     }
 
     void pass(const bfpga::Descriptor& d, Layer& layer) {
-        stage_.start(d, layer.accumulator_exponent, layer.output_exponent);
+        const int32_t unit = layer.accumulator_exponent;
+        stage_.start(d, bfpga::LayerExponents{unit, unit, unit, layer.output_exponent});
         for (int r = 0; r < layer.rows; ++r) {
             stage_.row(static_cast<bfpga::int_t<Config::bias_bits>>(layer.bias[r]), layer.row_exponent[r]);
             bfpga::int_t<ACC> accumulator[Config::columns];
             bool shown[Config::columns];
             bfpga::int_t<Config::mantissa_bits> mantissa[Config::columns];
+            const bfpga::int_t<Config::mantissa_bits> none[Config::columns] = {};
             for (int i = 0; i < Config::columns; ++i) {
                 const int k = r * layer.columns + i;
                 shown[i] = i < layer.columns;
                 accumulator[i] = static_cast<bfpga::int_t<ACC>>(shown[i] ? layer.accumulator[k] : -1);
             }
-            stage_.values(accumulator, shown, slot_, mantissa);
+            stage_.values(accumulator, none, shown, slot_, mantissa);
             for (int i = 0; i < layer.columns; ++i) {
                 const int k = r * layer.columns + i;
                 const bfpga::StageValue<ACC> result = stage_.evaluate(accumulator[i]);

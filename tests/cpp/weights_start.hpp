@@ -21,6 +21,7 @@ struct WeightNumbers {
     static constexpr int skip_chunk = 32;
     static constexpr int mantissa_bits = 4;
     static constexpr bool operand_weights = false;
+    static constexpr bool residual_adds = false;
     static constexpr int container_bits = 8;
     static constexpr int weight_bits = 4;
     static constexpr int weight_container_bits = 8;

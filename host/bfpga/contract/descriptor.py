@@ -63,7 +63,7 @@ class Flag(IntFlag):
     SLIDES = 134217728  # GEMM of a skip array: a pass reads what its window has beyond that of the pass before
     SKIP_ARRAY = 268435456  # GEMM of a kernel with two arrays: the skip array computes it, not the systolic array
     CLUSTER = 536870912  # GEMM that a sparse cluster in the place of the array computes
-    # LOAD, STORE: the tensor crosses the stream without its zeros, see docs/compressed-formats.md. Of a GEMM see ADDS_SECOND
+    # LOAD, STORE: the tensor crosses the stream without its zeros (docs/compressed-formats.md); GEMM: see ADDS_SECOND
     COMPRESSED = 1073741824
 
 

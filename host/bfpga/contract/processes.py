@@ -13,6 +13,7 @@ from bfpga.contract import rows
 from bfpga.contract.commands import commands
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.process_stream import (
+    ADDED_WORDS,
     COMMAND_BITS,
     FACTORS,
     LONGEST_PIPELINE,
@@ -87,7 +88,8 @@ def _streams(config: KernelConfig) -> Iterator[ProcessStream]:
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth, words)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, WAITING_GROUPS)
     yield from array.operand_streams(config)
-    yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
+    added = ADDED_WORDS if config.residual_adds else 1
+    yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, max(SHALLOW, added), added)
     yield from array.weight_streams(config)
     yield from array.inner_streams(config)
     yield from array.sum_streams(config)

@@ -33,6 +33,7 @@ from bfpga.contract.loaded_tables import (
 )
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
 from bfpga.contract.process_stream import (
+    ADDED_WORDS,
     AWAITED_PASSES,
     PROCESSES,
     SEQUENCER,
@@ -305,7 +306,7 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "commands": _commands(config),
         "process_limits": {
             "store_credits": STORE_CREDITS, "awaited_passes": AWAITED_PASSES, "start_guard": START_GUARD,
-            "waiting_counts": WAITING_COUNTS, "skipped": SKIPPED,
+            "waiting_counts": WAITING_COUNTS, "skipped": SKIPPED, "added_words": ADDED_WORDS,
         },
         "command_space": "_".join(_command_kinds(config)),
         "processes": _processes(config),

@@ -49,6 +49,10 @@ class LayerRegisters {
         const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
         exponents.second = two ? exponent(d.second_slot) : exponents.first;
         exponents.accumulator = exponents.second > exponents.first ? exponents.second : exponents.first;
+        // A tensor that is added comes to the unit of the sums.
+        if (adds_tensor<Config>(d)) {
+            exponents.second = exponent(d.second_slot);
+        }
         // The exponent of the results of rows is given, in this word; those of a product's operands add to it.
         if (works_on_rows<Config>(d)) {
             exponents.second = exponent(d.second_slot);

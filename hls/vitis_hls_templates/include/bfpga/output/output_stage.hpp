@@ -7,6 +7,7 @@
 // Numbers it reads from `Config`: mantissa_bits, exponent_min, exponent_max, rounding, saturation, log,
 // accumulator_bits, bias_bits, columns, post_columns, position_bins, functions, function_tables.
 #pragma once
+#include "bfpga/output/added_tensor.hpp"
 #include "bfpga/output/lead_collector.hpp"
 #include "bfpga/output/loaded_tables.hpp"
 
@@ -65,8 +66,9 @@ class OutputStage {
         tables_.take(index, word);
     }
 
-    void start(const Descriptor& d, int32_t accumulator_exponent, int32_t output_exponent) {
+    void start(const Descriptor& d, const LayerExponents& exponents) {
 #pragma HLS INLINE
+        const int32_t accumulator_exponent = exponents.accumulator, output_exponent = exponents.output;
         check_exponent(accumulator_exponent);
         check_exponent(output_exponent);
         check_exponent(d.bias_exponent);
@@ -74,6 +76,7 @@ class OutputStage {
         function_ = static_cast<Function>(d.function);
         argument_ = d.function_argument;
         tables_.start(d);
+        added_.start(d, exponents);
         bound_exponent_ = d.function_exponent;
         bias_exponent_ = d.bias_exponent;
         has_bias_ = d.has(Flag::Bias);
@@ -104,6 +107,7 @@ class OutputStage {
         exponent_ = static_cast<exponent_t>(accumulator_exponent_ + (row_exponents_ ? exponent : 0));
         result_exponent_ = result(exponent_);
         collector_.open_row(result_exponent_);
+        added_.row(exponent_);
         bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(exponent_ - bound_exponent_));
         align_bias(bias);
     }
@@ -130,10 +134,10 @@ class OutputStage {
     // The mantissas of the row, after `row` and in each of its turns, of which the last one gives them; columns that
     // are not `shown` have none and count nothing. Column 0 feeds the statistics of the policy slot: `begins`, it is
     // among them. The columns' statistics are merged at once, so that nothing of a row waits for the row before: a
-    // slice of a row is a row to them.
+    // slice of a row is a row to them. `added`: of the tensor that is added to the sums, where one is.
     template <int N>
-    void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
-                mantissa_t (&mantissa)[N], bool begins = true) {
+    void values(const accumulator_t (&accumulator)[N], const mantissa_t (&added)[N], const bool (&shown)[N],
+                PolicySlot<Config>& policy, mantissa_t (&mantissa)[N], bool begins = true) {
 #pragma HLS INLINE
         static_assert(N <= columns, "every column has a port of its own");
         LargestMagnitude<Config::log, ACC> largest;
@@ -150,6 +154,8 @@ class OutputStage {
             requantize<MW, Config::rounding, Config::saturation, ACC>(alone_value_, alone_distance);
         collector_.open_columns();
         const bool last = tables_.last_turn();
+        Saturated<ACC> sum[N];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
         Saturated<ACC> before[N];
 #pragma HLS ARRAY_PARTITION variable=before complete dim=0
         accumulator_t mapped[N];
@@ -157,7 +163,8 @@ class OutputStage {
     Columns_Map:
         for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
-            before[i] = biased(accumulator[i]);
+            sum[i] = added_.to(accumulator[i], added[i]);
+            before[i] = biased(sum[i].value);
             mapped[i] = built_in(before[i].value);
         }
         if (tables_.used()) {
@@ -170,7 +177,7 @@ class OutputStage {
             if (native_integers && !shown[i]) {
                 continue;  // a simulation saves the time
             }
-            const Passed passed = pass(accumulator[i], before[i], mapped[i]);
+            const Passed passed = pass(sum[i].value, before[i], mapped[i]);
             const bool bias_alone = bias_.changed && passed.nothing;
             // Whether a value is nothing is known last.
             const bool may_be_alone = shown[i] & bias_.changed;
@@ -179,7 +186,7 @@ class OutputStage {
             nothing_[i] = shown[i] & passed.nothing;
             value_[i] = shown[i] & !passed.nothing;
             // What is nothing has not saturated.
-            saturated_[i] = shown[i] & passed.saturated;
+            saturated_[i] = shown[i] & (passed.saturated | sum[i].changed);
             largest.include(seen ? magnitude<ACC>(passed.value) : static_cast<uint_t<ACC>>(0));
             collector_.see(i, passed.value, seen, alone);
             if (i == 0 && counts_ && shown[0] && last && begins) {
@@ -258,7 +265,7 @@ class OutputStage {
     // The function unit is between two adders; the bias goes to one of them.
     Saturated<ACC> biased(accumulator_t accumulator) const {
 #pragma HLS INLINE
-        return add(accumulator, function_first_ ? static_cast<accumulator_t>(0) : bias_.value);
+        return saturating_sum<ACC>(accumulator, function_first_ ? static_cast<accumulator_t>(0) : bias_.value);
     }
 
     accumulator_t built_in(accumulator_t value) const {
@@ -269,7 +276,7 @@ class OutputStage {
     Passed pass(accumulator_t accumulator, const Saturated<ACC>& before, accumulator_t mapped) const {
 #pragma HLS INLINE
         const accumulator_t none = 0;
-        const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
+        const Saturated<ACC> after = saturating_sum<ACC>(mapped, function_first_ ? bias_.value : none);
         Passed result;
         result.value = after.value;
         if ((Config::functions & kFunctionsWithTable) != 0) {
@@ -291,21 +298,6 @@ class OutputStage {
 #pragma HLS INLINE
         simulation_check(exponent >= -(1 << 16) && exponent < 1 << 16, "the output stage",
                          "meets an exponent of more than 17 bits:", exponent);
-    }
-
-    // Sum of two numbers, clamped to the accumulator's range.
-    static Saturated<ACC> add(accumulator_t a, accumulator_t b) {
-#pragma HLS INLINE
-        using sum_t = int_t<ACC + 1>;
-        constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
-        const sum_t sum = static_cast<sum_t>(static_cast<factor_t<ACC + 1, ACC>>(a) + b);
-        // A sum is outside if its highest bits differ.
-        const bool negative = sum < 0;
-        const bool outside = negative != (((sum >> (ACC - 1)) & 1) != 0);
-        const int64_t bound = negative ? -largest - 1 : largest;
-        Saturated<ACC> result = {outside ? static_cast<accumulator_t>(bound) : static_cast<accumulator_t>(sum),
-                                 outside};
-        return result;
     }
 
     // Step 2 as far as a row shares it, and the result of a value that is nothing but this bias.
@@ -374,6 +366,7 @@ class OutputStage {
     }
 
     LoadedTables<Config> tables_;
+    AddedTensor<Config> added_;
     // Of the operation
     Function function_;
     int32_t argument_;

@@ -12,6 +12,7 @@
 #include "bfpga/output/keep_buffer.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
+#include "bfpga/processes/added_rows.hpp"
 #include "bfpga/processes/choices.hpp"
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/output_rows.hpp"
@@ -167,19 +168,25 @@ class PostProcess {
             const bool wide = takes_wide();
             const bool sum_there = (from_sums_ & sum_came) | (from_rows_ & row_sum_came);
             const bool parameters_there = absent | (combined_ | parameter_came);
-            const bool source_there = (from_vectors_ & draining_) | sum_there;
+            // A row needs a word, sums, or both.
+            const bool both_there = (draining_ | added_.sums_alone()) & (from_vectors_ | sum_there);
+            const bool one_there = (from_vectors_ & draining_) | sum_there;
+            const bool source_there = Config::residual_adds ? both_there : one_there;
             const bool last_tables = stage_.last_turn(), last_slice = slices_.last();
             const bool last_turn = last_tables & last_slice;
             const bool ready = source_there & parameters_there;
             const bool leaves = ready & last_turn;
-            // What drains is the source itself, and leaves as soon as it may.
-            const bool drained = parameters_there & last_turn & (wide | ends_word);
+            // What drains is the source itself, and leaves as soon as it may; a word that is added needs sums too.
+            const bool drains = parameters_there & last_turn & (wide | ends_word);
+            const bool drained = added_.adds() ? drains & (sum_there & added_.meets()) : drains;
             const bool takes_parameters = source_there && rows_.exists() && last_turn;
-            // The last tap of a word waits until the word before leaves with its last row.
-            const bool last_row = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
+            // The last tap of a word waits until the word before leaves with its last row; a word that is added until
+            // it has left, which is known too late.
+            const bool word_ends = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
+            const bool last_row = !added_.adds() && word_ends;
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
-            const bool fills = takes_vectors() && !words_.there();
+            const bool fills = (takes_vectors() || added_.adds()) && !words_.there();
             const bool ends = source_there & (parameters_there & (last_turn & is_last));  // leaves, and is the last
             running = !ends;
             if (ready) {
@@ -255,6 +262,9 @@ class PostProcess {
         simulation_check(!(keeps_ && kept_), "an operation", "keeps what it takes, policy slot", d.policy_slot);
         simulation_check(!(combined_ && (d.has(Flag::Kept) || d.has(Flag::Bias) || d.has(Flag::RowExponents))),
                          "an operation", "without weights has parameters or kept sums, policy slot", d.policy_slot);
+        added_.start(d);
+        simulation_check(!added_.adds() || !(d.has(Flag::Measure) || d.has(Flag::Keep) || d.has(Flag::Kept)),
+                         "an operation that adds a tensor", "is measured, policy slot", d.policy_slot);
         sends_ = !d.has(Flag::Measure);
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
@@ -270,7 +280,7 @@ class PostProcess {
         if (stands_in_) {
             sum_.stand_in();
         }
-        stage_.start(d, exponents.accumulator, exponents.output);
+        stage_.start(d, exponents);
         slices_.start();
         values_.start();
         wide_.start(d.wide_word, keeps_ || kept_);
@@ -320,6 +330,8 @@ class PostProcess {
         if (exists) {
             accumulator_t sum[columns];
 #pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+            mantissa_t added[columns];
+#pragma HLS ARRAY_PARTITION variable=added complete dim=0
             bool covered[columns];
 #pragma HLS ARRAY_PARTITION variable=covered complete dim=0
         Columns_Row:
@@ -327,12 +339,13 @@ class PostProcess {
 #pragma HLS UNROLL
                 covered[i] = covers(i);
                 sum[i] = source(i);
+                added[i] = words_.last(rows_.lane(), slices_, i);
                 accumulators[i] = AccumulatorWord<Config>::word(sum[i]);
                 if (keeps_ && covered[i] && computed) {
                     wide_.write(i, sum[i]);
                 }
             }
-            stage_.values(sum, covered, policy, mantissa, slices_.first());
+            stage_.values(sum, added, covered, policy, mantissa, slices_.first());
             if (computed) {
                 values_.add(mantissa, covered);
                 wide_.next();
@@ -343,6 +356,7 @@ class PostProcess {
         }
         assemble(mantissa, accumulators);
         if (leaves) {
+            added_.next(rows_.ends_word());
             rows_.next();
         }
     }
@@ -440,7 +454,8 @@ class PostProcess {
     OutputRows<Config> rows_;
     Slices slices_;
     VectorWords<Config, Storage> words_;
-    bool draining_;  // a combined word leaves
+    AddedRows<Config> added_;
+    bool draining_;  // a combined word leaves, or one that is added to sums
     // Beats that wait
     HeldBeat<Sums> sum_;
     typename std::conditional<(Config::row_columns > 0), HeldBeat<Sums>, NoBeat<Sums>>::type row_sum_;

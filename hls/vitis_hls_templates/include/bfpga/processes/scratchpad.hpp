@@ -8,6 +8,7 @@
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/storage.hpp"
 #include "bfpga/processes/operand_words.hpp"
+#include "bfpga/processes/scratchpad/added.hpp"
 #include "bfpga/processes/scratchpad/engines.hpp"
 #include "bfpga/processes/scratchpad/reader.hpp"
 #include "bfpga/processes/scratchpad/transfer.hpp"
@@ -93,10 +94,12 @@ class ScratchpadProcess {
         loader_.clear();
         storer_.clear();
         reader_.clear();
+        added_.clear();
         writer_.clear();
         load_.clear();
         store_.clear();
         finished_.clear();
+        free_ = true;
         skipped_ = false;
         skips_next_ = false;
         skips_ = false;
@@ -134,7 +137,7 @@ class ScratchpadProcess {
             send_rows(word, skip_operands);
         } else if (reads && reader_.weighs()) {
             send_weights(word, skip_operands);
-        } else if (reads && reader_.vector()) {
+        } else if (added_.issued() || (reads && reader_.vector())) {
             send_vector(word, request, mine, vectors);
         }
         if (reads && !reader_.vector()) {
@@ -165,6 +168,9 @@ class ScratchpadProcess {
             if (i >= Config::columns || (stores && in_group)) {
                 request[i].place = group[i].place;
             }
+        }
+        if (added_.issued()) {
+            added_.requests(request);
         }
     }
 
@@ -237,6 +243,7 @@ class ScratchpadProcess {
         return beat;
     }
 
+    // Words of a tensor that is added are complete.
     void send_vector(const Word<Config> (&word)[T::ports], const PortRequest<Config> (&request)[T::ports],
                      const bool (&mine)[Config::columns], stream<wire_t<VectorBeat<Config>>>& vectors) const {
 #pragma HLS INLINE
@@ -245,10 +252,10 @@ class ScratchpadProcess {
         for (int c = 0; c < Config::columns; ++c) {
 #pragma HLS UNROLL
             beat.word[c] = word[c];
-            beat.mine[c] = mine[c];
+            beat.mine[c] = mine[c] || added_.issued();
             beat.present[c] = request[c].active;
         }
-        beat.fires = reader_.issue().fires;
+        beat.fires = reader_.issue().fires || added_.issued();
         vectors.write(to_wire(beat));
     }
 
@@ -283,7 +290,8 @@ class ScratchpadProcess {
 #pragma HLS INLINE
         const bool left = reader_.chunks().hears(windows);
         const Moves moves = {computer_.begins(), loader_.begins(), storer_.begins()};
-        const bool read = computer_.read_ends(reader_.running());
+        const bool reading = reader_.running(), adding = added_.running();
+        const bool read = computer_.read_ends(reading | adding);
         const Moves ends = {computer_.ends(writer_.running()), loader_.ends(load_.running()),
                             storer_.ends(store_.running())};
         const Moves free = {computer_.idle(), loader_.free(), storer_.free()};
@@ -292,15 +300,22 @@ class ScratchpadProcess {
         const bool writes = writer_.writes();
         const bool waits = load_.waits();
         const bool loaded = waits & !writes;
-        const bool may = !store_.forced();
+        const bool forced = store_.forced();
+        const bool adds = added_.wants() & !forced;
+        const bool may = Config::residual_adds ? free_ : !forced;
         const bool wants = store_.wants();
         const bool reads = reader_.goes(may);
-        const bool goes = wants & !reads;
+        const bool goes = wants & !(reads | adds);
+        const bool added = writer_.adds_returned();
         const bool returned = writer_.returned();
         writer_.step(results, reader_.asks(may), computer_.writer_starts());
         load_.step(loads, writes, moves.loads);
         const bool computed = reader_.step(may, returned, left, computer_.walk_starts(), moves.computes);
+        added_.step(adds, added, moves.computes);
         store_.step(goes, credits, moves.stores);
+        const bool takes_port = added_.wants();
+        const bool forces = store_.forced();
+        free_ = !(takes_port | forces);
         computer_.step(finished_, takes, read, ends.computes, computed, heard_, trace);
         loader_.step(finished_, moves.loads, ends.loads, loaded, trace);
         storer_.step(finished_, moves.stores, ends.stores, goes, trace);
@@ -341,6 +356,7 @@ class ScratchpadProcess {
         }
         if (takes.reader) {
             reader_.take_passes(next);
+            added_.take(next);
         }
         if (takes.writer) {
             writer_.take(next);
@@ -421,9 +437,11 @@ class ScratchpadProcess {
     ComputingEngine<Config> computer_;
     TransferEngine<Config> loader_, storer_;
     OperandReader<Config> reader_;
+    AddedReader<Config> added_;
     ResultWriter<Config> writer_;
     LoadWriter<Config> load_;
     StoreReader<Config> store_;
+    bool free_;  // neither of what goes before operands has the port
     FinishedOperations finished_;
     // The command that comes in
     int32_t incoming_[ScratchpadCommand::words];

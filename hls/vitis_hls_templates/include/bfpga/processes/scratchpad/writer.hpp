@@ -53,6 +53,7 @@ class ResultWriter {
         due_.clear();
         begun_ = false;
         returned_ = false;
+        adds_returned_ = false;
         running_ = false;
         open_ = false;
         held_ = false;
@@ -82,6 +83,7 @@ class ResultWriter {
         words_.set(static_cast<int_t<bits>>(wide ? static_cast<int>(d.output_rows) : output_words<Config>(d)));
         groups_.set(static_cast<typename T::coordinate_t>(d.groups));
         returns_ = writes_words<Config>(d);
+        adds_ = adds_tensor<Config>(d);
     }
 
     // Whether results are due; an unfinished walk delays the start of the next operation.
@@ -90,6 +92,8 @@ class ResultWriter {
     bool writes() const { return held_ & ready_; }
     // The last word of a pass was written in the cycle before.
     bool returned() const { return returned_; }
+    // A word to which a tensor was added was written in the cycle before.
+    bool adds_returned() const { return Config::residual_adds && adds_returned_; }
 
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
@@ -148,6 +152,7 @@ class ResultWriter {
         due_.step(begun_, pass);
         begun_ = begun;
         returned_ = pass;
+        adds_returned_ = Config::residual_adds && (done & adds_);
         open_ = next_group | (open_ & !group);
         const bool asks = running_ & (!held_ | closes_);
         const bool stays = held_ & !closes_;
@@ -234,7 +239,7 @@ class ResultWriter {
 
     // The operation
     WalkSetup<Config> setup_;
-    bool gaps_, returns_, runs_;
+    bool gaps_, returns_, runs_, adds_;
     typename T::word_t pixel_words_;
     // The walk
     using Repeats = typename std::conditional<Config::skip_activations, RunRepeats<Config, run_groups<Config>()>,
@@ -254,7 +259,7 @@ class ResultWriter {
     bool ready_, closes_;  // a run of what is held may be written; it is the word's last one
     // Passes whose results are due; what the reader has begun, a cycle later, and what has returned
     AwaitedPasses due_;
-    bool begun_, returned_;
+    bool begun_, returned_, adds_returned_;
 };
 
 }  // namespace bfpga

@@ -1,0 +1,145 @@
+// The tensor that a product adds to its sums, on its way from the scratchpad to the output stage: the pixels of a group
+// after each other, a word of all of them in a cycle, in the order of the results.
+//
+// Every word meets a word of results, and a word of results that has come back is a credit for another one. So no more
+// words are on the way than their stream holds, whatever waits behind the array, and the loop never waits to send one.
+#pragma once
+#include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/pass_shape.hpp"
+#include "bfpga/processes/scratchpad/banks.hpp"
+#include "bfpga/processes/scratchpad/passes.hpp"
+
+namespace bfpga {
+
+// A kernel whose products add nothing.
+template <class Config, bool There = Config::residual_adds>
+class AddedReader {
+   public:
+    void clear() {}
+    void take(const Descriptor&) {}
+    bool running() const { return false; }
+    bool wants() const { return false; }
+    bool issued() const { return false; }
+    void requests(PortRequest<Config> (&)[ScratchpadTypes<Config>::ports]) const {}
+    void step(bool, bool, bool) {}
+};
+
+template <class Config>
+class AddedReader<Config, true> {
+    using T = ScratchpadTypes<Config>;
+    using word_t = typename T::word_t;
+    static constexpr int bits = Geometry<Config>::coordinate_bits;
+    // Words on the way to results; flags that lag let two more go than this.
+    static constexpr int may_be_out = ProcessLimits::added_words - 2;
+    using out_t = uint_t<bit_length(ProcessLimits::added_words)>;
+
+   public:
+    void clear() {
+#pragma HLS INLINE
+        running_ = false;
+        issue_.valid = false;
+        out_ = 0;
+        room_ = true;
+    }
+
+    // What the next operation needs.
+    void take(const Descriptor& d) {
+#pragma HLS INLINE
+        const int pixels = group_pixels<Config>(d);
+        adds_ = adds_tensor<Config>(d);
+        pixel_words_ = static_cast<word_t>(d.added_pixel_words);
+        first_ = Place<Config>::of(d.added_word, d.added_bank);
+        group_ = Stride<Config>::of(0, 0, d.added_pixel_words)
+                     .plus(0, static_cast<typename T::bank_sum_t>(pixels), pixel_words_);
+        pixels_ = static_cast<int_t<bits>>(pixels);
+        pixel_count_ = static_cast<int_t<bits>>(d.output_pixels);
+        words_.set(static_cast<int_t<bits>>(output_words<Config>(d)));
+        groups_.set(static_cast<int_t<bits>>(d.groups));
+    }
+
+    bool running() const { return running_; }
+    // It reads next, before any operand: what the results wait for comes first.
+    bool wants() const { return running_ & room_; }
+    // The request of the step before is read in this one.
+    bool issued() const { return issue_.valid; }
+
+    void requests(PortRequest<Config> (&request)[T::ports]) const {
+#pragma HLS INLINE
+    Columns_Request:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            Place<Config>& place = request[i].place;
+            const bool carry = bank_sum<Config>(issue_.bank, static_cast<typename T::bank_sum_t>(i), place.bank);
+            place.word = carry ? issue_.carried : issue_.word;
+            request[i].active = issue_.covers[i];
+        }
+    }
+
+    // One cycle; `goes`: the port is its own in the next one; `returned`: a word of results has come back; `starts`: an
+    // operation does.
+    void step(bool goes, bool returned, bool starts) {
+#pragma HLS INLINE
+        const bool last_word = words_.last();
+        const bool group = goes & last_word;
+        issue(goes);
+        room_ = out_ < may_be_out;
+        const bool more = goes & !returned;
+        const bool fewer = returned & !goes;
+        out_ = more ? static_cast<out_t>(out_ + 1) : fewer ? static_cast<out_t>(out_ - 1) : out_;
+        simulation_check(out_ <= ProcessLimits::added_words, "a product",
+                         "adds more words than have room, on the way:", static_cast<long long>(out_));
+        running_ = (starts & adds_) | (running_ & !(group & groups_.last()));
+        if (goes) {
+            word_ = last_word ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
+        } else if (starts) {
+            word_ = 0;
+        }
+        if (group) {
+            place_ = place_.after(group_);
+            left_ = static_cast<int_t<bits>>(left_ - pixels_);
+        } else if (starts) {
+            place_ = first_;
+            left_ = pixel_count_;
+        }
+        words_.step_late(goes, starts);
+        groups_.step_late(group, starts);
+    }
+
+   private:
+    struct Issue {
+        bool valid;
+        typename T::bank_t bank;
+        word_t word, carried;
+        bool covers[Config::columns];
+    };
+
+    void issue(bool goes) {
+#pragma HLS INLINE
+        issue_.valid = goes;
+        issue_.bank = place_.bank;
+        issue_.word = static_cast<word_t>(place_.word + word_);
+        issue_.carried = static_cast<word_t>(issue_.word + pixel_words_);
+    Columns_Issue:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            issue_.covers[i] = i < left_ && i < pixels_;
+        }
+    }
+
+    // The operation
+    bool adds_;
+    Place<Config> first_;
+    Stride<Config> group_;
+    word_t pixel_words_;
+    int_t<bits> pixels_, pixel_count_;  // of a group, of all
+    // The walk: the group's first pixel, the word of each, pixels from the group on
+    Place<Config> place_;
+    word_t word_;
+    int_t<bits> left_;
+    Turns<bits> words_, groups_;
+    bool running_, room_;
+    out_t out_;
+    Issue issue_;
+};
+
+}  // namespace bfpga
