@@ -28,7 +28,7 @@ from reference_tile import dense_words
 from reference_weights import weight_beats, weight_container, weight_kind
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.descriptor import ADDS_SECOND, Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.formats.block_format import Status
 from bfpga.formats.containers import unpack_elements
@@ -313,10 +313,28 @@ class ReferenceKernel:
         mantissas: dict[int, list[int]] = {i: [] for i in accumulators}
         for r in range(min(kind.rows, d.output_rows - first)):
             for i, acc in accumulators.items():
-                mantissas[i] += self._leave(d, slot, first + r, acc[r], e_acc, seen=i == 0)
+                sum_ = self._with_added(d, group * kind.columns + i, first + r, acc[r], e_acc)
+                mantissas[i] += self._leave(d, slot, first + r, sum_, e_acc, seen=i == 0)
         for i, values in mantissas.items():
             word, bank = self._address(d, "output", group * kind.columns + i)
             self._write(bank, word + block * (kind.rows // self.config.lanes), values)
+
+    def _with_added(self, d: Descriptor, p: int, row: int, acc: int, e_acc: int) -> int:
+        """A sum with what is added to it, in its own unit and range."""
+        if d.operation != Operation.GEMM or not d.flags & ADDS_SECOND:
+            return acc
+        if d.flags & Flag.ROW_EXPONENTS:
+            e_acc += self.parameters[d.parameter_base + row][1]
+        carry, bank = divmod(d.added_bank + p, self.config.banks)
+        word, lane = divmod(row, self.config.lanes)
+        value = self.memory[bank, d.added_word + carry * d.added_pixel_words + word][lane]
+        top = (1 << (self.config.accumulator_bits - 1)) - 1
+        aligned = shift(value, e_acc - self.exponents[d.second_slot], self.config.format.rounding)
+        within = min(max(aligned, -top - 1), top)
+        total = min(max(acc + within, -top - 1), top)
+        if within != aligned or total != acc + within:
+            self.status |= Status.ACCUMULATOR_SATURATED
+        return total
 
     def _leave(self, d: Descriptor, slot: Slot, row: int, acc: int, e_acc: int, seen: bool = False) -> list[int]:
         """One value through the output stage: its mantissa, or nothing while it is measured."""
