@@ -8,8 +8,8 @@ namespace bfpga_native {
 
 /// Constants of the alignment for one pair of exponents, in slots.
 ///
-/// bound: largest magnitude of each sum. vectors: numbers of the type of the layer's sums hold all that is computed, and
-/// nothing is clamped before it is added; else 64 bits have it, one by one.
+/// bound: largest magnitude of each sum. vectors: numbers of the type of the layer's sums hold all that is computed,
+/// and nothing is clamped before it is added; else 64 bits have it, one by one.
 struct Added {
     Shifts<s32> narrow;
     Shifts<s64> wide;
@@ -89,8 +89,8 @@ static bool add_second(const Format& f, const Prepared& p, const Added& a, const
 
 /// The same for any exponents, into ``to``.
 template <class T>
-static bool add_second_exactly(const Format& f, const Prepared& p, const Added& a, const Element* second,
-                               const T* sums, s64* to) {
+static bool add_second_exactly(const Format& f, const Prepared& p, const Added& a, const Element* second, const T* sums,
+                               s64* to) {
     const s64 most = largest_accumulator(f);
     bool clamped = false;
     for (int i = 0; i < p.pixels * p.join; i++) {

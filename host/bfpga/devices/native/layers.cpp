@@ -190,7 +190,8 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
     g.layers = nullptr;
 }
 
-/// A layer's bias, bounds of its function and exponents for one exponent of its accumulators; bound: the largest of these.
+/// A layer's bias, bounds of its function and exponents for one exponent of its accumulators; bound: the largest of
+/// these.
 Aligned* Plan::align(const Prepared& p, s32 e_acc, const Array<s64>& bound) const {
     const Layer& l = p.l;
     const Format& f = g.format;

@@ -168,25 +168,22 @@ class PostProcess {
             const bool wide = takes_wide();
             const bool sum_there = (from_sums_ & sum_came) | (from_rows_ & row_sum_came);
             const bool parameters_there = absent | (combined_ | parameter_came);
-            // A row needs a word, sums, or both.
-            const bool both_there = (draining_ | added_.sums_alone()) & (from_vectors_ | sum_there);
-            const bool one_there = (from_vectors_ & draining_) | sum_there;
-            const bool source_there = Config::residual_adds ? both_there : one_there;
+            const bool added_there = !added_.meets() | words_.there();
+            const bool source_there = (from_vectors_ & draining_) | (sum_there & added_there);
             const bool last_tables = stage_.last_turn(), last_slice = slices_.last();
             const bool last_turn = last_tables & last_slice;
             const bool ready = source_there & parameters_there;
             const bool leaves = ready & last_turn;
-            // What drains is the source itself, and leaves as soon as it may; a word that is added needs sums too.
-            const bool drains = parameters_there & last_turn & (wide | ends_word);
-            const bool drained = added_.adds() ? drains & (sum_there & added_.meets()) : drains;
+            // What drains is the source itself, and leaves as soon as it may.
+            const bool drained = parameters_there & last_turn & (wide | ends_word);
             const bool takes_parameters = source_there && rows_.exists() && last_turn;
-            // The last tap of a word waits until the word before leaves with its last row; a word that is added until
-            // it has left, which is known too late.
-            const bool word_ends = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
-            const bool last_row = !added_.adds() && word_ends;
+            // The last tap of a word waits until the word before leaves with its last row.
+            const bool last_row = last_turn && (takes_wide() ? parameters_there : rows_.ends_word());
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
-            const bool fills = (takes_vectors() || added_.adds()) && !words_.there();
+            // Words of a later operation may come as well, where none of them has another way.
+            const bool fills = (takes_vectors() || Config::residual_adds) && !words_.there();
+            const bool added_leaves = (added_.meets() & ends_word) & (sum_there & parameters_there & last_turn);
             const bool ends = source_there & (parameters_there & (last_turn & is_last));  // leaves, and is the last
             running = !ends;
             if (ready) {
@@ -200,10 +197,10 @@ class PostProcess {
             if (takes_vector && words_.there()) {
                 draining_ = words_.take() || draining_;
             }
-            if (takes_vector || fills) {
+            if (takes_vector || fills || added_leaves) {
                 words_.next(vectors);
             }
-            if (reads_sums_ && (!sum_there || (parameters_there && last_turn))) {
+            if (reads_sums_ && (!sum_there || (parameters_there && last_turn && added_there))) {
                 next_sum(ends, sums, skip_sums);
             }
             if (!combined_ && (!parameter_.there() || takes_parameters)) {
@@ -263,7 +260,7 @@ class PostProcess {
         simulation_check(!(combined_ && (d.has(Flag::Kept) || d.has(Flag::Bias) || d.has(Flag::RowExponents))),
                          "an operation", "without weights has parameters or kept sums, policy slot", d.policy_slot);
         added_.start(d);
-        simulation_check(!added_.adds() || !(d.has(Flag::Measure) || d.has(Flag::Keep) || d.has(Flag::Kept)),
+        simulation_check(!added_.meets() || !(d.has(Flag::Measure) || d.has(Flag::Keep) || d.has(Flag::Kept)),
                          "an operation that adds a tensor", "is measured, policy slot", d.policy_slot);
         sends_ = !d.has(Flag::Measure);
         output_exponent_ = exponents.output;
@@ -339,7 +336,7 @@ class PostProcess {
 #pragma HLS UNROLL
                 covered[i] = covers(i);
                 sum[i] = source(i);
-                added[i] = words_.last(rows_.lane(), slices_, i);
+                added[i] = words_.waiting(rows_.lane(), slices_, i);
                 accumulators[i] = AccumulatorWord<Config>::word(sum[i]);
                 if (keeps_ && covered[i] && computed) {
                     wide_.write(i, sum[i]);
@@ -454,8 +451,8 @@ class PostProcess {
     OutputRows<Config> rows_;
     Slices slices_;
     VectorWords<Config, Storage> words_;
+    bool draining_;  // a combined word leaves
     AddedRows<Config> added_;
-    bool draining_;  // a combined word leaves, or one that is added to sums
     // Beats that wait
     HeldBeat<Sums> sum_;
     typename std::conditional<(Config::row_columns > 0), HeldBeat<Sums>, NoBeat<Sums>>::type row_sum_;

@@ -36,9 +36,8 @@ class VectorWords {
     // An operation begins that has `words` output words in each group of pixels.
     void start(const Descriptor& d, const LayerExponents& exponents, int32_t words) {
 #pragma HLS INLINE
-        const bool adds = adds_tensor<Config>(d);
         maximum_ = static_cast<Operation>(d.operation) == Operation::Max;
-        two_ = !maximum_ && !adds && d.kernel_width > 1;
+        two_ = !maximum_ && d.kernel_width > 1;
         simulation_check(maximum_ || static_cast<Operation>(d.operation) == Operation::Gemm ||
                              (d.kernel_height == 1 && d.kernel_width <= 2),
                          "a sum", "has more than two operands, columns of taps:", d.kernel_width);
@@ -50,13 +49,13 @@ class VectorWords {
         negate_moved_ = negates && second_moves_;
         negate_other_ = negates && !second_moves_;
         amount_ = amount_of(second_moves_ ? second : first);
-        x_.start(adds ? 1 : d.kernel_width);
-        y_.start(adds ? 1 : d.kernel_height);
+        x_.start(d.kernel_width);
+        y_.start(d.kernel_height);
         word_.start(words);
         group_.start(d.groups);
         first_tap_ = true;
         combines_ = static_cast<Operation>(d.operation) != Operation::Gemm || takes_accumulators<Config>(d);
-        combines_ = adds || (combines_ && !works_on_rows<Config>(d));
+        combines_ = combines_ && !works_on_rows<Config>(d);
     }
 
     // Whether the operation has operands left, and whether those of a word are complete with the next beat that fires.
@@ -101,15 +100,17 @@ class VectorWords {
     // operands (BFP R46, R47).
     accumulator_t result(int lane, const Slices& slices, int i) const {
 #pragma HLS INLINE
-        mantissa_t firsts[turns];
+        mantissa_t firsts[turns], seconds[turns];
 #pragma HLS ARRAY_PARTITION variable=firsts complete dim=0
+#pragma HLS ARRAY_PARTITION variable=seconds complete dim=0
     Slices_Result:
         for (int s = 0; s < turns; ++s) {
 #pragma HLS UNROLL
             firsts[s] = first_[Slices::column(s, i)].get(lane);
+            seconds[s] = second_[Slices::column(s, i)].lane[lane];
         }
         const mantissa_t first = slices.of(firsts);
-        const mantissa_t second = last(lane, slices, i);
+        const mantissa_t second = slices.of(seconds);
         const mantissa_t moving = second_moves_ ? second : first;
         const mantissa_t still = second_moves_ ? first : second;
         const sum_t moved = round_right<Config::rounding, Config::mantissa_bits, shift_limit>(moving, amount_);
@@ -119,17 +120,17 @@ class VectorWords {
         return static_cast<sum_t>(left + right + (negate_moved_ || negate_other_ ? 1 : 0));
     }
 
-    // A lane of the last operand of the finished word in column i of the slice.
-    mantissa_t last(int lane, const Slices& slices, int i) const {
+    // A lane of the beat that waits in column i of the slice: of a tensor that is added to sums.
+    mantissa_t waiting(int lane, const Slices& slices, int i) const {
 #pragma HLS INLINE
-        mantissa_t seconds[turns];
-#pragma HLS ARRAY_PARTITION variable=seconds complete dim=0
-    Slices_Last:
+        mantissa_t operands[turns];
+#pragma HLS ARRAY_PARTITION variable=operands complete dim=0
+    Slices_Waiting:
         for (int s = 0; s < turns; ++s) {
 #pragma HLS UNROLL
-            seconds[s] = second_[Slices::column(s, i)].lane[lane];
+            operands[s] = operand_[Slices::column(s, i)].lane[lane];
         }
-        return slices.of(seconds);
+        return slices.of(operands);
     }
 
     // The finished word itself.
