@@ -49,6 +49,8 @@ ARRAYS = {
     "dense": COUNTED,
     "dense, half of a row at a time": replace(COUNTED, post_columns=COUNTED.columns // 2),
     "dense, a column at a time": replace(COUNTED, post_columns=1),
+    "dense that adds": replace(COUNTED, residual_adds=True),
+    "dense that adds, half of a row at a time": replace(COUNTED, residual_adds=True, post_columns=COUNTED.columns // 2),
     "weights": SKIPPING,
     "weights that come meanwhile": replace(SKIPPING, weight_words=700),
     "activations": replace(COUNTED, array=SparseArray(chunk=64, queue=64, passes=4)),

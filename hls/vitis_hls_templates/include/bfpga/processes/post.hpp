@@ -168,7 +168,8 @@ class PostProcess {
             const bool wide = takes_wide();
             const bool sum_there = (from_sums_ & sum_came) | (from_rows_ & row_sum_came);
             const bool parameters_there = absent | (combined_ | parameter_came);
-            const bool added_there = !added_.meets() | words_.there();
+            const bool meets = added_.meets(), word_came = words_.there();
+            const bool added_there = !meets | word_came;
             const bool source_there = (from_vectors_ & draining_) | (sum_there & added_there);
             const bool last_tables = stage_.last_turn(), last_slice = slices_.last();
             const bool last_turn = last_tables & last_slice;
@@ -183,7 +184,7 @@ class PostProcess {
             const bool takes_vector = words_.combines() && !waits;
             // Words of a later operation may come as well, where none of them has another way.
             const bool fills = (takes_vectors() || Config::residual_adds) && !words_.there();
-            const bool added_leaves = (added_.meets() & ends_word) & (sum_there & parameters_there & last_turn);
+            const bool added_leaves = (meets & ends_word) & (sum_there & parameters_there & last_turn);
             const bool ends = source_there & (parameters_there & (last_turn & is_last));  // leaves, and is the last
             running = !ends;
             if (ready) {
