@@ -25,7 +25,7 @@ from bfpga.program.listing import listing
 PLAIN = load_accelerator("pynq_z2_dense").config
 ADDING = replace(PLAIN, residual_adds=True)
 #: Memories that hold no whole map of the networks here.
-LITTLE = small(residual_adds=True, activation_words=160)
+LITTLE = small(residual_adds=True, activation_words=160, weight_words=2000, parameter_rows=200)
 
 
 def identity(relu: bool = True, turned: bool = False) -> Network:
@@ -77,6 +77,25 @@ def depthwise() -> Network:
     return network
 
 
+def overlapping() -> Network:
+    """What is added is read by a window, a row of it twice if it comes in strips."""
+    network = Network(3, 12, 10)
+    first = network.add("Relu", network.conv(8, 3, 1))
+    network.add("Relu", network.add("Add", network.conv(8, 8, 2, pads=[0, 0, 1, 1]), first))
+    network.conv(5, 8, 1)
+    return network
+
+
+def apart() -> Network:
+    """Rows of what is added would be apart in memory, for the windows of another layer."""
+    network = Network(3, 12, 5)
+    first = network.add("Relu", network.conv(8, 3, 3, pads=[1, 1, 1, 1]))
+    second = network.conv(8, 8, 3, pads=[1, 1, 1, 1])
+    network.conv(5, 8, 3, source=network.add("Add", second, first), strides=[2, 2])
+    network.add("Concat", network.last, network.conv(5, 8, 3, source=first, strides=[2, 2]), axis=1)
+    return network
+
+
 def dense() -> Network:
     """A fully connected layer with its input added."""
     network = Network(12)
@@ -89,7 +108,7 @@ def dense() -> Network:
 BLOCKS = {
     "identity": identity(), "without a function": identity(relu=False), "the other way round": identity(turned=True),
     "projection": projection(), "an input": of_an_input(), "made later": made_later(), "depthwise": depthwise(),
-    "fully connected": dense(),
+    "overlapping": overlapping(), "apart": apart(), "fully connected": dense(),
 }  # fmt: skip
 
 
@@ -239,7 +258,7 @@ def test_exponents_that_are_measured_need_the_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-@pytest.mark.parametrize("words", [120, 160, 240])
+@pytest.mark.parametrize("words", [80, 100, 160, 240])
 def test_maps_that_do_not_fit_are_added_in_strips(name: str, words: int, tmp_path: Path) -> None:
     """Strips alone and of chains of layers: every word is where it should be, each result is computed once."""
     network, config = BLOCKS[name], replace(LITTLE, activation_words=words)
@@ -248,6 +267,9 @@ def test_maps_that_do_not_fit_are_added_in_strips(name: str, words: int, tmp_pat
     MemoryWalk(program).run()
     check_coverage(program)
     same_bits(program, network)
+    plain = compiled(network, tmp_path, replace(config, residual_adds=False))
+    MemoryWalk(plain).run()
+    check_coverage(plain)
 
 
 def test_there_are_strips_and_chains(tmp_path: Path) -> None:

@@ -255,6 +255,14 @@ def test_accumulator_saturates_with_a_flag() -> None:
     assert result.status.tolist() == [Status.ACCUMULATOR_SATURATED]
 
 
+def test_what_is_added_saturates_with_a_flag_even_where_the_sum_does_not() -> None:
+    """A sum that would be out of range, which the other sign brings back: what was clamped is lost."""
+    added = Added(np.array([[[100]], [[1]]]), [30, 0])
+    result = evaluate(np.array([[[-5]], [[-5]]]), [0, 0], KernelConfig(accumulator_bits=24), added=added)
+    assert result.v.tolist() == [[[2**23 - 6]], [[-4]]]
+    assert result.status.tolist() == [Status.ACCUMULATOR_SATURATED, 0]
+
+
 def test_equal_exponents_pass_values_unchanged() -> None:
     """R17"""
     v = np.arange(-127, 128).reshape(1, 5, 51)

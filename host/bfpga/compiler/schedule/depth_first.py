@@ -60,9 +60,6 @@ def chains(
         chain = _chain(nodes[:length])
         made = Counter(node.output for node in chain.nodes)
         read = Counter(name for node in chain.nodes for name in dict.fromkeys(node.inputs))
-        # What passes through memory in turns has rows in both directions: nothing takes them for one long row.
-        if any(node.adds_second and node.inputs[1] in chain.between for node in chain.nodes):
-            continue
         if read[chain.last] or any(made[name] != producers[name] or name in begun for name in made):
             continue
         if all(0 < read[name] == uses[name] and name not in leaving for name in chain.between):
@@ -267,7 +264,21 @@ class DepthFirst:
                     used = strip[name]
                     places[name] = replace(regions[name, index % count], y0=used.first, y1=used.end)
             strips.append(places)
+        if not all(self._same_direction(strip, places) for strip, places in zip(plan, strips, strict=True)):
+            return None
         return Layout(plan, strips, loaded, count, result)
+
+    def _same_direction(self, strip: Mapping[str, Rows], places: Mapping[str, Region]) -> bool:
+        """Whether rows of all that is added follow each other alike: of operands, and of results with what they add."""
+        for node in self.chain.nodes:
+            if strip[node.output].start == strip[node.output].end:
+                continue
+            pitches = [places[name].pitch for name in node.inputs]
+            if node.adds_second and pitches[1] < 0:
+                return False
+            if node.kind != "gemm" and len(set(pitches)) > 1:
+                return False
+        return True
 
     def _place(self, memory: ActivationMemory, name: str, y0: int, y1: int) -> Region | None:
         spec = self.tensors[name]
