@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from effort import drawn
 from kernel_pairs import small
 from memory_walk import MemoryWalk, check_coverage
 from small_networks import WIDE, Network, compiled, largest_error
@@ -15,12 +17,14 @@ from bfpga.compiler import residual_adds
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function, Policy
-from bfpga.contract.program import ArrayNode, Program
+from bfpga.contract.program import ArrayNode, PolicySpec, Program
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY
+from bfpga.errors import ModelError
 from bfpga.program.cycles import program_cycles
 from bfpga.program.listing import listing
+from bfpga.verify.random_network import NetworkBuilder, schedule
 
 PLAIN = load_accelerator("pynq_z2_dense").config
 ADDING = replace(PLAIN, residual_adds=True)
@@ -270,6 +274,27 @@ def test_maps_that_do_not_fit_are_added_in_strips(name: str, words: int, tmp_pat
     plain = compiled(network, tmp_path, replace(config, residual_adds=False))
     MemoryWalk(plain).run()
     check_coverage(plain)
+
+
+@pytest.mark.parametrize("columns", [3, 5])
+def test_random_layers_that_add_read_what_they_should(columns: int) -> None:
+    """In memories that hold whole maps, strips of them, or one of the operands as a whole."""
+    seen = 0
+    for seed in range(drawn(100)):
+        rng = np.random.default_rng([columns, seed])
+        config = replace(LITTLE, columns=columns, activation_words=int(rng.integers(20, 120)))
+        builder = NetworkBuilder(rng, config)
+        last = builder.residual(builder.tensor(*(int(size) for size in rng.integers(3, 14, 3)), -3))
+        for node in builder.nodes:
+            node.policy = PolicySpec()
+        try:
+            program = schedule(builder, last)
+        except ModelError:
+            continue
+        MemoryWalk(program).run()
+        check_coverage(program)
+        seen += len(adding(program)[0].tiles) > 1
+    assert seen > 9
 
 
 def test_there_are_strips_and_chains(tmp_path: Path) -> None:

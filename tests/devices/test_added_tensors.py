@@ -19,7 +19,7 @@ from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY, available_sets
 from bfpga.errors import ProgramError
-from bfpga.formats.block_format import BlockFormat, Status
+from bfpga.formats.block_format import BlockFormat, Rounding, Status
 from bfpga.program.checks import check_parts
 from bfpga.verify.check import random_inputs
 from bfpga.verify.random_network import random_program
@@ -29,12 +29,12 @@ CONFIG = KernelConfig(
     activation_words=1 << 14, weight_words=1 << 14, parameter_rows=1 << 12, functions=FUNCTION_NAMES, position_bins=16,
     residual_adds=True,
 )  # fmt: skip
-ROUNDINGS = ("trunc", "tozero", "half_up", "half_away", "rne")
+ROUNDINGS: tuple[Rounding, ...] = ("trunc", "tozero", "half_up", "half_away", "rne")
 #: Input channels and groups of layers that are computed in another way each: dense ones of few and of many pixels, in
 #: groups, channel by channel in columns and not.
 SHAPES = {
-    "dense": (5, 20, 1, 8, 9), "few pixels": (24, 40, 1, 2, 3), "groups": (6, 21, 3, 7, 5), "columns": (24, 24, 24, 6, 7),
-    "narrow columns": (4, 4, 4, 6, 8), "one pixel": (60, 33, 1, 1, 1),
+    "dense": (5, 20, 1, 8, 9), "few pixels": (24, 40, 1, 2, 3), "groups": (6, 21, 3, 7, 5),
+    "columns": (24, 24, 24, 6, 7), "narrow columns": (4, 4, 4, 6, 8), "one pixel": (60, 33, 1, 1, 1),
 }  # fmt: skip
 FUNCTIONS = (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP, Function.GELU, Function.SIGMOID)
 
@@ -45,8 +45,9 @@ def adding(rng: np.random.Generator, shape: str, config: KernelConfig, policy: P
     largest = config.format.mantissa_max if config.format.mantissa_bits <= 8 else 99
     kernel = min(3, height)
     window = Window(kernel, kernel, 1, 1, kernel // 2, kernel // 2, 1, 1, height, width)
-    first = gemm(rng.integers(-largest, largest + 1, (channels, inputs)), Window(output_height=height, output_width=width),
-                 output="r", name="first", policy=static(int(rng.integers(-6, 9))))  # fmt: skip
+    pixels = Window(output_height=height, output_width=width)
+    first = gemm(rng.integers(-largest, largest + 1, (channels, inputs)), pixels, output="r", name="first",
+                 policy=static(int(rng.integers(-6, 9))))  # fmt: skip
     exponents = rng.integers(-9, 4, channels) if rng.random() < 0.8 else rng.integers(-40, 30, channels)
     last = gemm(
         rng.integers(-largest, largest + 1, (channels, kernel, kernel, inputs // groups)), window, inputs=("x", "r"),
@@ -82,9 +83,10 @@ def test_compiled_layers_give_the_bits_of_the_engines(name: str, shape: str) -> 
     for seed in range(drawn(40)):
         rng = np.random.default_rng([17, seed])
         config = replace(
-            CONFIG, format=BlockFormat(rounding=str(rng.choice(ROUNDINGS)), saturation=str(rng.choice(["sym", "full"]))),
-            accumulator_bits=int(rng.choice([24, 30, 32, 48])),
-        )  # type: ignore[arg-type] # fmt: skip
+            CONFIG, accumulator_bits=int(rng.choice([24, 30, 32, 48])), format=BlockFormat(
+                rounding=ROUNDINGS[int(rng.integers(5))], saturation=("sym", "full")[int(rng.integers(2))]
+            ),
+        )  # fmt: skip
         function = FUNCTIONS[int(rng.integers(len(FUNCTIONS)))]
         learning = Policy(int(rng.integers(2, 5)))
         policy = static(int(rng.integers(-8, 9))) if rng.random() < 0.6 else PolicySpec(learning, 0, 1, 3, preset=True)

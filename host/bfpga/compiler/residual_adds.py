@@ -1,9 +1,9 @@
 """Residual connections in the layers before them: a product adds the second tensor to its sums.
 
-An addition that reads the results of a convolution, and nobody else does, costs a layer of its own and a rounding. In a
-kernel with ``residual_adds`` the product takes the other operand into its accumulators instead (docs/kernel.md), so that
-the sum is rounded once. What is fused is chosen among finished nodes: exponents of the weights and of the operands decide
-whether the accumulators have room.
+An addition that alone reads the results of a convolution costs a layer of its own and a rounding. In a kernel with
+``residual_adds`` the product takes the other operand into its accumulators instead (docs/kernel.md), so that the sum is
+rounded once. What is fused is chosen among finished nodes: exponents of the weights and of the operands decide whether
+the accumulators have room.
 """
 
 from __future__ import annotations

@@ -179,7 +179,8 @@ def test_stage_equals_the_exact_reference(fmt: BlockFormat, bits: int, data: st.
 @given(fmt=FORMATS, bits=st.integers(24, 58), data=st.data())
 def test_what_is_added_is_aligned_and_clamped_with_the_sums(fmt: BlockFormat, bits: int, data: st.DataObject) -> None:
     """Before bias and function: from there on the sums are all that counts."""
-    cfg, numbers = KernelConfig(format=fmt, accumulator_bits=bits), st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    cfg = KernelConfig(format=fmt, accumulator_bits=bits)
+    numbers = st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
     acc = data.draw(st.lists(numbers, min_size=12, max_size=12))
     mantissas = st.integers(fmt.mantissa_min, fmt.mantissa_max)
     added = data.draw(st.lists(mantissas, min_size=12, max_size=12))

@@ -165,8 +165,8 @@ class Scheduler:
             if node.adds_second:
                 raise UnfitPartError(
                     "residual_adds",
-                    f"layer {node.name}: {self.config.activation_words} words of activation memory do not hold a row of "
-                    f"{node.inputs[1]}, which it adds, beside the others",
+                    f"layer {node.name}: {self.config.activation_words} words of activation memory do not hold a row "
+                    f"of {node.inputs[1]}, which it adds, beside the others",
                 )
             raise ModelError(
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
