@@ -251,7 +251,8 @@ class ConfiguredBench : public Bench {
         if (static_cast<Operation>(d.operation) == Operation::Load) {
             layers_.set_exponent(d.output_slot, command.exponent);
         } else if (static_cast<Operation>(d.operation) == Operation::Store) {
-            command.exponent_expected = layers_.exponent(d.input_slot);
+            command.exponent_expected =
+                bfpga::tells_statistics<Config>(d) ? stage_.statistics(d.input_slot) : layers_.exponent(d.input_slot);
         } else {
             compute(d, command, report);
         }

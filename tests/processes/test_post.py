@@ -20,8 +20,9 @@ import numpy.typing as npt
 import pytest
 from cpp_units import BUILDS, library
 
-from bfpga.contract.descriptor import Descriptor, Flag, Function, LeadRule, Operation, Policy
+from bfpga.contract.descriptor import TELLS_STATISTICS, Descriptor, Flag, Function, LeadRule, Operation, Policy
 from bfpga.devices.csim import Integers
+from bfpga.engines.output.collector import told_words
 
 Integer = npt.NDArray[np.int64]
 TENSOR_SLOTS, POLICY_SLOTS, WIDE_WORDS = 4, 3, 256
@@ -41,6 +42,7 @@ class Build:
     doubles: bool  # power-of-two weights make twice the rows
     shift_columns: int
     collects: bool
+    bins: int = 32
 
 
 #: The last two compute 2 of 6 columns at once, and a column at a time.
@@ -142,6 +144,11 @@ class Cases:
 
     def store(self, slot: int) -> Command:
         return Command(Descriptor(Operation.STORE, input_slot=slot))
+
+    def told(self) -> list[Command]:
+        """STOREs of all that the collector holds, of a build that has one."""
+        words = range(told_words(self.build.bins) if self.build.collects else 0)
+        return [Command(Descriptor(Operation.STORE, int(TELLS_STATISTICS), input_slot=word)) for word in words]
 
     def layer(self, **fields: Any) -> dict[str, Any]:
         """Fields that all computing operations may have; slots 2 and 3 take results, the others keep their LOADs."""
@@ -248,7 +255,7 @@ class Cases:
     def start(self) -> list[Command]:
         """All operations, in an order of chance."""
         makers = [self.gemm, self.gemm, lambda: self.combined(Operation.MAX), lambda: self.combined(Operation.SUM)]
-        layers = [[self.rng.choice(makers)()] for _ in range(6)] + [self.kept()]
+        layers = [[self.rng.choice(makers)(), *self.told()] for _ in range(6)] + [self.kept()]
         self.rng.shuffle(layers)
         return [*itertools.chain.from_iterable(layers), self.store(2), self.store(3)]
 
@@ -256,7 +263,10 @@ class Cases:
 @pytest.mark.parametrize("rarely", [0, 4])
 @pytest.mark.parametrize(("integers", "index"), BENCHES)
 def test_starts_equal_the_output_stage(integers: Integers, index: int, rarely: int) -> None:
-    """Values, exponents, policies from start to start, counters, status bits; also with beats that come late."""
+    """Values, exponents, policies from start to start, counters, status bits; also with beats that come late.
+
+    FP R49: what the collector holds behind any operation too.
+    """
     cases, status = Cases(CONFIGURATIONS[index], 10 * index + rarely), 0
     with bench(integers, index) as run:
         for start in range(12):

@@ -19,7 +19,9 @@ from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.csim import CSimulation, Integers
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
+from bfpga.devices.native.library import NUMPY
 from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.output.collector import PositionHistogram
 from bfpga.errors import ModelError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.verify.random_flows import random_flow, random_rule
@@ -110,15 +112,26 @@ def compiled(
 
 
 def everywhere(program: Program, inputs: dict[str, npt.NDArray[np.float32]], kernel: bool = True) -> DeviceResult:
-    """The emulator's result, after the others were found equal: bits, exponents, counters, clocks."""
+    """The emulator's result, after the others were found equal: bits, exponents, counters, histograms, clocks."""
     expected = emulated(program, inputs)
+    counted = Emulator(program, instructions=NUMPY).run(inputs, trace=True)
     runs = [on_plain_integers(program, inputs)]
     if kernel:
         runs += [compiled(program, inputs, trace) for trace in (True, False)]
     for run in runs:
-        found = first_mismatch(program, expected, run)
+        found = first_mismatch(program, expected, run) or first_mismatch(program, counted, run)
         assert found is None, str(found)
+        assert run.tensors == {} or histograms(run) == histograms(counted)
     return expected
+
+
+def histograms(result: DeviceResult) -> dict[str, PositionHistogram]:
+    """What collectors counted, by layer."""
+    return {
+        layer.name: layer.counters.histogram
+        for layer in result.layers
+        if layer.counters is not None and layer.counters.histogram is not None
+    }
 
 
 def operations(program: Program, layer: str = "") -> Iterator[KernelOperation]:

@@ -52,6 +52,12 @@ class ReferenceCollector:
         found = min(max(found + d.position_margin, min(self.rows) - 8), max(self.rows) + 31)
         return found + fits
 
+    def told(self, base: int, bins: int) -> list[int]:
+        """The words that STOREs read (FP R49): values in each bin, all values, the position of bin 0."""
+        first = self.unit + base
+        places = [min(max(nsb(v) + e3 - first, 0), bins - 1) for v, e3 in self.values if nsb(v) >= 0]
+        return [*(places.count(place) for place in range(bins)), len(self.values), first]
+
     def _reach(self, d: Descriptor, positions: list[int], top: int, bins: int) -> int:
         base = self.unit + d.position_base
         places = [min(max(position - base, 0), bins - 1) for position in positions]

@@ -1,21 +1,23 @@
-"""Histograms of layers whose exponents follow from their own results, as the emulator counts them (FP R49).
+"""Histograms of layers whose exponents follow from their own results, as a device counts them (FP R49).
 
-A kernel keeps its histogram to itself; the emulator's collector has the same bins, bit for bit.
+A kernel tells what its collector has counted; the emulator's has the same bins, bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from bfpga.contract.program import ArrayNode, Program
+from bfpga.contract.program import HostNode, Program
+from bfpga.devices.base import Device
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY
 from bfpga.engines.output.collector import PositionHistogram
 from bfpga.program.flow_listing import rule_text
+from bfpga.runtime import run
 
 HISTOGRAM_HEADINGS = ("layer", "rule", "exponents", "measured", "0 and -1", "saturated", "positions", "histogram")
 #: Of these what falls away on a narrow terminal, in this order.
@@ -57,21 +59,36 @@ class LayerHistogram:
 
 
 def position_histograms(
-    program: Program, inputs: Mapping[str, npt.NDArray[Any]], samples: int
+    program: Program, inputs: Mapping[str, npt.NDArray[Any]], samples: int, device: Device | None = None
 ) -> list[LayerHistogram]:
-    """The layers with a collector's rule, in order, after the first ``samples`` samples on the emulator."""
-    emulator = Emulator(program, instructions=NUMPY)
-    result = emulator.run({name: values[:samples] for name, values in inputs.items()}, trace=True)
+    """The layers with a collector's rule, in order, after the first ``samples`` samples.
+
+    device: with this program; None: the emulator. What its policy slots have learned before is forgotten.
+    """
+    counting = device or Emulator(program, instructions=NUMPY)
+    counting.reset()
+    result = run(program, {name: values[:samples] for name, values in inputs.items()}, counting, trace=True)
     counted = {layer.name: layer.counters for layer in result.layers}
     found = []
     for node in program.nodes:
         counters = counted[node.name]
-        if isinstance(node, ArrayNode) and counters is not None and counters.histogram is not None:
+        if not isinstance(node, HostNode) and counters is not None and counters.histogram is not None:
             exponents = result.tensors[node.output].exponent
             span = int(exponents.min()), int(exponents.max())
             rule = rule_text(node.policy)
             found.append(LayerHistogram(node.name, rule, span, counters.overflows, counters.histogram))
     return found
+
+
+def first_difference(expected: Sequence[LayerHistogram], told: Sequence[LayerHistogram]) -> str:
+    """The first layer whose histograms differ, in words; empty if all are the same, bin by bin."""
+    others = {layer.layer: layer for layer in told}
+    for layer in expected:
+        other = others.get(layer.layer)
+        if other != layer:
+            counts = "nothing" if other is None else other.to_dict()
+            return f"layer {layer.layer}: the emulator has {layer.to_dict()}, the device {counts}"
+    return ""
 
 
 def bars(counts: Mapping[int, int]) -> str:

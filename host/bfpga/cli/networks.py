@@ -164,8 +164,8 @@ def run(
         int | None,
         typer.Option(
             "--histograms", min=1, max=4096,
-            help="With --policy dynamic: what the operation before each layer counted, of the first N samples on the "
-            "emulator (docs/kernel-positions.md).",
+            help="With --policy dynamic: what the operation before each layer counted of the first N samples. A kernel "
+            "tells its own counts, which are compared with the emulator's (docs/kernel-positions.md).",
             metavar="N",
         ),
     ] = None,
@@ -196,15 +196,18 @@ def run(
     searched = finding.report(found, precision)
     if not compare:
         result = work.run(job, choice, task.batch)
-        content = reports.run_report(job, result, choice.name) | reports.histogram_report(job, histograms)
+        content = reports.run_report(job, result, choice.name) | reports.histogram_report(job, histograms, choice)
         write_run_report(task.report, job, sources(task, exponents), content, result)
         output.write_json(task.json, content | searched)
+        if content.get("histogram_difference"):
+            raise typer.Exit(1)
         return
     comparison = work.compare(job, choice, task.batch)
-    content = reports.comparison_report(job, comparison, choice.name) | reports.histogram_report(job, histograms)
+    content = reports.comparison_report(job, comparison, choice.name)
+    content |= reports.histogram_report(job, histograms, choice)
     write_run_report(task.report, job, sources(task, exponents), content, comparison.got)
     output.write_json(task.json, content | searched)
-    if not comparison.bit_exact:
+    if not comparison.bit_exact or content.get("histogram_difference"):
         raise typer.Exit(1)
 
 

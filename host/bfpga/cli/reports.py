@@ -16,11 +16,13 @@ from bfpga.api.figures import (
     weight_formats,
 )
 from bfpga.api.jobs import Job, accuracy
-from bfpga.api.position_histograms import HISTOGRAM_DROPPED, HISTOGRAM_HEADINGS, position_histograms
+from bfpga.api.position_histograms import HISTOGRAM_DROPPED, HISTOGRAM_HEADINGS
+from bfpga.cli import work
+from bfpga.cli.device_choice import DeviceChoice
 from bfpga.cli.output import note, percent, say, table
 from bfpga.cli.report_host import milliseconds, print_host, rate
 from bfpga.cli.report_saturation import print_calibration, saturation_cell, warn_saturation
-from bfpga.cli.report_units import unit_report
+from bfpga.cli.report_units import EMULATOR, unit_report
 from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
@@ -299,18 +301,23 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     return content
 
 
-def histogram_report(job: Job, samples: int | None) -> dict[str, Any]:
+def histogram_report(job: Job, samples: int | None, choice: DeviceChoice) -> dict[str, Any]:
     """Print what the operations before layers counted of the first samples; nothing where it was not asked for."""
     if samples is None:
         return {}
-    found = position_histograms(job.program, job.samples.inputs, samples)
+    found, difference = work.histograms(job, choice, samples)
     count = min(samples, len(job.samples))
     if found:
-        title = f"Highest bits of what preceded each layer, {count} samples, emulator"
+        title = f"Highest bits of what preceded each layer, {count} samples, {choice.name}"
         table(title, list(HISTOGRAM_HEADINGS), [layer.row for layer in found], dropped=HISTOGRAM_DROPPED)
     else:
         say("no layer has a histogram: exponents are found by rules on one with --policy dynamic and position_bins")
-    return {"histogram_samples": count, "histograms": [layer.to_dict() for layer in found]}
+    if difference:
+        say(f"histograms differ: {difference}")
+    elif found and choice.name != EMULATOR:
+        say("the emulator counts the same, bin by bin")
+    content = {"histogram_samples": count, "histograms": [layer.to_dict() for layer in found]}
+    return content | {"histogram_device": choice.name, "histogram_difference": difference}
 
 
 def print_boards(result: DeviceResult) -> None:

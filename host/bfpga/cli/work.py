@@ -14,6 +14,7 @@ import numpy.typing as npt
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.api.jobs import CALIBRATION_SAMPLES, Job, calibrating, class_labels, compile_job, provide_overlay
+from bfpga.api.position_histograms import LayerHistogram, first_difference, position_histograms
 from bfpga.cli.device_choice import DeviceChoice, attach_progress
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
@@ -171,6 +172,16 @@ def compare(job: Job, device: str | DeviceChoice, batch: int) -> Comparison:
     with opened(choice, job.program) as opening, progress(f"comparing {choice.name} with the emulator") as show:
         attach_progress(opening, show)
         return runtime.compare(job.program, job.samples.inputs, opening, batch=batch, progress=show)
+
+
+def histograms(job: Job, choice: DeviceChoice, samples: int) -> tuple[list[LayerHistogram], str]:
+    """What a device counts of the first samples, and how that differs from the emulator: empty if it does not."""
+    expected = position_histograms(job.program, job.samples.inputs, samples)
+    if choice.name == Emulator.name or not expected:
+        return expected, ""
+    with opened(choice, job.program) as device, waiting(f"reading what {choice.name} counts"):
+        told = position_histograms(job.program, job.samples.inputs, samples, device)
+    return told, first_difference(expected, told)
 
 
 @contextmanager

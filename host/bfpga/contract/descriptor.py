@@ -44,7 +44,7 @@ class Flag(IntFlag):
     ROW_EXPONENTS = 2  # weight exponents come from the parameter memory (otherwise 0)
     FUNCTION_FIRST = 4  # function before bias (BFP R12)
     STREAM_WEIGHTS = 8  # one weight word a step straight from the weight stream
-    MEASURE = 16  # only find the leading position of the results; write nothing
+    MEASURE = 16  # only find the leading position of the results; write nothing. Of a STORE see TELLS_STATISTICS
     FIRST = 32  # first descriptor of a layer: resets what its policy slot collects
     LAST = 64  # last descriptor of a layer: its policy slot is updated
     PRESET = 128  # an unused policy slot starts from output_exponent (BFP R31), not from a measurement
@@ -91,6 +91,9 @@ class LeadRule(IntEnum):
 SECOND_WEIGHS = Flag.NEGATE_SECOND
 #: GEMM of a kernel with residual_adds: a second tensor is added to its sums. Transfers alone use the bit otherwise.
 ADDS_SECOND = Flag.COMPRESSED
+#: STORE of a kernel with a collector: its header has a word of what that holds, number `input_slot` of them, in the place
+#: of the exponent (engines/output/collector.py). Operations that compute alone use the bit otherwise.
+TELLS_STATISTICS = Flag.MEASURE
 #: What the metadata of a field calls the field whose word it shares.
 _SHARES, _SHARES_IN_ROWS, _SHARES_IN_ADDS = "shares", "shares in rows", "shares in adds"
 #: Operations of kernels that have some part.
@@ -122,7 +125,7 @@ class Descriptor:
 
     operation: int = 0  # Operation
     flags: int = 0  # Flag bits
-    input_slot: int = 0  # exponent register of the input tensor
+    input_slot: int = 0  # exponent register of the input tensor; STORE that tells statistics: which word
     second_slot: int = 0  # exponent register of the second operand of SUM, of the tensor that weighs
     output_slot: int = 0  # exponent register of the output tensor
     # Walk of the output pixels, `columns` at a time

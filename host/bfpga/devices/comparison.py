@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.program import BlockTensor, HostNode, Program
-from bfpga.devices.base import DeviceResult
+from bfpga.devices.base import DeviceResult, LayerResult
 from bfpga.engines.kernel.records import MapRecords
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference. kind: `exponent`, `mantissa`, `output`, `counters`, `cycles`, `choices`
-    or `maps`.
+    """The first difference. kind: `exponent`, `mantissa`, `output`, `counters`, `histogram`, `cycles`,
+    `choices` or `maps`.
 
     index: (sample,) for exponents, (sample, row, column, channel) for mantissas, in the value's layout for outputs,
     (sample, map) for maps: the kernel's record of how it has cut one (engines/kernel/records.py).
@@ -114,6 +114,9 @@ def _layers(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
         other = others[layer.name]
         if layer.counters is not None and other.counters is not None and layer.counters != other.counters:
             return Mismatch("counters", layer.name, "", (), layer.counters.compared, other.counters.compared)
+        found = _histograms(layer, other)
+        if found is not None:
+            return found
         if layer.cycles != other.cycles:
             return Mismatch("cycles", layer.name, "", (), layer.cycles, other.cycles)
         if layer.choices != other.choices:
@@ -125,6 +128,16 @@ def _layers(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
     if expected.cycles != got.cycles:
         return Mismatch("cycles", "", "", (), expected.cycles, got.cycles)
     return None
+
+
+def _histograms(expected: LayerResult, got: LayerResult) -> Mismatch | None:
+    """What collectors counted, where both runs know it."""
+    if expected.counters is None or got.counters is None:
+        return None
+    first, second = expected.counters.histogram, got.counters.histogram
+    if first is None or second is None or first == second:
+        return None
+    return Mismatch("histogram", expected.name, "", (), str(first), str(second))
 
 
 def _maps(layer: str, expected: MapRecords, got: MapRecords) -> Mismatch | None:

@@ -38,6 +38,7 @@ from bfpga.devices.host_batches import HostFunction
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.devices.told_statistics import ends_of_passes, reading_operations, reading_tensors, told_histogram
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.kernel.arithmetic import COUNTER_MASK, LayerCounters
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
@@ -181,8 +182,9 @@ class KernelDevice:
     def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch; see ``Device.run``.
 
-        With ``trace`` every operation is a start of its own and what it computed is stored, so that tensors and
-        counters are known layer by layer; counters of layers that share a start are otherwise those of the start.
+        With ``trace`` every operation is a start of its own, what it computed is stored, and what the collector counted
+        is read, so that tensors and counters are known layer by layer; counters of layers that share a start are
+        otherwise those of the start.
         """
         values = Values(self.program, check_inputs(self.program, inputs))
         with self._kernel_in_use():
@@ -274,12 +276,15 @@ class KernelDevice:
         """One start for each operation; what it computed is stored too."""
         nodes = {node.name: node for node in self.program.nodes if isinstance(node, ArrayNode)}
         tiles: dict[str, int] = {}
+        ends = ends_of_passes(operations)
         for start in _starts(operations):
             result = self.kernel.run_operations([_packet(operation) for operation in start], values.array)
             tally.add(start, result)
             tally.add_records(result.records)
             if start[0].descriptor.operation in ARRAY_OPERATIONS:
                 tally.count(start[0].layer, result)
+            if any(id(operation) in ends for operation in start) and result.operation_cycles != [0]:
+                self._read_statistics(start[0].layer, tally)
             for operation, cycles in zip(start, result.operation_cycles or [], strict=True):
                 if operation.descriptor.operation not in ARRAY_OPERATIONS or operation.descriptor.flags & Flag.MEASURE:
                     continue
@@ -289,6 +294,12 @@ class KernelDevice:
                 tile = node.tiles[tiles.get(node.name, 0)]
                 tiles[node.name] = tiles.get(node.name, 0) + 1
                 _add_choices(tally, self._read_back(operation, node, tile, trace))
+
+    def _read_statistics(self, layer: str, tally: Tally) -> None:
+        """What the collector holds is noted for a layer."""
+        told = reading_tensors(self.program.config)
+        self.kernel.run_operations(reading_operations(self.program.config), told)
+        tally.counters[layer].add_histogram(told_histogram(told))
 
     def _read_back(self, operation: KernelOperation, node: ArrayNode, tile: Tile, trace: _Trace) -> KernelResult:
         """What an operation has computed goes to the traced tensor."""
@@ -308,9 +319,13 @@ class KernelDevice:
         for matrix in range(count):
             operations = self._filled(self._needed(step.operations), node, operands, matrix)
             tensors = {node.inputs[0]: operands.first, node.output: product}
-            result = self.kernel.run_operations(operations, tensors, matrix)
-            tally.add(operations, result)
-            tally.count(node.name, result)
+            ends = ends_of_passes(operations) if trace is not None else set()
+            for start in _passes(operations, ends):
+                result = self.kernel.run_operations(start, tensors, matrix)
+                tally.add(start, result)
+                tally.count(node.name, result)
+                if id(start[-1]) in ends:
+                    self._read_statistics(node.name, tally)
             self._learned(operations)
         values.host[node.output] = decode_product(node, product, self.program)
         if trace is not None:
@@ -390,6 +405,16 @@ def _starts(operations: Sequence[KernelOperation]) -> list[list[KernelOperation]
         else:
             starts.append([operation])
     return starts
+
+
+def _passes(operations: Sequence[KernelOperation], ends: set[int]) -> list[list[KernelOperation]]:
+    """The operations cut behind those of ``ends``, by identity."""
+    passes: list[list[KernelOperation]] = [[]]
+    for operation in operations:
+        passes[-1].append(operation)
+        if id(operation) in ends:
+            passes.append([])
+    return [part for part in passes if part]
 
 
 def _packet(operation: KernelOperation) -> KernelOperation:

@@ -6,7 +6,7 @@ of a result plus its exponent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ from bfpga.formats.wide_statistics import lsb_positions, nsb_positions
 SMALLEST_SHIFT, LARGEST_SHIFT = SHIFTS
 #: No position yet: below and above all others.
 _NONE_YET, _NO_END = -(1 << 31), 1 << 31
+#: Counts of a kernel.
+_COUNT_MASK = (1 << 32) - 1
 
 
 class Collected(NamedTuple):
@@ -88,6 +90,18 @@ def histogram_of(seen: Collected) -> PositionHistogram:
     counts = np.bincount(place.reshape(-1), seen.bins.reshape(-1), len(found)).astype(np.int64)
     known = {int(position): int(count) for position, count in zip(found, counts, strict=True) if count}
     return PositionHistogram(int(seen.values.sum()), known)
+
+
+def told_words(bins: int) -> int:
+    """Words that a kernel tells of its collector: the bins, the number of values, the position of bin 0. FP R49."""
+    return bins + 2
+
+
+def histogram_of_words(words: Sequence[int]) -> PositionHistogram:
+    """The histogram of what a kernel has told; counts are numbers of 32 bits without a sign."""
+    *counts, base = words
+    *bins, values = (count & _COUNT_MASK for count in counts)
+    return PositionHistogram(values, {base + place: count for place, count in enumerate(bins) if count})
 
 
 def _histogram(index: Int64Array, counted: BoolArray, bins: int) -> Int64Array:

@@ -23,6 +23,14 @@ inline bool collects_positions(const Descriptor& d) {
            (d.has(Flag::Measure) || learns);
 }
 
+// Whether a STORE brings a word of what was collected in the place of its tensor's exponent (TELLS_STATISTICS of
+// contract/descriptor.py).
+template <class Config>
+inline bool tells_statistics(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::position_bins > 0 && d.has(Flag::Measure);
+}
+
 // Whether an operation ends with a lead of what was collected.
 template <class Config>
 inline bool selects_position(const Descriptor& d) {
@@ -46,6 +54,7 @@ class LeadCollector {
     bool collects() const { return false; }
     bool selects() const { return false; }
     Lead lead() const { return Lead(); }
+    int32_t word(int32_t) const { return 0; }
 };
 
 template <class Config>
@@ -81,6 +90,7 @@ class LeadCollector<Config, true> {
         rate_ = d.position_rate;
         margin_ = d.position_margin;
         base_ = static_cast<exponent_t>(unit + d.position_base);
+        row_open_ = false;  // the last row of an operation that collects nothing stays open
         if (d.has(Flag::First)) {
             clear();
         }
@@ -173,6 +183,17 @@ class LeadCollector<Config, true> {
         return Lead(true, (found < least ? least : found > most ? most : found) + fits);
     }
 
+    // A word of everything since the first operation of the pass: a bin, or behind the bins the number of values, then
+    // the position of bin 0 (FP R49). Nothing clears them before the next pass begins.
+    int32_t word(int32_t index) const {
+#pragma HLS INLINE
+        simulation_check(index >= 0 && index < bins + 2, "a STORE", "asks for a word that no collector has:", index);
+        const uint_t<6> bin = static_cast<uint_t<6>>(index < bins ? index : 0);
+        return index < bins    ? static_cast<int32_t>(static_cast<uint32_t>(count_[static_cast<int>(bin)]))
+               : index == bins ? static_cast<int32_t>(static_cast<uint32_t>(values_))
+                               : static_cast<int32_t>(base_);
+    }
+
    private:
     static constexpr int smallest_shift = -8;
     static constexpr int largest_shift = 31;
@@ -182,7 +203,6 @@ class LeadCollector<Config, true> {
         values_ = 0;
         any_position_ = false;
         any_row_ = false;
-        row_open_ = false;
         top_ = lowest_exponent();
         low_ = highest_exponent();
         unit_low_ = highest_exponent();
@@ -203,11 +223,11 @@ class LeadCollector<Config, true> {
     static exponent_t smaller(exponent_t a, exponent_t b) { return a < b ? a : b; }
 
     // How far bits move down to their bins, `offset`: exponent of the value less the position of bin 0. What leaves the
-    // histogram above or below counts in its last or first bin, so distances end there.
+    // histogram above or below counts in its last or first bin, so distances end there, below the width of what moves.
     static distance_t distance(exponent_t offset) {
 #pragma HLS INLINE
         const int up = static_cast<int>(offset);
-        return static_cast<distance_t>(bins - (up > bins ? bins : up < -ACC ? -ACC : up));
+        return static_cast<distance_t>(bins - (up > bins ? bins : up < 1 - ACC ? 1 - ACC : up));
     }
 
     // The bin of the highest of the bits as the one bit that is set; none for no bits. The highest bit with all below

@@ -211,6 +211,9 @@ class OutputStage {
         collector_.see_alone(alone_value_, alone_exponent_);
     }
 
+    // A word of what the collector holds (LeadCollector::word).
+    int32_t statistics(int32_t index) const { return collector_.word(index); }
+
     // The operation's statistics go to the policy slot and to the kernel's counters.
     template <class Counters>
     void finish(PolicySlot<Config>& policy, Counters& counters) {

@@ -90,7 +90,7 @@ class PostProcess {
             if (operation == Operation::Load) {
                 layers_.set_exponent(d.output_slot, extra);
             } else if (operation == Operation::Store) {
-                exponents.write(static_cast<command_t>(layers_.exponent(d.input_slot)));
+                exponents.write(static_cast<command_t>(told(d)));
             } else if (operation == Operation::None) {
                 running = false;
             } else if (!brings_table(operation)) {
@@ -135,6 +135,12 @@ class PostProcess {
         } while (running);
         loop.ended();
         return word;
+    }
+
+    // What the header of a stored tensor tells: its exponent, or a word of what the collector holds.
+    int32_t told(const Descriptor& d) const {
+#pragma HLS INLINE
+        return tells_statistics<Config>(d) ? stage_.statistics(d.input_slot) : layers_.exponent(d.input_slot);
     }
 
     // Whether an operation has brought words of a table: no more is to be done for it.
