@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,25 +74,41 @@ def exponent(result: DeviceResult, name: str = "y") -> int:
 # Rules
 
 
-def delayed(margin: int) -> PolicySpec:
-    return PolicySpec(Policy.ROLLING_MAX, window=1, margin=margin)
-
-
 def found_at_once(margin: int) -> PolicySpec:
     return dynamic(rule="lead", margin=margin)
 
 
-@pytest.mark.parametrize("policy", [delayed, found_at_once])
+def learned(policy: Policy, margin: int, **fields: Any) -> PolicySpec:
+    window = {Policy.ROLLING_MAX: 1, Policy.STATISTICS: 4}.get(policy, 0)
+    return PolicySpec(policy, window=window, factor=12, margin=margin, **fields)
+
+
+LEARNING = [Policy.ROLLING_MAX, Policy.STATISTICS, Policy.FEEDBACK]
+
+
+@pytest.mark.parametrize("policy", [found_at_once, *(partial(learned, kind) for kind in LEARNING)])
 def test_a_margin_is_head_room_with_the_rule_lead_too(policy: Callable[[int], PolicySpec]) -> None:
     """FP R17: without a collector, which most accelerators do not have; of zeros there is no lead to raise."""
     plain = replace(POSITIONS, position_bins=0)
     without, raised = (one_convolution(policy(margin), plain) for margin in (0, 3))
-    inputs = samples(without, 3)
+    one = samples(without, 1)["t0"]
+    inputs = {"t0": np.repeat(one, 4, axis=0)}
     exponents = [everywhere(program, inputs).tensors["y"].exponent for program in (without, raised)]
     assert np.array_equal(exponents[0] + 3, exponents[1])
     zeros, _ = values_program([0] * 5, policy(3), plain, products=False)
     result = everywhere(zeros, {"t0": np.zeros((1, 4), np.float32)})
     assert exponent(result) == plain.format.exponent_min
+
+
+@pytest.mark.parametrize(("kind", "rule"), [(Policy.ROLLING_MAX, "rate"), (Policy.FEEDBACK, "max")])
+def test_a_margin_is_head_room_of_rules_on_results_before(kind: Policy, rule: str) -> None:
+    """FP R17, R21: where the collector looks at results as they leave."""
+    fields = {"rule": LeadRule[rule.upper()], "rate": 6, "base": -12}
+    without, raised = (one_convolution(learned(kind, margin, **fields)) for margin in (0, 3))
+    one = samples(without, 1)["t0"]
+    inputs = {"t0": np.repeat(one, 3, axis=0)}
+    exponents = [everywhere(program, inputs).tensors["y"].exponent for program in (without, raised)]
+    assert np.array_equal(exponents[0] + 3, exponents[1])
 
 
 @pytest.mark.parametrize("case", [case for case in DETERMINE if case["cfg"]["smax"] == 31], ids=lambda case: case["id"])

@@ -28,6 +28,7 @@ from reference_tile import dense_words
 from reference_weights import weight_beats, weight_container, weight_kind
 
 from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.descriptor import TELLS_STATISTICS as TELLS
 from bfpga.contract.descriptor import ADDS_SECOND, Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.formats.block_format import Status
@@ -64,6 +65,7 @@ class ReferenceKernel:
         self.slots: dict[int, Slot] = {}
         self.wide: dict[tuple[int, int], int] = {}
         self.cycles: list[int] = []
+        self.told: list[int] = []
         self.overflow = self.underflow = self.status = 0
 
     def run(self, operations: list[KernelOperation], tensors: dict[str, BlockTensor], sample: int = 0) -> None:
@@ -80,7 +82,10 @@ class ReferenceKernel:
             return self._store(operation, tensors, sample)
         if d.operation == Operation.WEIGHTS:
             return self._weights(d, operation.weights)
-        return self._compute(d, operation.weights)
+        cycles = self._compute(d, operation.weights)
+        if d.lead_rule:
+            self.told = self.slots[d.policy_slot].collected.told(d.position_base, self.config.position_bins)
+        return cycles
 
     # Addresses
 
@@ -122,7 +127,7 @@ class ReferenceKernel:
         tensor = tensors[transfer.tensor]
         rows = np.array(pixels).reshape(transfer.y1 - transfer.y0, -1, len(pixels[0]))
         tensor.mantissa[sample, transfer.y0 : transfer.y1] = rows[:, :, : tensor.mantissa.shape[-1]]
-        tensor.exponent[sample] = self.exponents[d.input_slot]
+        tensor.exponent[sample] = self.told[d.input_slot] if d.flags & TELLS else self.exponents[d.input_slot]
         return self._transfer_cycles(d, d.input_pixel_words)
 
     def _transfer_cycles(self, d: Descriptor, words: int) -> int:
@@ -410,7 +415,7 @@ class ReferenceKernel:
     def _see(self, d: Descriptor, slot: Slot, value: int, e4: int) -> None:
         slot.values.append(value)
         if len(slot.values) == 1 << d.policy_window:
-            slot.predicted = self._select(reference_statistics(slot.values, d.policy_factor, e4))
+            slot.predicted = self._select(reference_statistics(slot.values, d.policy_factor, e4 + d.position_margin))
             slot.values = []
 
     def _learn(self, d: Descriptor, slot: Slot) -> None:

@@ -40,9 +40,10 @@ class LayerOptions:
     ``known_range``; exponent: the entry of ``lookup``.
     formats: how the weights are held, where the array offers a choice; with ``auto`` a faster format is taken if the
     layer's sums keep ``weight_snr_db`` of signal to noise (without samples: its weights).
-    flow, sample, rule, rate, margin: of ``dynamic``, whose exponent is found by an operation that precedes the layer:
+    margin: head room of exponents that are found or predicted while the network runs, by any policy and rule.
+    flow, sample, rule, rate: of ``dynamic``, whose exponent is found by an operation that precedes the layer:
     what that measures (every ``sample``-th row) and keeps, how its statistics become an exponent, log2 of the values of
-    which one may saturate, and head room. ``delayed`` applies the rule to the results of the run before. A rule of None
+    which one may saturate. ``delayed`` applies the rule to the results of the run before. A rule of None
     is ``rate``, and ``lead`` on an accelerator without ``position_bins``; a flow of None is ``two_pass_sampled`` for
     rule ``rate``, else ``two_pass``: a sample may miss the largest value, and only a rule that lets a few values
     saturate in any case can live with that.

@@ -49,7 +49,7 @@ class LayerSection(Section):
         None, description="dynamic, delayed: how statistics of results become an exponent; null: rate where it can"
     )
     rate: int = Field(12, ge=0, le=16, description="rule rate: one of 2**rate values may saturate")
-    margin: int = Field(0, ge=0, le=15, description="dynamic, delayed: head room, added to the exponent")
+    margin: int = Field(0, ge=0, le=15, description="head room, added to exponents that are found at run time")
     engine: EngineChoice = Field("auto", description="which array computes, where the accelerator has two")
     dispatch: DispatchRule = Field("cost", description="how `auto` chooses an array: by cycles or by zeros")
     band_dense: float = Field(40.0, ge=0, le=100, description="band: up to this percentage of zeros an input is dense")

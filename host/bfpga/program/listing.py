@@ -247,6 +247,8 @@ def _exponent(policy: PolicySpec) -> str:
     if policy.policy == Policy.STATIC:
         return f"static 2^{policy.exponent}"
     start = f" from 2^{policy.exponent}" if policy.preset else ""
+    if policy.rule == LeadRule.LEAD and policy.policy in (Policy.STATISTICS, Policy.FEEDBACK):
+        return policy.policy.name.lower() + (f" + {policy.margin}" if policy.margin else "") + start
     if policy.rule != LeadRule.LEAD or policy.margin:
         before = "" if policy.policy == Policy.MAX else f"{policy.policy.name.lower()} of "
         return f"{before}{rule_text(policy)}{start}"

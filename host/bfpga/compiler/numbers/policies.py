@@ -99,7 +99,7 @@ class PolicyChoice:
         if policy == "auto":
             policy = "static" if self._known(layer.output) else "max"
         if policy == "max":
-            return PolicySpec(Policy.MAX)
+            return PolicySpec(Policy.MAX, margin=options.margin)
         if policy == "dynamic":
             return self._dynamic(layer, options)
         if policy in PREDICTING:
@@ -140,19 +140,18 @@ class PolicyChoice:
             )
         slot, self.next_slot = self.next_slot, self.next_slot + 1
         policy = PREDICTING[options.policy]
-        spec = PolicySpec(policy, slot=slot)
+        spec = PolicySpec(policy, slot=slot, margin=options.margin)
         if policy == Policy.STATISTICS:
             spec.window, spec.factor = options.window.bit_length() - 1, round(4 * options.k)
         elif options.policy == "delayed":
-            spec.window, spec.rule = 1, self._rule(layer, options)
-            spec.rate, spec.margin = options.rate, options.margin
+            spec.window, spec.rule, spec.rate = 1, self._rule(layer, options), options.rate
         elif policy == Policy.ROLLING_MAX:
             spec.window = options.history
         else:
             spec.factor = options.limit
         if options.policy == "static_history":
             spec.preset = True
-            spec.exponent = self._calibrated(layer, "static_history")
+            spec.exponent = min(self._calibrated(layer, "static_history") + options.margin, self.form.exponent_max)
         return spec
 
     def _dynamic(self, layer: Layer, options: LayerOptions) -> PolicySpec:

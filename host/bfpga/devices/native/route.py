@@ -85,7 +85,7 @@ def _callbacks(layers: Sequence[ArrayNode], registers: PolicyRegisters) -> tuple
         seen = np.ctypeslib.as_array(drained, (count,)).copy() if count else None
         return registers.learn(
             policy.policy, policy.slot, exponent, window=policy.window, factor=policy.factor,
-            lead=lead if nonzero else None, overflows=overflows, drained=seen,
+            lead=lead if nonzero else None, margin=policy.margin, overflows=overflows, drained=seen,
         )  # fmt: skip
 
     return Choose(choose), Learn(learn)

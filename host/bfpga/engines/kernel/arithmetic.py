@@ -37,8 +37,8 @@ class LayerCounters:
     """What the output stage counted: overflows, underflows, sticky ``Status`` bits.
 
     saturated_samples, most_saturated: samples with an overflow, and the most overflows in one sample; None where values
-    alone are counted, as kernels do. histogram: of what the collector measured, with rules that look at it; kernels do
-    not tell it. These take no part in comparisons.
+    alone are counted, as kernels do. histogram: of what the collector measured, with rules that look at it; None of
+    compiled layers of the emulator, and of kernels without a trace. These take no part in comparisons of counters.
     """
 
     overflows: int = 0
@@ -221,6 +221,7 @@ class LayerEngine:
             window=policy.window,
             factor=policy.factor,
             lead=lead,
+            margin=policy.margin,
             overflows=int(overflows[0]),
             drained=drained,
         )

@@ -115,20 +115,22 @@ class PolicyRegisters:
         window: int,
         factor: int,
         lead: int | None,
+        margin: int = 0,
         overflows: int = 0,
         drained: Int64Array | None = None,
     ) -> int:
         """The slot's next exponent at the last descriptor of a layer; returns ``Status`` bits of its clamping.
 
         e4: exponent of this run. window, factor: the descriptor's policy_window and policy_factor. lead: of the
-        layer's results, None for zeros (ROLLING_MAX, FEEDBACK). overflows: of the layer (FEEDBACK). drained:
+        layer's results, None for zeros (ROLLING_MAX, FEEDBACK); it has its margin. margin: head room of a prediction
+        (STATISTICS). overflows: of the layer (FEEDBACK). drained:
         ``magnitudes`` of the values of column 0 in drain order, 1-D (STATISTICS). BFP R26-R29, R33.
         """
         register = self.slots[slot]
         status = 0
         if policy == Policy.STATISTICS:
             values = drained if drained is not None else np.zeros(0, np.int64)
-            register.exponent, status = self._statistics(register, e4, 1 << window, factor, values)
+            register.exponent, status = self._statistics(register, e4, 1 << window, factor, margin, values)
         elif policy == Policy.ROLLING_MAX:
             register.exponent, status = self._rolling_max(register, window, lead)
         elif policy == Policy.FEEDBACK:
@@ -138,7 +140,9 @@ class PolicyRegisters:
         register.in_use = True
         return status
 
-    def _statistics(self, register: PolicySlot, e4: int, size: int, factor: int, values: Int64Array) -> tuple[int, int]:
+    def _statistics(
+        self, register: PolicySlot, e4: int, size: int, factor: int, margin: int, values: Int64Array
+    ) -> tuple[int, int]:
         """Next exponent from the last full tumbling window; the rest of the values stay in the open window."""
         full = (register.count + len(values)) // size
         exponent, status = e4, 0
@@ -149,7 +153,7 @@ class PolicyRegisters:
                 register.clear_window()
             last = values[start:end]
             s1, s2 = register.s1 + int(last.sum()), register.s2 + int(last @ last)
-            exponent, status = format_exponent(statistics_lead(s1, s2, size, factor, e4), self.format)
+            exponent, status = format_exponent(statistics_lead(s1, s2, size, factor, e4 + margin), self.format)
             register.clear_window()
             values = values[end:]
         if exponent != e4:

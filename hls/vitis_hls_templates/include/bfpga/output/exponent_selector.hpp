@@ -213,7 +213,8 @@ class PolicySlot {
     void learn_statistics(const Descriptor& d, int32_t exponent, int32_t& status) {
         exponent_ = exponent;
         if (full_) {
-            exponent_ = exponent_from_lead<Config>(last_.predict(d.policy_window, d.policy_factor, exponent), status);
+            const Lead lead = last_.predict(d.policy_window, d.policy_factor, exponent + d.position_margin);
+            exponent_ = exponent_from_lead<Config>(lead, status);
         }
         // The sums of an open window have the unit of the old exponent.
         if (exponent_ != exponent) {
