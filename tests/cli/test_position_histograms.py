@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 import bfpga
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.api.position_histograms import bars, position_histograms
+from bfpga.api.position_histograms import position_histograms
 from bfpga.cli import main
 from bfpga.compiler.options import CompileOptions
 from bfpga.engines.output.collector import PositionHistogram
 from bfpga.formats.arrays import FloatArray
+from bfpga.report.histograms import bars
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 MODEL, DATA = str(MODELS / "lenet_mnist.onnx"), str(MODELS / "mnist_test.npz")
@@ -31,8 +32,8 @@ FITS = 6
 
 
 @pytest.fixture(scope="module")
-def collecting(tmp_path_factory: pytest.TempPathFactory) -> Accelerator:
-    return load_accelerator(tiny_with(tmp_path_factory.mktemp("accelerator"), "position_bins: 24"))
+def keeping(tmp_path_factory: pytest.TempPathFactory) -> Accelerator:
+    return load_accelerator(tiny_with(tmp_path_factory.mktemp("accelerator"), "position_bins: 24", "wide_words: 512"))
 
 
 def plain_counts(values: FloatArray) -> dict[int, int]:
@@ -45,27 +46,34 @@ def plain_counts(values: FloatArray) -> dict[int, int]:
     return dict(positions)
 
 
-@pytest.mark.parametrize(("flow", "first", "step"), [("two_pass", 0, 1), ("two_pass_sampled", 0, 4)])
+@pytest.mark.parametrize("device", ["emulator", "csim"])
+@pytest.mark.parametrize(
+    ("flow", "first", "step"), [("two_pass", 0, 1), ("two_pass_sampled", 0, 4), ("keep", 0, 1), ("keep_sampled", 0, 4)]
+)
 def test_records_hold_the_histogram_of_the_rows_that_were_measured(
-    flow: Any, first: int, step: int, collecting: Accelerator
+    flow: Any, first: int, step: int, device: str, keeping: Accelerator
 ) -> None:
-    """FP R49, R10, R28: exact sums of plain integers, counted value by value."""
+    """FP R49, R10, R28: exact sums of plain integers, counted value by value; clocks are those without reading."""
     x, w = integers(32, 5, largest=30), integers(5, 7, seed=1, largest=30)
-    with bfpga.eager(collecting, flow=flow, sample=4, rule="rate") as run:
+    with bfpga.eager(keeping, device, flow=flow, sample=4, rule="rate", histograms=True) as run:
         run.linear(x, w)
-        histogram = run.trace[-1].histogram
-    measured = (x @ w)[first::step]
+        record = run.trace[-1]
+    with bfpga.eager(keeping, flow=flow, sample=4, rule="rate") as run:
+        run.linear(x, w)
+        assert record.cycles == run.trace[-1].cycles
+    measured, histogram = (x @ w)[first::step], record.histogram
     assert histogram is not None
     assert histogram.values == measured.size
     assert dict(histogram.counts) == plain_counts(measured)
     assert histogram.without_bit == np.count_nonzero(measured == 0)
 
 
-def test_kernels_do_not_tell_their_histogram(collecting: Accelerator) -> None:
-    """FP R49: what a kernel does not send is not made up."""
-    with bfpga.eager(collecting, "csim", rule="rate") as run:
-        run.linear(integers(8, 4), np.eye(4))
-        assert run.trace[-1].histogram is None
+def test_kernels_tell_their_histogram_to_those_who_ask(keeping: Accelerator) -> None:
+    """FP R49: reading takes starts of its own, so nobody gets it unasked."""
+    for rule, asked in (("rate", False), ("lead", True)):
+        with bfpga.eager(keeping, "csim", rule=rule, histograms=asked) as run:
+            run.linear(integers(8, 4), np.eye(4))
+            assert run.trace[-1].histogram is None
 
 
 def exponent_by(counts: dict[int, int], measured: int, rate: int) -> int:
@@ -91,6 +99,48 @@ def test_a_run_shows_what_each_exponent_was_found_from(tmp_path: Path, capsys: p
         assert sum(counts.values()) + layer["without_bit"] == layer["measured"]
         assert layer["exponents"] == [exponent_by(counts, layer["measured"], 4096)] * 2
         assert bars(counts) in printed
+
+
+DIGITS = ["run", str(MODELS / "mlp_digits.onnx"), "-a", "tiny", "-d", str(MODELS / "digits_test.npz"), "-n", "3"]
+
+
+def histograms_of(device: str, target: Path, *more: str) -> dict[str, Any]:
+    asked = ["--policy", "dynamic", "--flow", "auto", "--histograms", "2", "--device", device]
+    assert main([*DIGITS, *asked, "--json", str(target), *more]) == 0
+    return {name: value for name, value in json.loads(target.read_text()).items() if name.startswith("histogram")}
+
+
+def test_a_kernel_shows_the_counts_of_its_own_collector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FP R49: on every device that is a kernel, of whatever flow; the report has them too."""
+    expected = histograms_of("emulator", tmp_path / "emulator.json")
+    assert len(expected["histograms"]) == 2
+    assert "the emulator counts the same" not in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    for device, more in (("csim", ["--report", str(page)]), ("csim:ap_int", ["--compare"]), ("virtual", [])):
+        if device == "virtual":
+            pytest.importorskip("pynq")
+        found = histograms_of(device, tmp_path / "kernel.json", *more)
+        assert found == expected | {"histogram_device": device}
+        printed = capsys.readouterr().out
+        assert f"Highest bits of what preceded each layer, 2 samples, {device}" in printed
+        assert "the emulator counts the same, bin by bin" in printed
+    shown = page.read_text()
+    assert "On 2 samples, as csim counts them." in shown
+    for layer in expected["histograms"]:
+        assert bars({int(position): count for position, count in layer["counts"].items()}) in shown
+
+
+def test_counts_that_differ_are_an_error_that_names_the_layer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bfpga.devices.kernel_device.read_histogram", lambda *_: PositionHistogram(5, {-2: 4}))
+    target = tmp_path / "run.json"
+    arguments = [*DIGITS, "--policy", "dynamic", "--histograms", "1", "--device", "csim", "--json", str(target)]
+    assert main(arguments) == 1
+    content, printed = json.loads(target.read_text()), capsys.readouterr().out
+    assert content["histogram_difference"].startswith(f"layer {content['histograms'][0]['layer']}: the emulator has ")
+    assert "histograms differ: layer " in printed
+    assert "the emulator counts the same" not in printed
 
 
 def test_samples_add_up() -> None:

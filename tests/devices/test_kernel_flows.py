@@ -21,9 +21,11 @@ from position_programs import (
     compiled_kernel,
     computing,
     convolution,
+    counted,
     dynamic,
     emulated,
     everywhere,
+    histograms,
     multiplied,
     on_plain_integers,
     one_convolution,
@@ -43,6 +45,7 @@ from bfpga.contract.descriptor import Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, MatMulNode, PolicySpec, Program, Window
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
+from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.kernel.cycles import operation_cycles
 from bfpga.errors import ConfigurationError, DeviceError, ModelError
 from bfpga.formats.block_format import BlockFormat
@@ -461,7 +464,10 @@ def test_products_of_activations_are_collected_with_the_exponents_of_both(rule: 
         inputs = {name: scale * x for name, x in attention_network().samples(3).items()}
         expected = emulated(program, inputs)
         assert first_mismatch(program, expected, on_plain_integers(program, inputs)) is None
-        assert first_mismatch(program, expected, compiled(program, inputs)) is None
+        run = compiled(program, inputs)
+        assert first_mismatch(program, expected, run) is None
+        assert histograms(run) == histograms(counted(program, inputs))  # FP R49
+        assert {node.name for node in program.nodes if isinstance(node, MatMulNode)} <= histograms(run).keys()
 
 
 @pytest.mark.parametrize(
@@ -520,19 +526,40 @@ def random_case(seed: int, config: KernelConfig) -> tuple[Program, dict[str, np.
 @settings(deadline=None, max_examples=drawn(24))
 @given(st.integers(0, len(DRAWN) - 1), st.integers(0, 1 << 32))
 def test_random_networks_give_the_same_bits_and_clocks_in_plain_integers(number: int, seed: int) -> None:
-    """FP R10-R17, R22-R29, R48: any array, any layers, rules, flows and samples."""
+    """FP R10-R17, R22-R29, R48, R49: any array, any layers, rules, flows and samples."""
     program, inputs = random_case(seed, DRAWN[number])
-    found = first_mismatch(program, emulated(program, inputs), on_plain_integers(program, inputs))
+    run = on_plain_integers(program, inputs)
+    found = first_mismatch(program, emulated(program, inputs), run)
     assert found is None, str(found)
+    assert histograms(run) == histograms(counted(program, inputs))
 
 
 @settings(deadline=None, max_examples=drawn(60))
 @given(st.integers(0, len(BUILT) - 1), st.integers(0, 1 << 32), st.booleans())
 def test_random_networks_give_the_same_bits_and_clocks_in_c_simulation(number: int, seed: int, traced: bool) -> None:
-    """FP R10-R17, R22-R29, R48."""
+    """FP R10-R17, R22-R29, R48, R49."""
     program, inputs = random_case(seed, BUILT[number])
-    found = first_mismatch(program, emulated(program, inputs), compiled(program, inputs, traced))
+    run = compiled(program, inputs, traced)
+    found = first_mismatch(program, emulated(program, inputs), run)
     assert found is None, str(found)
+    assert not traced or histograms(run) == histograms(counted(program, inputs))
+
+
+@settings(deadline=None, max_examples=drawn(30))
+@given(st.integers(0, len(BUILT) - 1), st.integers(1, 1 << 32))
+def test_a_kernel_that_waits_tells_the_same_histograms(number: int, seed: int) -> None:
+    """FP R49: loops with stages, streams that pause, processes in an order of chance."""
+    program, inputs = random_case(seed, BUILT[number])
+    kernel = compiled_kernel(program.config)
+    device = StreamingDevice(program, kernel, "csim")
+    try:
+        kernel.disturb(seed)
+        kernel.stall(seed)
+        kernel.pause(seed)
+        run = device.run(inputs, trace=True)
+    finally:
+        device.close()
+    assert histograms(run) == histograms(counted(program, inputs))
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,7 @@ from position_programs import (
     dynamic,
     emulated,
     everywhere,
+    histograms,
     on_plain_integers,
     one_convolution,
     samples,
@@ -202,6 +204,24 @@ def test_any_number_of_bins_gives_the_bits_of_plain_integers(bins: int) -> None:
 
 
 # What is collected
+
+
+@pytest.mark.parametrize("products", [True, False])
+def test_a_kernel_tells_what_its_collector_has_counted(products: bool) -> None:
+    """FP R49, R10, R14: value by value, in Python's integers; the next layer's and sample's begin anew."""
+    values = [0, -1, 1, -2, 3, 3, -4, 127, -128, 128, 1000, -70_000, (1 << 31) - 1, -(1 << 31)] + [9] * 300
+    positions = Counter((v ^ v >> 63).bit_length() - 1 for v in values)
+    del positions[-1]  # 0 and -1
+    for rule in ("max", "rate", "lsb", "window"):
+        program, inputs = values_program(values, dynamic(rule=rule), products=products)
+        twice = {"t0": np.repeat(inputs["t0"], 2, axis=0)}
+        for run in (compiled(program, twice), on_plain_integers(program, twice)):
+            told = histograms(run)["layer"]
+            assert told.values == 2 * len(values)
+            assert told.counts == {position: 2 * count for position, count in positions.items()}
+            assert told.without_bit == 4
+    assert histograms(compiled(program, twice, trace=False)) == {}
+
 
 
 def test_biases_alone_are_seen_with_exponents_of_their_own() -> None:

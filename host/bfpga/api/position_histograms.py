@@ -19,12 +19,6 @@ from bfpga.engines.output.collector import PositionHistogram
 from bfpga.program.flow_listing import rule_text
 from bfpga.runtime import run
 
-HISTOGRAM_HEADINGS = ("layer", "rule", "exponents", "measured", "0 and -1", "saturated", "positions", "histogram")
-#: Of these what falls away on a narrow terminal, in this order.
-HISTOGRAM_DROPPED = ("rule", "0 and -1", "measured")
-#: Shares of the fullest bin; a bin that is not empty shows at least the first of them.
-_BARS = "▁▂▃▄▅▆▇█"
-
 
 @dataclass(frozen=True)
 class LayerHistogram:
@@ -47,15 +41,6 @@ class LayerHistogram:
             "without_bit": self.histogram.without_bit,
             "counts": {str(position): count for position, count in self.histogram.counts.items()},
         }
-
-    @property
-    def row(self) -> tuple[str, ...]:
-        """Cells of ``HISTOGRAM_HEADINGS``."""
-        seen, counts = self.histogram, self.histogram.counts
-        return (
-            self.layer, self.rule, _span(*self.exponents), f"{seen.values:,}", f"{seen.without_bit:,}",
-            f"{self.saturated:,}", _span(min(counts), max(counts)) if counts else "-", bars(counts),
-        )  # fmt: skip
 
 
 def position_histograms(
@@ -89,16 +74,3 @@ def first_difference(expected: Sequence[LayerHistogram], told: Sequence[LayerHis
             counts = "nothing" if other is None else other.to_dict()
             return f"layer {layer.layer}: the emulator has {layer.to_dict()}, the device {counts}"
     return ""
-
-
-def bars(counts: Mapping[int, int]) -> str:
-    """A line with a bar for each position from the smallest to the largest; a blank where nothing was counted."""
-    if not counts:
-        return ""
-    most = max(counts.values())
-    heights = [counts.get(position, 0) * len(_BARS) for position in range(min(counts), max(counts) + 1)]
-    return "".join(_BARS[max(0, -(-height // most) - 1)] if height else " " for height in heights)
-
-
-def _span(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} .. {high}"

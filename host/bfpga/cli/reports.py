@@ -16,7 +16,6 @@ from bfpga.api.figures import (
     weight_formats,
 )
 from bfpga.api.jobs import Job, accuracy
-from bfpga.api.position_histograms import HISTOGRAM_DROPPED, HISTOGRAM_HEADINGS
 from bfpga.cli import work
 from bfpga.cli.device_choice import DeviceChoice
 from bfpga.cli.output import note, percent, say, table
@@ -40,6 +39,7 @@ from bfpga.program.flow_listing import flow_choices
 from bfpga.program.host import array_alone
 from bfpga.program.kept_programs import kept_text
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
+from bfpga.report.histograms import HISTOGRAM_DROPPED, HISTOGRAM_HEADINGS, histogram_cells
 from bfpga.runtime import Evaluation
 from bfpga.synthesis.kept import kept_figures
 from bfpga.synthesis.resources import resources_of
@@ -306,18 +306,20 @@ def histogram_report(job: Job, samples: int | None, choice: DeviceChoice) -> dic
     if samples is None:
         return {}
     found, difference = work.histograms(job, choice, samples)
-    count = min(samples, len(job.samples))
-    if found:
+    layers, count = [layer.to_dict() for layer in found], min(samples, len(job.samples))
+    if layers:
         title = f"Highest bits of what preceded each layer, {count} samples, {choice.name}"
-        table(title, list(HISTOGRAM_HEADINGS), [layer.row for layer in found], dropped=HISTOGRAM_DROPPED)
+        table(title, list(HISTOGRAM_HEADINGS), [histogram_cells(layer) for layer in layers], dropped=HISTOGRAM_DROPPED)
     else:
         say("no layer has a histogram: exponents are found by rules on one with --policy dynamic and position_bins")
     if difference:
         say(f"histograms differ: {difference}")
-    elif found and choice.name != EMULATOR:
+    elif layers and choice.name != EMULATOR:
         say("the emulator counts the same, bin by bin")
-    content = {"histogram_samples": count, "histograms": [layer.to_dict() for layer in found]}
-    return content | {"histogram_device": choice.name, "histogram_difference": difference}
+    return {
+        "histogram_samples": count, "histogram_device": choice.name, "histograms": layers,
+        "histogram_difference": difference,
+    }  # fmt: skip
 
 
 def print_boards(result: DeviceResult) -> None:

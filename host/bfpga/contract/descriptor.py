@@ -91,8 +91,8 @@ class LeadRule(IntEnum):
 SECOND_WEIGHS = Flag.NEGATE_SECOND
 #: GEMM of a kernel with residual_adds: a second tensor is added to its sums. Transfers alone use the bit otherwise.
 ADDS_SECOND = Flag.COMPRESSED
-#: STORE of a kernel with a collector: its header has a word of what that holds, number `input_slot` of them, in the place
-#: of the exponent (engines/output/collector.py). Operations that compute alone use the bit otherwise.
+#: STORE of a kernel with a collector: its header has word `input_slot` of what that holds (engines/output/collector.py)
+#: in the place of the exponent. Operations that compute alone use the bit otherwise.
 TELLS_STATISTICS = Flag.MEASURE
 #: What the metadata of a field calls the field whose word it shares.
 _SHARES, _SHARES_IN_ROWS, _SHARES_IN_ADDS = "shares", "shares in rows", "shares in adds"

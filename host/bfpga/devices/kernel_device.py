@@ -38,7 +38,7 @@ from bfpga.devices.host_batches import HostFunction
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.devices.told_statistics import ends_of_passes, reading_operations, reading_tensors, told_histogram
+from bfpga.devices.told_statistics import cut_behind, ends_of_passes, read_histogram
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.kernel.arithmetic import COUNTER_MASK, LayerCounters
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
@@ -297,9 +297,8 @@ class KernelDevice:
 
     def _read_statistics(self, layer: str, tally: Tally) -> None:
         """What the collector holds is noted for a layer."""
-        told = reading_tensors(self.program.config)
-        self.kernel.run_operations(reading_operations(self.program.config), told)
-        tally.counters[layer].add_histogram(told_histogram(told))
+        found = read_histogram(self.kernel.run_operations, self.program.config)
+        tally.counters[layer].add_histogram(found)
 
     def _read_back(self, operation: KernelOperation, node: ArrayNode, tile: Tile, trace: _Trace) -> KernelResult:
         """What an operation has computed goes to the traced tensor."""
@@ -320,7 +319,7 @@ class KernelDevice:
             operations = self._filled(self._needed(step.operations), node, operands, matrix)
             tensors = {node.inputs[0]: operands.first, node.output: product}
             ends = ends_of_passes(operations) if trace is not None else set()
-            for start in _passes(operations, ends):
+            for start in cut_behind(operations, ends):
                 result = self.kernel.run_operations(start, tensors, matrix)
                 tally.add(start, result)
                 tally.count(node.name, result)
@@ -405,16 +404,6 @@ def _starts(operations: Sequence[KernelOperation]) -> list[list[KernelOperation]
         else:
             starts.append([operation])
     return starts
-
-
-def _passes(operations: Sequence[KernelOperation], ends: set[int]) -> list[list[KernelOperation]]:
-    """The operations cut behind those of ``ends``, by identity."""
-    passes: list[list[KernelOperation]] = [[]]
-    for operation in operations:
-        passes[-1].append(operation)
-        if id(operation) in ends:
-            passes.append([])
-    return [part for part in passes if part]
 
 
 def _packet(operation: KernelOperation) -> KernelOperation:

@@ -6,8 +6,9 @@ pass that a rule looks at, in a start of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def ends_of_passes(operations: Iterable[KernelOperation]) -> set[int]:
 
 
 @lru_cache(maxsize=8)
-def reading_operations(config: KernelConfig) -> tuple[KernelOperation, ...]:
+def _reading_operations(config: KernelConfig) -> tuple[KernelOperation, ...]:
     """A start that reads the collector of a kernel, a STORE of one pixel for each word; tensors have their numbers."""
     count = told_words(config.position_bins)
     return tuple(_reading(number, number == count - 1) for number in range(count))
@@ -53,14 +54,21 @@ def _reading(number: int, last: bool) -> KernelOperation:
     return KernelOperation(_LAYER, store, Transfer(str(number), 0, 1))
 
 
-def reading_tensors(config: KernelConfig) -> dict[str, BlockTensor]:
-    """What ``reading_operations`` fill."""
-    return {
+def read_histogram(run_operations: Callable[..., Any], config: KernelConfig) -> PositionHistogram:
+    """What the collector of a kernel holds. run_operations: of the kernel."""
+    told = {
         str(number): BlockTensor(np.zeros((1, 1, 1, config.lanes), np.int32), np.zeros(1, np.int32))
         for number in range(told_words(config.position_bins))
     }
+    run_operations(_reading_operations(config), told)
+    return histogram_of_words([int(tensor.exponent[0]) for tensor in told.values()])
 
 
-def told_histogram(tensors: dict[str, BlockTensor]) -> PositionHistogram:
-    """What the tensors of ``reading_tensors`` hold once they are read."""
-    return histogram_of_words([int(tensors[str(number)].exponent[0]) for number in range(len(tensors))])
+def cut_behind(operations: Sequence[KernelOperation], ends: Collection[int]) -> list[list[KernelOperation]]:
+    """The operations cut behind those of ``ends``, by identity."""
+    parts: list[list[KernelOperation]] = [[]]
+    for operation in operations:
+        parts[-1].append(operation)
+        if id(operation) in ends:
+            parts.append([])
+    return [part for part in parts if part]

@@ -12,6 +12,7 @@ import numpy as np
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.kernel_device import Kernel
+from bfpga.devices.told_statistics import cut_behind, ends_of_passes, read_histogram
 from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.call_schedule import CompiledCall
 from bfpga.dynamic_graph.calls import RESULT, operand_names
@@ -69,11 +70,15 @@ class EmulatedMachine:
 
 
 class KernelMachine:
-    """A kernel that is fed by streams; opened once for all operations."""
+    """A kernel that is fed by streams; opened once for all operations.
 
-    def __init__(self, config: KernelConfig, kernel: Kernel) -> None:
+    histograms: whether what its collector has counted is read behind each pass that a rule looks at (FP R49).
+    """
+
+    def __init__(self, config: KernelConfig, kernel: Kernel, histograms: bool = False) -> None:
         self.config = config
         self.kernel = kernel
+        self.histograms = histograms
         self._loaded: CompiledCall | None = None
 
     def run(self, call: CompiledCall, operands: Sequence[ArrayBlock]) -> Outcome:
@@ -92,7 +97,11 @@ class KernelMachine:
         self._loaded = None  # unknown, should a start fail
         outcome = Outcome(ArrayBlock(result.mantissa[0], 0))
         for start in starts:
-            self._start(start, tensors, outcome)
+            ends = ends_of_passes(start) if self.histograms else ()
+            for part in cut_behind(start, ends):
+                self._start(part, tensors, outcome)
+                if id(part[-1]) in ends:
+                    outcome.counters.add_histogram(read_histogram(self.kernel.run_operations, self.config))
         self._loaded = call if call.takes_weights else loaded
         outcome.block = ArrayBlock(result.mantissa[0], int(result.exponent[0]))
         return outcome

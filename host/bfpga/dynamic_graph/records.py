@@ -18,8 +18,8 @@ class OperationRecord:
     where: `device`, or `host` for what numpy computed. exponent: of the result, found from its own data;
     first_exponent: the one assumed while that was measured, of the operation before. share: of its results that were
     measured, 0 where it passes an exponent through. saturated, underflows, status: what the kernel counted. compiled:
-    whether it had to be compiled first. histogram: of the results that were measured, by the emulator; kernels do not
-    tell theirs. reason: why the host computed it.
+    whether it had to be compiled first. histogram: of the results that were measured; of kernels in sessions that
+    ask for it. reason: why the host computed it.
     """
 
     name: str

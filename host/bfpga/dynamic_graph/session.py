@@ -41,9 +41,10 @@ class Session:
     """One accelerator on one device, open until ``close``. trace: a record of every operation, in order (FP R49)."""
 
     def __init__(
-        self, accelerator: Accelerator, device: str, options: PositionOptions, formats: FormatChoice = "auto"
-    ) -> None:
-        """Open the device. DeviceError if it is unknown or cannot be opened; ConfigurationError for wrong options."""
+        self, accelerator: Accelerator, device: str, options: PositionOptions, formats: FormatChoice = "auto",
+        histograms: bool = False,
+    ) -> None:  # fmt: skip
+        """Open the device. histograms: whether kernels tell theirs. DeviceError if it is unknown or cannot be opened; ConfigurationError for wrong options."""
         self.accelerator = accelerator
         self.device = device
         self.config = accelerator.config
@@ -53,7 +54,7 @@ class Session:
         self._schedule = options.sample if isinstance(options.sample, SampleSchedule) else None
         self._spread: int | None = None
         self._exponent = 0
-        self._machine: Machine | None = _open(accelerator, device)
+        self._machine: Machine | None = _open(accelerator, device, histograms)
 
     def close(self) -> None:
         """Release the device. Closing twice does nothing."""
@@ -166,7 +167,7 @@ def _check_samples(flow: Flow, rule: RuleName) -> None:
         )
 
 
-def _open(accelerator: Accelerator, device: str) -> Machine:
+def _open(accelerator: Accelerator, device: str, histograms: bool) -> Machine:
     """The device with a program that does nothing; operations are given to its kernel."""
     if device == "emulator":
         return EmulatedMachine(accelerator.config)
@@ -180,7 +181,7 @@ def _open(accelerator: Accelerator, device: str) -> Machine:
         provide_overlay(nothing, accelerator)
     opened = open_device(device, nothing)
     assert isinstance(opened, KernelDevice)
-    return KernelMachine(accelerator.config, opened.kernel)
+    return KernelMachine(accelerator.config, opened.kernel, histograms)
 
 
 def accelerator_of(accelerator: str | Path | Accelerator) -> Accelerator:

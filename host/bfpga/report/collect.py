@@ -77,4 +77,5 @@ def collect(
         joules=found.joules_alone(content["latency_s"]),
         measured=measured,
         remarks=list(program.notes),
+        histograms={name: value for name, value in content.items() if name.startswith("histogram")},
     )

@@ -86,7 +86,7 @@ class Report:
     traced: samples whose tensors were compared layer by layer, 0 for none. parts_basis: what the resources of the parts
     are, such as counted. latency_s: of one sample with the host's estimated part where ``latency_includes_host``.
     watts, joules: of the device, and of one sample; estimated. measured: clocks of the hardware. remarks: the
-    compiler's.
+    compiler's. histograms: what `run --histograms` reports; empty without.
     """
 
     model: str
@@ -117,6 +117,7 @@ class Report:
     measured: MeasuredClocks | None = None
     cores: Timeline | None = None
     remarks: list[str] = field(default_factory=list)
+    histograms: Mapping[str, Any] = field(default_factory=dict)
 
 
 def layer_figures(program: Program, estimate: ProgramEstimate, rows: Sequence[Mapping[str, Any]]) -> list[LayerFigures]:

@@ -14,6 +14,7 @@ from bfpga.report.hardware_sections import (
     partition_section,
     resources_section,
 )
+from bfpga.report.histograms import histograms_section
 from bfpga.report.model import Report
 from bfpga.report.page import COUNTED, ESTIMATED, MEASURED, SCHEDULED, Fact, Page
 from bfpga.report.time_sections import memory_section, time_section, timeline_section
@@ -25,6 +26,7 @@ def report_page(report: Report) -> Page:
     sections = [
         accuracy_section(report),
         layers_section(report),
+        histograms_section(report),
         time_section(report),
         timeline_section(report),
         memory_section(report),
