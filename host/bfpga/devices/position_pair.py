@@ -218,7 +218,7 @@ class PositionPair:
             ruled = [node for node in _layers(self.preceding[0].program) if node.policy.rule != LeadRule.LEAD]
             problems += [
                 f"layer {node.name}: rule {node.policy.rule.name.lower()} on several preceding kernels needs their "
-                "histograms, which kernels do not give; choose rule lead, or one kernel"
+                "histograms merged, and a kernel takes none in; choose rule lead, or one kernel"
                 for node in ruled
             ]
         return problems
