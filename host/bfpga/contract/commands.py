@@ -17,8 +17,8 @@ SKIPPED = -1
 _COUNTING = "count_threshold"
 #: Fields for the sequencer itself: a LOAD is followed by its tensor.
 TENSOR_COMMAND = command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")
-#: What the scratchpad receives in addition where products add tensors.
-_ADDING = " ".join(ADD_WORDS)
+#: What the scratchpad receives in addition where products add tensors, by the names that C++ has for the words.
+_ADDING = " ".join(ADD_WORDS.values())
 #: The commands of the processes of rows.
 ROW_COMMANDS = (
     command(ROWS, (Operation.ROWS,), "output_rows row_operation groups"),

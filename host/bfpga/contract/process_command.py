@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from bfpga.contract.descriptor import ADD_WORDS, COMPUTING, FIELDS, ROW_WORDS, SHARED_WORDS, Operation, word_of
+from bfpga.contract.descriptor import COMPUTING, FIELDS, ROW_WORDS, SHARED_WORDS, Operation, word_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ProcessCommand:
 def command(process: str, operations: tuple[Operation, ...], fields: str) -> ProcessCommand:
     """A command from the names of its fields, with spaces between them."""
     chosen = {"operation", *fields.split()}
-    known = {*FIELDS, *SHARED_WORDS, *ROW_WORDS, *ADD_WORDS}
+    known = {*FIELDS, *SHARED_WORDS, *ROW_WORDS}
     assert chosen <= known, chosen - known
     return ProcessCommand(process, operations, tuple(sorted(chosen, key=word_of)))
 

@@ -19,7 +19,7 @@ import jinja2
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, BridgeField, StartState
 from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import ADD_WORDS, DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARED_WORDS, word_of
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, ROW_WORDS, SHARED_WORDS, word_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function
 from bfpga.contract.kernel_numbers import mask_of, number_groups, pascal
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
@@ -298,7 +298,6 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "fields": FIELDS,
         "shared": {name: word_of(name) for name in SHARED_WORDS},
         "of_rows": {name: word_of(name) for name in ROW_WORDS} if config.has_rows else {},
-        "of_adds": {name: word_of(name) for name in ADD_WORDS},
         "words": DESCRIPTOR_WORDS,
         "functions": _functions(),
         "loaded": _loaded_tables(),

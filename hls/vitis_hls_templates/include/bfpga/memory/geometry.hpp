@@ -63,13 +63,6 @@ inline bool multiplies_tensors(const Descriptor& d) {
            d.has(Flag::NegateSecond);
 }
 
-// Whether a product adds a tensor to its sums (ADDS_SECOND of contract/descriptor.py).
-template <class Config>
-inline bool adds_tensor(const Descriptor& d) {
-#pragma HLS INLINE
-    return Config::residual_adds && static_cast<Operation>(d.operation) == Operation::Gemm && d.has(Flag::Compressed);
-}
-
 // Active columns: shift columns need weights that they can shift by.
 template <class Config>
 inline int active_columns(const Descriptor& d) {

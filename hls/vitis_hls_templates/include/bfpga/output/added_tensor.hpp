@@ -1,6 +1,6 @@
 // A tensor that is added to the sums of a product, brought to their unit: what a row shares, and a column's adder.
 #pragma once
-#include "bfpga/memory/geometry.hpp"
+#include "bfpga/memory/adds_tensor.hpp"
 #include "bfpga/output/layer_registers.hpp"
 
 namespace bfpga {

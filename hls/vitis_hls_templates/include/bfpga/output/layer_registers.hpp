@@ -1,5 +1,6 @@
 // A kernel's state of its layers: the exponents of its tensors, and the state of the policies.
 #pragma once
+#include "bfpga/memory/adds_tensor.hpp"
 #include "bfpga/memory/geometry.hpp"
 #include "bfpga/output/exponent_selector.hpp"
 

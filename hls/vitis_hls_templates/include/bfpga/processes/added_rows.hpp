@@ -1,5 +1,6 @@
 // Which rows of a product's sums meet a word of the tensor that is added to them.
 #pragma once
+#include "bfpga/memory/adds_tensor.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 

@@ -4,6 +4,7 @@
 // Every word meets a word of results, and a word of results that has come back is a credit for another one. So no more
 // words are on the way than their stream holds, whatever waits behind the array, and the loop never waits to send one.
 #pragma once
+#include "bfpga/memory/adds_tensor.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/scratchpad/banks.hpp"
@@ -47,9 +48,9 @@ class AddedReader<Config, true> {
 #pragma HLS INLINE
         const int pixels = group_pixels<Config>(d);
         adds_ = adds_tensor<Config>(d);
-        pixel_words_ = static_cast<word_t>(d.added_pixel_words);
-        first_ = Place<Config>::of(d.added_word, d.added_bank);
-        group_ = Stride<Config>::of(0, 0, d.added_pixel_words)
+        pixel_words_ = static_cast<word_t>(added_pixel_words(d));
+        first_ = Place<Config>::of(added_word(d), added_bank(d));
+        group_ = Stride<Config>::of(0, 0, added_pixel_words(d))
                      .plus(0, static_cast<typename T::bank_sum_t>(pixels), pixel_words_);
         pixels_ = static_cast<int_t<bits>>(pixels);
         pixel_count_ = static_cast<int_t<bits>>(d.output_pixels);

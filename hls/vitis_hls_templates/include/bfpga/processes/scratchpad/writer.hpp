@@ -3,6 +3,7 @@
 // The pixels of a group in one row of the output are consecutive in memory, and all of them are where the rows have no
 // gap between them. Such a run needs one address and one rotation, which the walk stores in a table.
 #pragma once
+#include "bfpga/memory/adds_tensor.hpp"
 #include "bfpga/processes/scratchpad/banks.hpp"
 #include "bfpga/processes/scratchpad/passes.hpp"
 #include "bfpga/processes/scratchpad/result_order.hpp"
