@@ -28,8 +28,8 @@ from reference_tile import dense_words
 from reference_weights import weight_beats, weight_container, weight_kind
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import TELLS_STATISTICS as TELLS
 from bfpga.contract.descriptor import ADDS_SECOND, Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.descriptor import TELLS_STATISTICS as TELLS
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.formats.block_format import Status
 from bfpga.formats.containers import unpack_elements

@@ -164,8 +164,8 @@ def run(
         int | None,
         typer.Option(
             "--histograms", min=1, max=4096,
-            help="With --policy dynamic or delayed: what each exponent was found from, of the first N samples. A kernel "
-            "tells its own counts, which are compared with the emulator's (docs/kernel-positions.md).",
+            help="With --policy dynamic or delayed: what each exponent was found from, of the first N samples. A "
+            "kernel tells its own counts, which are compared with the emulator's (docs/kernel-positions.md).",
             metavar="N",
         ),
     ] = None,

@@ -55,8 +55,8 @@ def eager(
 
     accelerator: a name, a YAML file, or loaded. device: as ``bfpga.open_device`` takes it. rule, flow, sample, rate,
     margin: how an operation finds the exponent of its result, see ``PositionOptions``. formats: of float weights.
-    histograms: records of a kernel have what its collector counted, for further starts. DeviceError if the device cannot
-    be opened, ConfigurationError for an unknown accelerator or for options it cannot follow.
+    histograms: records of a kernel have what its collector counted, for further starts. DeviceError if the device
+    cannot be opened, ConfigurationError for an unknown accelerator or for options it cannot follow.
     """
     options = PositionOptions(rule, flow, sample, rate, margin)
     return EagerRun(Session(accelerator_of(accelerator), device, options, formats, histograms))

@@ -44,7 +44,10 @@ class Session:
         self, accelerator: Accelerator, device: str, options: PositionOptions, formats: FormatChoice = "auto",
         histograms: bool = False,
     ) -> None:  # fmt: skip
-        """Open the device. histograms: whether kernels tell theirs. DeviceError if it is unknown or cannot be opened; ConfigurationError for wrong options."""
+        """Open the device. histograms: whether kernels tell theirs.
+
+        DeviceError if it is unknown or cannot be opened; ConfigurationError for wrong options.
+        """
         self.accelerator = accelerator
         self.device = device
         self.config = accelerator.config
