@@ -60,6 +60,7 @@ engines:
     hop_columns: 0
     row_columns: 0
     operand_weights: false
+    residual_adds: false
     count_registers: 0
     compressed_maps: false
     ultra_ram: []
