@@ -2,7 +2,7 @@
 // clamped with the sum to the accumulator's range.
 #pragma once
 
-#include "prepared.hpp"
+#include "kernels.hpp"
 
 namespace bfpga_native {
 
@@ -62,29 +62,30 @@ Added::Added(const Format& f, const Prepared& p, s32 e_acc, s32 e_second) {
 /// Adds a tensor of one sample to sums in place; whether any was clamped.
 template <class T>
 static bool add_second(const Format& f, const Prepared& p, const Added& a, const Element* second, T* sums) {
+    typedef typename Lanes<T>::type VT;
     const Shifts<T>& k = a.shifts<T>();
     const T most = (T)std::min<s64>(largest_accumulator(f), std::numeric_limits<T>::max());
-    const int count = p.l.channels / p.groups;
-    T changed = 0;
-    for (int i = 0; i < p.pixels * p.join; i++) {
-        const int y = i / p.l.output_width, x = i - y * p.l.output_width;
-        const Element* from = second + p.second.first + y * p.second.row + x * p.second.pitch;
-        for (int c = 0; c < p.l.channels; c += count, from += count) {
-            T* __restrict to = sums + p.raw_index(i, c);
-            const size_t slot = p.raw_index(0, c);
-            const T *right = k.right.data() + slot, *c1 = k.c1.data() + slot, *c2 = k.c2.data() + slot;
-            const T *c3 = k.c3.data() + slot, *left = k.left.data() + slot;
-            for (int j = 0; j < count; j++) {
-                const T v = (T)from[j] - ZERO, sign = v >> (8 * sizeof(T) - 1);
-                const T q = (v + c1[j] + ((v >> right[j]) & c2[j]) + (sign & c3[j])) >> right[j];
-                const T sum = to[j] + (T)((typename std::make_unsigned<T>::type)q << left[j]);
-                const T within = std::min(std::max<T>(sum, -most - 1), most);
+    const VT high = all<T>(most), low = all<T>(-most - 1);
+    VT changed = {};
+    for (int slot = 0; slot < p.slots; slot += V) {
+        const VT right = load<VT>(k.right.data() + slot), left = load<VT>(k.left.data() + slot);
+        const VT c1 = load<VT>(k.c1.data() + slot), c2 = load<VT>(k.c2.data() + slot);
+        const VT c3 = load<VT>(k.c3.data() + slot);
+        const vi used = lanes(p.left(slot));
+        const Element* row = second + p.second.first + p.channel[slot];
+        T* to = sums + slot;
+        for (int y = 0; y < p.l.output_height; y++, row += p.second.row)
+            // Pixels that are one lie side by side.
+            for (int x = 0; x < p.l.output_width; x += p.join, to += p.raw_pitch()) {
+                const VT v = __builtin_convertvector((get(row + x * p.second.pitch) - ZERO) & used, VT);
+                const VT negative = v >> (s32)(8 * sizeof(T) - 1);
+                const VT q = (v + c1 + ((v >> right) & c2) + (negative & c3)) >> right;
+                const VT sum = load<VT>(to) + (q << left), within = smallest(largest(sum, low), high);
                 changed |= within ^ sum;
-                to[j] = within;
+                save(to, within);
             }
-        }
     }
-    return changed != 0;
+    return any_lane(changed);
 }
 
 /// The same for any exponents, into ``to``.
