@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import onnx
 import pytest
 
 import bfpga
+from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.frameworks import export_network
+from bfpga.contract.program import Program
 from bfpga.errors import ConfigurationError, ModelError
 
 torch = pytest.importorskip("torch", reason="fine-tuning needs PyTorch: pip install 'bfpga[torch]'")
@@ -79,10 +82,26 @@ CASES = [
 @pytest.mark.parametrize(("accelerator", "options", "function"), CASES)
 def test_what_trains_is_what_runs(accelerator: str, options: CompileOptions, function: Any) -> None:
     """In float64 the results are the emulator's; in float32 they are within one step of the last layer's mantissas."""
+    runs_alike(accelerator, options, function)
+
+
+@pytest.mark.parametrize("policy", ["static", "max"])
+def test_sums_train_without_the_rounding_that_a_product_spares_them(policy: str) -> None:
+    """In kernels whose products add tensors, where exponents are known before the sums."""
+    plain = load_accelerator("pynq_z2_dense")
+    adding = replace(plain, config=replace(plain.config, residual_adds=True))
+    programs = [runs_alike(item, CompileOptions(policy=policy), nn.ReLU) for item in (plain, adding)]
+    added = [[node for node in program.nodes if getattr(node, "adds_second", False)] for program in programs]
+    assert list(map(len, added)) == [0, int(policy == "static")]
+
+
+def runs_alike(accelerator: str | Accelerator, options: CompileOptions, function: Any) -> Program:
+    """Compares a prepared network with the emulator; its program."""
     prepared = prepare(network(function), accelerator, torch.tensor(X[:16]), options)
     body = prepared.body
     last = [node for node in body.graph.nodes if node.op == "call_module"][-1]
-    block, _ = scores(prepared, accelerator)
+    program = bfpga.compile(prepared, accelerator, example_inputs=X)
+    block = list(bfpga.run(program, X, trace=True).tensors.values())[-1]
     seen: list[Any] = []
     body.get_submodule(last.target).register_forward_hook(lambda _, __, y: seen.append(y.numpy()))
     in_torch(prepared, torch.float64)
@@ -92,6 +111,7 @@ def test_what_trains_is_what_runs(accelerator: str, options: CompileOptions, fun
     assert len(np.unique(expected)) > 20
     assert np.array_equal(seen[0], expected)
     assert (np.abs(seen[1] - expected) <= step).all()
+    return program
 
 
 def test_a_rounded_slope_moves_a_result_by_one_step_at_most() -> None:

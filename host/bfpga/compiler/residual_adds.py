@@ -98,11 +98,11 @@ class _Fusion:
         """Whether the accumulators hold the second operand with a bit to spare, and no fewer bits of it than an
         addition does."""
         known, form = self.exponents, self.config.format
-        if any(name not in known for name in (*product.inputs, second, product.output)):
+        if any(name not in known for name in (*product.inputs, second)):
             return False
         exponents = np.asarray(0 if product.weight_exponents is None else product.weight_exponents)
         left = known[second] - (known[product.inputs[0]] + exponents)
-        coarser = max(known[product.output] - known[second], 0)
+        coarser = max(known.get(product.output, known[second]) - known[second], 0)
         most = self.config.accumulator_bits - form.mantissa_bits - SPARE_BITS
         return -coarser <= int(left.min()) <= int(left.max()) <= most
 

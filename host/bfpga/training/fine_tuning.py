@@ -19,7 +19,7 @@ from bfpga.compiler.recipes import load_recipe
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 from bfpga.errors import ConfigurationError, ModelError
-from bfpga.training.fake_quantizers import Average, Marker, Numbers, Product, Quantizer, Sum, TableFunction
+from bfpga.training.fake_quantizers import Average, Marker, Numbers, PlainSum, Product, Quantizer, Sum, TableFunction
 from bfpga.training.torch_functions import (
     AVERAGES,
     FUNCTIONS,
@@ -212,9 +212,7 @@ class _Preparation:
         elif kind in FUNCTIONS and array_function(as_module(node, self.traced), self.numbers.config) is not None:
             self._function(node, as_module(node, self.traced))
         elif kind in SUMS and len(inputs) == len(node.args) == 2 and self._same_shape(inputs):
-            first, second = (self._rounded(item) for item in inputs)
-            both = Sum(self.sources[first], self.sources[second], self.numbers.format)
-            self._put(node, "sum", both, first, second)
+            self._sum(node, inputs)
         elif kind in AVERAGES:
             size, pool = average_of(node, self.traced)
             self._put(node, "average", Average(size, pool, self.numbers), self._rounded(inputs[0]))
@@ -226,6 +224,23 @@ class _Preparation:
             raise ModelError(f"{node.name}: {node.target} cannot be trained with an array's numbers yet")
         else:
             self.new[node] = self.graph.node_copy(node, self._as_value)
+
+    def _sum(self, node: fx.Node, inputs: Sequence[fx.Node]) -> None:
+        """A sum of rounded values; or of one and a product's, where the product adds it (compiler/residual_adds.py)."""
+        products = [item for item in inputs if self._joins(item) and kind_of(item, self.traced) in PRODUCTS]
+        if products and self.numbers.config.residual_adds and not self.numbers.dynamic:
+            order = list(self.traced.graph.nodes)
+            product = max(products, key=order.index)
+            (other,) = (item for item in inputs if item is not product)
+            self._put(node, "sum", PlainSum(), self.new[product], self._rounded(other))
+            return
+        first, second = (self._rounded(item) for item in inputs)
+        both = Sum(self.sources[first], self.sources[second], self.numbers.format)
+        self._put(node, "sum", both, first, second)
+
+    def _joins(self, node: fx.Node) -> bool:
+        """Whether a layer's results may become a part of the next layer: nothing else reads them."""
+        return node in self.open and node not in self.rounded and len(node.users) == 1
 
     def _put(self, node: fx.Node, name: str, part: nn.Module, *values: fx.Node) -> None:
         """A layer of the array."""
@@ -240,8 +255,7 @@ class _Preparation:
     def _function(self, node: fx.Node, function: nn.Module) -> None:
         """A part of the layer before it where nothing else reads that, else a layer of its own."""
         source = node.all_input_nodes[0]
-        joins = source in self.open and source not in self.rounded and len(source.users) == 1
-        value = self.new[source] if joins else self._rounded(source)
+        value = self.new[source] if self._joins(source) else self._rounded(source)
         found = cast(Function, array_function(function, self.numbers.config))
         table = found.row.table
         self._put(node, "function", function if table is None else TableFunction(table, function), value)
@@ -249,8 +263,7 @@ class _Preparation:
     def _concatenation(self, node: fx.Node) -> None:
         """Layers write their parts with the exponent of the whole."""
         def part(item: fx.Node) -> fx.Node:
-            joins = item in self.open and item not in self.rounded and len(item.users) == 1
-            return self.new[item] if joins else self._rounded(item)
+            return self.new[item] if self._joins(item) else self._rounded(item)
 
         self.new[node] = self.graph.node_copy(node, part)
         whole = Quantizer(self.numbers.format, False)
