@@ -22,7 +22,7 @@ OF_ROWS = "with a process of rows (key `row_columns`), over the channels of each
 OF_MASKS = "with a process of rows and calibration samples"
 #: What makes an operator a layer, and when. Every operator that lowering has a pattern for is here.
 CONDITIONS = {
-    "Add": "two computed values of one shape, in the layer before or as one of its own; or a constant for each channel, which goes into the layer before; "
+    "Add": "two computed values of one shape; or a constant for each channel, which goes into the layer before; "
     f"or a constant mask in front of a Softmax, {OF_MASKS}",
     "Attention": "with a process of rows and weights from activations (key `operand_weights`), calibration samples: as "
     "its definition says; constant masks, any heads; without keys and values of before",
