@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from effort import each_once, some_of
 from row_kernels import ROWS
 from small_networks import Network, compiled, float_outputs, largest_error
 
@@ -97,26 +98,25 @@ def written(network: Network, scores: str, mask: Floats, how: str) -> str:
     return network.add("Where", network.constant(mask != 0), low, scores)
 
 
-@pytest.mark.parametrize(
-    ("mask", "how"),
-    [
-        (causal(-np.inf), "Add"),
-        (causal(LOWEST), "Add"),
-        (causal(-1e9), "Sub"),
-        (causal(-1e4), "Add"),
-        (causal(-100), "Add"),
-        (causal(-np.inf), "Where"),
-        (causal(LOWEST), "masked_fill"),
-        (np.where(np.arange(TOKENS) < 5, 0, -1e4).astype(np.float32), "Add"),
-        (np.where(np.arange(TOKENS) < 5, 0, -np.inf).astype(np.float32)[None, None, None], "Add"),
-        (np.stack([causal(-np.inf), np.where(LATER.T, -np.inf, 0).astype(np.float32)])[None], "Add"),
-        (np.stack([causal(-np.inf) + distances(slope) for slope in (0.5, 0.125)])[None], "Add"),
-    ],
-    ids=["infinite", "lowest", "subtracted", "1e4", "100", "where", "masked_fill", "padding", "padding_of_rank_4",
-         "a_mask_a_head", "alibi"],
-)  # fmt: skip
-@pytest.mark.parametrize("reshaped", [False, True])
-def test_a_constant_mask_is_added_on_the_chip(mask: Floats, how: str, reshaped: bool, tmp_path: Path) -> None:
+#: Masks, and how they are written.
+MASKS = {
+    "infinite": (causal(-np.inf), "Add"),
+    "lowest": (causal(LOWEST), "Add"),
+    "subtracted": (causal(-1e9), "Sub"),
+    "1e4": (causal(-1e4), "Add"),
+    "100": (causal(-100), "Add"),
+    "where": (causal(-np.inf), "Where"),
+    "masked_fill": (causal(LOWEST), "masked_fill"),
+    "padding": (np.where(np.arange(TOKENS) < 5, 0, -1e4).astype(np.float32), "Add"),
+    "padding_of_rank_4": (np.where(np.arange(TOKENS) < 5, 0, -np.inf).astype(np.float32)[None, None, None], "Add"),
+    "a_mask_a_head": (np.stack([causal(-np.inf), np.where(LATER.T, -np.inf, 0).astype(np.float32)])[None], "Add"),
+    "alibi": (np.stack([causal(-np.inf) + distances(slope) for slope in (0.5, 0.125)])[None], "Add"),
+}
+
+
+@pytest.mark.parametrize(("name", "reshaped"), each_once(list(MASKS), [False, True]))
+def test_a_constant_mask_is_added_on_the_chip(name: str, reshaped: bool, tmp_path: Path) -> None:
+    mask, how = MASKS[name]
     network = attention(mask, how, reshaped=reshaped)
     program = compiled(network, tmp_path, KERNEL)
     assert on_host(program) == set()
@@ -138,7 +138,7 @@ def test_an_ordinary_constant_of_this_size_would_leave_nothing_of_the_scores(
     assert largest_error(network, program) > 5 * CLOSE
 
 
-@pytest.mark.parametrize("scale", [0.5, 0.9, 1.5, 3.0])
+@pytest.mark.parametrize("scale", some_of([0.5, 0.9, 1.5, 3.0], 0.5, 3.0))
 def test_the_chip_loses_no_decibel_to_a_host_that_adds_the_mask(
     scale: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +188,7 @@ def summed(scores: Floats, placed: PlacedMask, own: int) -> npt.NDArray[np.int64
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.3])
-@pytest.mark.parametrize("own", [-13, -8, -5, -4, -3, -1, 2])
+@pytest.mark.parametrize("own", some_of([-13, -8, -5, -4, -3, -1, 2], -13, -5, -3, 2))
 def test_masked_elements_are_zero_whatever_the_scores_are(own: int, bias: float) -> None:
     """Scores of every mantissa; what is seen may be as low, and what is masked as high as scores are."""
     form, generator, largest = BlockFormat(mantissa_bits=8), np.random.default_rng(3), 127 * 2.0**own
