@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -91,11 +91,15 @@ TABLES = "tables"
 _ENGINE_OF = {
     Operation.LOAD: LOADER, Operation.STORE: STORER, Operation.WEIGHTS: FILLER, Operation.TABLE: TABLES
 }  # fmt: skip
-#: What each engine waits for, and what it counts when it has finished.
+#: What each engine waits for, with the clocks from there to its begin, and what it counts when it has finished.
+_RESULTS = RESULTS, RESULT_LATENCY
 _WAITS = {
-    LOADER: (RESULTS, STORES), STORER: (LOADS, RESULTS), COMPUTER: (LOADS, RESULTS, STORES), FILLER: (READS,),
-    READER: (FILLS,),
-}  # fmt: skip
+    LOADER: (_RESULTS, (STORES, START_GUARD)),
+    STORER: ((LOADS, START_GUARD), _RESULTS),
+    COMPUTER: ((LOADS, START_GUARD), _RESULTS, (STORES, START_GUARD)),
+    FILLER: ((READS, START_GUARD),),
+    READER: ((FILLS, START_GUARD),),
+}
 _COUNTS = {LOADER: LOADS, STORER: STORES, COMPUTER: RESULTS, FILLER: FILLS, READER: READS}
 
 
@@ -152,11 +156,16 @@ class _Task:
 class _Engine:
     """Does one operation after the other; the computing one takes the next while one runs."""
 
-    def __init__(self) -> None:
+    __slots__ = ("done", "left", "name", "rate", "running", "taken")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.running: int | None = None
         #: The operation that it has taken and not begun, and the moment before which it does not.
         self.taken: tuple[int, float] | None = None
         self.done = self.left = 0.0
+        #: How much of a clock's work it does in a clock.
+        self.rate = 1.0
 
 
 @dataclass(slots=True)
@@ -218,7 +227,10 @@ class _Run:
         skipped: Sequence[bool] = (),
     ) -> None:
         self.config, self.count, self.samples = config, len(operations), samples
-        kinds = [_task(config, operation.descriptor, rates) for operation in operations]
+        # Samples have the same operations, and what one takes is the longest to find out.
+        known = {id(operation): operation.descriptor for operation in operations}
+        found = {key: _task(config, descriptor, rates) for key, descriptor in known.items()}
+        kinds = [found[id(operation)] for operation in operations]
         waits = needs.reshape(-1, len(COUNTS)).tolist()
         self.tasks = [_copy(kinds[index % self.count], each) for index, each in enumerate(waits)]
         results = counted = 0
@@ -231,15 +243,20 @@ class _Run:
                 task.skipped = bool(skipped) and skipped[index]
             if counted_in(descriptor) and not task.skipped:
                 counted = results
+        #: Words of weights that their stream has room for.
+        self.weights_ahead = config.array.queue_words() if config.array.stores_entries else SHALLOW
         self.now = 0.0
-        self.engines = {name: _Engine() for name in ENGINES}
+        self.engines = {name: _Engine(name) for name in ENGINES}
+        self.loader, self.storer, self.computer, self.filler, self.reader = self.every = tuple(self.engines.values())
         self.times = {name: _Clock() for name in (*ENGINES, TABLES)}
         #: Moments at which the operations of each kind had finished; when the last computing one had read.
         self.finished: list[list[float]] = [[] for _ in COUNTS]
+        self.results = self.finished[RESULTS]
         self.last_read: float | None = None
         #: When the last one had read whose rows pass the output stage.
         self.last_rows: float | None = None
-        self.queues: dict[str, deque[int]] = {SCRATCHPAD: deque(), WEIGHTS: deque(), POST: deque()}
+        self.at_scratchpad, self.at_weights, self.at_post = deque[int](), deque[int](), deque[int]()
+        self.queues = {SCRATCHPAD: self.at_scratchpad, WEIGHTS: self.at_weights, POST: self.at_post}
         self.next_command = 0
         #: When the scratchpad has the whole of its next command.
         self.arrival = 0.0
@@ -258,13 +275,13 @@ class _Run:
                 break
             self._advance()
         ends = [end + STORE_LATENCY for end in self.times[STORER].end.values()]
-        ends += [end + self._latency for end in self.finished[RESULTS]]
+        ends += [end + _PASSED for end in self.results]
         return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
 
     def _done(self) -> bool:
         if self.next_command < len(self.tasks) or self.sending is not None or any(self.queues.values()):
             return False
-        return all(engine.running is None and engine.taken is None for engine in self.engines.values())
+        return all(engine.running is None and engine.taken is None for engine in self.every)
 
     def _timeline(self) -> Iterator[TimedOperation]:
         for index, task in enumerate(self.tasks):
@@ -277,17 +294,21 @@ class _Run:
 
     def _step(self) -> bool:
         """Whether something happened that takes no time."""
-        if self._send() or self._take() or self._hand(SCRATCHPAD) or self._hand(WEIGHTS):
+        # Few checks before a call: all this is done a hundred thousand times while a network is compiled.
+        if self.sending is None and self._send():
             return True
-        # A loop of few checks: all this is done a hundred thousand times while a network is compiled.
-        for name, engine in self.engines.items():
-            if engine.taken is not None and engine.running is None and self._begin(name, engine.taken):
+        if (self.at_post and self._take()) or (self.at_scratchpad and self._hand(SCRATCHPAD)):
+            return True
+        if self.at_weights and self._hand(WEIGHTS):
+            return True
+        for engine in self.every:
+            if engine.taken is not None and engine.running is None and self._begin(engine.name, engine.taken):
                 return True
         return False
 
     def _send(self) -> bool:
         """The sequencer begins the next command when the tensor before it is through and the commands have room."""
-        if self.sending is not None or self.next_command == len(self.tasks):
+        if self.next_command == len(self.tasks):
             return False
         if self.tensor is not None:
             if self._left(self.tensor) > WAITING_GROUPS:
@@ -331,8 +352,8 @@ class _Run:
 
     def _take(self) -> bool:
         """The output stage takes the next command when the results before it are through."""
-        queue = self.queues[POST]
-        if not queue or not self._at_post(self.tasks[queue[0]].earlier_results):
+        queue = self.at_post
+        if not self._at_post(self.tasks[queue[0]].earlier_results):
             return False
         index = queue.popleft()
         if self.tasks[index].engine == TABLES:
@@ -344,19 +365,13 @@ class _Run:
 
     def _at_post(self, results: int) -> bool:
         """Whether so many computing operations have passed the output stage."""
-        return results == 0 or (
-            len(self.finished[RESULTS]) >= results and self._past(self.finished[RESULTS][results - 1] + self._latency)
-        )
-
-    @property
-    def _latency(self) -> int:
-        """From the end of reading to the last row of the output stage."""
-        return RESULT_LATENCY - START_GUARD
+        read = self.results
+        return results == 0 or (len(read) >= results and read[results - 1] + _PASSED <= self.now + _NOTHING)
 
     def _hand(self, process: str) -> bool:
         """The next command of a process goes to its engine once that is done with the one before; others wait."""
         queue = self.queues[process]
-        if not queue or (process == SCRATCHPAD and not self._past(self.arrival)):
+        if process == SCRATCHPAD and not self._past(self.arrival):
             return False
         name = self._engine(process, queue[0])
         if name == COMPUTER and self.tasks[queue[0]].skipped:
@@ -381,7 +396,7 @@ class _Run:
 
     def _pass(self, index: int) -> bool:
         """An operation that is skipped is counted when those before it have ended; nothing else waits for that."""
-        computer, results = self.engines[COMPUTER], self.finished[RESULTS]
+        computer, results = self.engines[COMPUTER], self.results
         if computer.running is not None or computer.taken is not None:
             return False
         self._pop(SCRATCHPAD)
@@ -450,88 +465,82 @@ class _Run:
         task, moment = self.tasks[index], 0.0
         if name == COMPUTER and self.last_read is not None:
             moment = self.last_read + READ_TURN
-        for kind in _WAITS[name]:
-            needed = task.waits[kind]
-            if needed > len(self.finished[kind]):
-                return math.inf
+        waits = task.waits
+        for kind, latency in _WAITS[name]:
+            needed = waits[kind]
             if needed > 0:
-                latency = RESULT_LATENCY if kind == RESULTS else START_GUARD
-                moment = max(moment, self.finished[kind][needed - 1] + latency)
+                finished = self.finished[kind]
+                if needed > len(finished):
+                    return math.inf
+                moment = max(moment, finished[needed - 1] + latency)
         return moment
 
     # What takes time
 
-    def _rates(self) -> dict[str, float]:
-        """How much of a clock's work each engine does in a clock."""
-        computing = self.engines[COMPUTER].running
+    def _set_rates(self) -> None:
+        """How much of a clock's work each engine does in a clock from now on."""
+        computing = self.computer.running
         reads = writes = 0.0
         if computing is not None:
             reads, writes = self.tasks[computing].read_share, self.tasks[computing].write_share
-        rates = dict.fromkeys(ENGINES, 1.0)
-        rates[LOADER] = 1.0 - writes
+        self.loader.rate = 1.0 - writes
+        self.storer.rate, self.computer.rate = 0.0, 1.0
         if self._stores():
-            rates[STORER] = max(1.0 - reads, STORE_SHARE)
-            rates[COMPUTER] = min(1.0, (1.0 - rates[STORER]) / reads) if reads else 1.0
-        else:
-            rates[STORER] = 0.0
-        rates[FILLER] = self._filling(computing)
-        return rates
+            self.storer.rate = max(1.0 - reads, STORE_SHARE)
+            self.computer.rate = min(1.0, (1.0 - self.storer.rate) / reads) if reads else 1.0
+        self.filler.rate = self._filling(computing)
 
     def _filling(self, computing: int | None) -> float:
         """How much of a clock a WEIGHTS gets: none while the weights of a GEMM wait for room in their stream, since one
         loop does both."""
-        reader = self.engines[READER]
-        if reader.running is None or reader.done < self._weights_ahead:
+        reader = self.reader
+        if reader.running is None or reader.done < self.weights_ahead:
             return 1.0
         return self.tasks[computing].sent_share if computing == reader.running else 0.0
 
-    @property
-    def _weights_ahead(self) -> int:
-        """Words of weights that their stream has room for."""
-        return self.config.array.queue_words() if self.config.array.stores_entries else SHALLOW
-
     def _stores(self) -> bool:
         """Whether a store is at work: its first groups wait for its exponent, which the output stage sends in order."""
-        engine = self.engines[STORER]
+        engine = self.storer
         if engine.running is None:
             return False
         return engine.done < STORE_CREDITS or self._at_post(self.tasks[engine.running].earlier_results)
 
-    def _moments(self, rates: Mapping[str, float]) -> Iterator[float]:
-        """Clocks until something may happen. rates: as ``_rates`` gives them."""
+    def _moments(self) -> list[float]:
+        """Clocks until something may happen."""
+        now = self.now
+        result = [self.arrival - now]
         if self.sending is not None:
-            yield self.sending
-        yield self.arrival - self.now
-        for name, engine in self.engines.items():
-            if engine.running is not None and rates[name] > 0:
-                yield engine.left / rates[name]
-                if name == STORER:
-                    yield (STORE_CREDITS - engine.done) / rates[name]
-                if name == LOADER:
-                    yield (engine.left - WAITING_GROUPS) / rates[name]
-                if name == READER:
-                    yield self._weights_ahead - engine.done
+            result.append(self.sending)
+        for engine in self.every:
+            if engine.running is not None and engine.rate > 0:
+                result.append(engine.left / engine.rate)
+                if engine is self.storer:
+                    result.append((STORE_CREDITS - engine.done) / engine.rate)
+                elif engine is self.loader:
+                    result.append((engine.left - WAITING_GROUPS) / engine.rate)
+                elif engine is self.reader:
+                    result.append(self.weights_ahead - engine.done)
             elif engine.taken is not None:
                 index, ready = engine.taken
-                yield max(ready, self._ready(name, index)) - self.now
-        for moment in self.finished[RESULTS][-2:]:
-            yield moment + self._latency - self.now
+                result.append(max(ready, self._ready(engine.name, index)) - now)
+        result += [moment + _PASSED - now for moment in self.results[-2:]]
+        return result
 
     def _advance(self) -> None:
-        rates = self._rates()
-        clocks = min([moment for moment in self._moments(rates) if moment > _NOTHING], default=math.inf)
+        self._set_rates()
+        clocks = min([moment for moment in self._moments() if moment > _NOTHING], default=math.inf)
         assert clocks < math.inf, "no operation of the schedule may go on"
         self.now += clocks
         if self.sending is not None:
             self.sending -= clocks
             if self.sending <= _NOTHING:
                 self._sent()
-        for name, engine in self.engines.items():
+        for engine in self.every:
             if engine.running is not None:
-                engine.done += clocks * rates[name]
-                engine.left -= clocks * rates[name]
+                engine.done += clocks * engine.rate
+                engine.left -= clocks * engine.rate
                 if engine.left <= _NOTHING:
-                    self._end(name)
+                    self._end(engine.name)
 
     def _end(self, name: str) -> None:
         engine = self.engines[name]
@@ -544,7 +553,7 @@ class _Run:
         later = task.tail if name == COMPUTER else WEIGH_LATENCY if task.weighs else 0
         self.finished[_COUNTS[name]].append(self.now + later)
         if name == COMPUTER and not self.tasks[index].weighs:
-            self.last_rows = self.finished[RESULTS][-1]
+            self.last_rows = self.results[-1]
         for other in (READER, FILLER):
             if name == COMPUTER and self.engines[other].running == index:
                 self._end(other)
@@ -552,6 +561,8 @@ class _Run:
 
 #: Work that rounding of rates may leave.
 _NOTHING = 1e-6
+#: Clocks from the end of an operation's reading to its last row in the output stage.
+_PASSED = RESULT_LATENCY - START_GUARD
 
 
 def _copy(task: _Task, waits: Sequence[int]) -> _Task:
