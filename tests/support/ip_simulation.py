@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +12,25 @@ from pathlib import Path
 
 import numpy as np
 
+from bfpga.devices.library_cache import cached_library
+from bfpga.devices.toolchain import compiler_version
+from bfpga.formats.cache import cache_directory
 from bfpga.rtl.ip import IpVerilog
 from bfpga.synthesis.netlist.yosys import find_yosys
 from bfpga.vendor.kernel_ips import StreamPort
 
 #: Clocks without a beat after which nothing more is expected.
 QUIET = 3000
+_SCRIPT = """read_verilog ip.v
+hierarchy -check -top TOP
+proc
+check -assert
+flatten
+opt_expr
+opt_clean
+write_cxxrtl -g0 design.cpp
+"""
+_FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-shared")
 HARNESS = r"""
 #include "design.cpp"
 #include <random>
@@ -106,22 +121,27 @@ class Outcome:
 
 
 class SimulatedIp:
-    """An IP without registers as a compiled library."""
+    """An IP without registers as a compiled library. ``directory``: for what this simulation has for itself."""
 
     def __init__(self, verilog: IpVerilog, directory: Path) -> None:
         self.ports = verilog.ip.streams
-        (directory / "ip.v").write_text(verilog.text)
-        top = verilog.ip.function
-        steps = ("read_verilog ip.v", f"hierarchy -check -top {top}", "proc", "check -assert", "flatten", "opt_expr",
-                 "opt_clean", "write_cxxrtl -g0 design.cpp", "")  # fmt: skip
-        yosys = find_yosys()
-        yosys.run("\n".join(steps), directory, 600)
-        text = HARNESS.replace("TOP", _member(top)).replace("QUIET", str(QUIET))
+        text = HARNESS.replace("TOP", _member(verilog.ip.function)).replace("QUIET", str(QUIET))
         text = text.replace("PORTS", ", ".join(map(_port, self.ports)))
-        (directory / "harness.cpp").write_text(text)
-        include = yosys.share / "include" / "backends" / "cxxrtl" / "runtime"
-        command = ["g++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", f"-I{include}", "harness.cpp", "-o", "ip.so"]
-        subprocess.run(command, cwd=directory, check=True)
+        script = _SCRIPT.replace("TOP", verilog.ip.function)
+        yosys, command = find_yosys(), ("g++", *_FLAGS)
+        content = hashlib.sha256()
+        for part in (verilog.text, text, script, yosys.package, yosys.version, compiler_version("g++"), *command):
+            content.update(part.encode() + b"\0")
+
+        def build(built: Path, folder: Path) -> None:
+            (folder / "ip.v").write_text(verilog.text)
+            yosys.run(script, folder, 600)
+            (folder / "harness.cpp").write_text(text)
+            include = yosys.share / "include" / "backends" / "cxxrtl" / "runtime"
+            subprocess.run([*command, f"-I{include}", "harness.cpp", "-o", built], cwd=folder, check=True)
+
+        kept = cached_library(cache_directory("units") / f"ip-{content.hexdigest()[:32]}.so", build)
+        shutil.copyfile(kept, directory / "ip.so")  # each simulation has its own variables
         self._library = ctypes.CDLL(str(directory / "ip.so"))
         self._library.run.restype = ctypes.c_int64
         self._library.run.argtypes = [

@@ -7,7 +7,10 @@ exact integers, so that words have the bits of the hardware, and with a stream t
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import itertools
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +18,9 @@ from pathlib import Path
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices import toolchain
+from bfpga.devices.library_cache import cached_library
 from bfpga.errors import DeviceError
+from bfpga.formats.cache import cache_directory
 from bfpga.synthesis.traffic import Traffic, Transfer
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
@@ -185,23 +190,35 @@ def _calls(ip: KernelIp, vectors: Mapping[str, bytes]) -> list[dict[str, int]]:
 def kernel_library(accelerator: Accelerator, stream: str, code: str, directory: Path) -> ctypes.CDLL:
     """Code around the top functions of a kernel, with integers of the hardware's bits, as a library in a directory.
 
-    ``stream``: what precedes the shim of `hls::stream` on the include path; ``code`` includes `tops.hpp`.
+    ``stream``: what precedes the shim of `hls::stream` on the include path; ``code`` includes `tops.hpp`. The cache
+    keeps libraries.
 
     Raises:
-        ToolError: there is no clang, or it fails.
+        ToolError: there is no clang, it fails, or the cache cannot be written.
     """
     rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.config)
     files = kernel_sources(rendered | shim_headers())
     files |= {"around/hls_stream.h": stream, "around.cpp": code}
     files["tops.hpp"] = "\n".join(f'#include "{top}"' for top in top_files(accelerator.config))
+    command = find_clang()
+    content = hashlib.sha256()
+    for part in (toolchain.compiler_version(*command), *_FLAGS, *itertools.chain(*sorted(files.items()))):
+        content.update(len(part).to_bytes(8, "little") + part.encode())
+    kept = cached_library(
+        cache_directory("csim") / f"around-{content.hexdigest()[:32]}.so",
+        lambda built, folder: _compile(files, command, built, folder),
+    )
+    # A library that is loaded twice from one file has one set of variables.
+    return ctypes.CDLL(str(shutil.copyfile(kept, directory / "around.so")))
+
+
+def _compile(files: Mapping[str, str], command: Sequence[str], built: Path, directory: Path) -> None:
     for path, text in files.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_text(text, encoding="utf-8")
-    library = directory / "around.so"
     folders = (directory / folder for folder in ("around", "shim", "include", "src", "."))
     includes = [flag for folder in folders for flag in ("-I", str(folder))]
-    toolchain.run_compiler([*_FLAGS, *includes, str(directory / "around.cpp"), "-o", str(library)], find_clang())
-    return ctypes.CDLL(str(library))
+    toolchain.run_compiler([*_FLAGS, *includes, str(directory / "around.cpp"), "-o", str(built)], command)
 
 
 def _simulated(accelerator: Accelerator, vectors: Mapping[str, bytes], directory: Path) -> list[str]:
