@@ -93,7 +93,7 @@ def gemms(draw: st.DrawFn) -> Gemm:
         format=BlockFormat(mantissa_bits=mantissa_bits, rounding=draw(st.sampled_from(["rne", "trunc", "half_away"]))),
         columns=draw(st.integers(1, 4)) + beside, rows=lanes * draw(st.sampled_from([2, 4])), lanes=lanes,
         multiplier="dsp" if mixed else "shift", shift_columns=beside, shift=words, accumulator_bits=58,
-        activation_words=256, weight_words=512, parameter_rows=256, stream_bits=128,
+        activation_words=512, weight_words=512, parameter_rows=256, stream_bits=128,
     )  # fmt: skip
     weight_format = draw(st.sampled_from(config.weight_formats))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
