@@ -129,7 +129,7 @@ def test_the_longest_rows_of_the_largest_numbers_fit(operation: RowOperation, in
 def test_streams_between_the_loops_need_a_word_for_each_column() -> None:
     """With so many no order and no pause stops the processes; with half of them they wait for each other."""
     columns, stopped = BUILDS[0][0], 0
-    for seed in range(drawn(30)):
+    for seed in range(drawn(60)):
         rng = np.random.default_rng(seed)
         operations = [random_case(rng, columns, OPERATIONS[int(n)]) for n in rng.integers(0, 4, 4)]
         run("native", 0, [operations], columns, seed)

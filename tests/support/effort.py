@@ -18,8 +18,8 @@ for _variable in ("BFPGA_THREADS", "OPENBLAS_NUM_THREADS"):
 
 
 def drawn(count: int) -> int:
-    """How many random cases a test draws: ``count`` with --all, else a third."""
-    return count if os.environ.get(ALL) else -(-count // 3)
+    """How many random cases a test draws: ``count`` with --all, else a sixth, but a third of those up to 12."""
+    return count if os.environ.get(ALL) else max(-(-count // 6), min(-(-count // 3), 4))
 
 
 def some_of(values: Iterable[Any], *kept: Any) -> list[Any]:
