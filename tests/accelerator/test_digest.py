@@ -62,7 +62,8 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "shift_columns": ("pynq_z2_mixed", 3), "shift": ("pynq_z2_mixed", "narrower"), "position_bins": ("tiny", 17),
     "wide_words": ("tiny", 513), "wide_memory": ("tiny", True), "ultra_ram": ("zcu104_dense", ()),
     "count_registers": ("tiny", 4), "compressed_maps": ("tiny", True), "row_columns": ("tiny", 2),
-    "operand_weights": ("tiny", True), "residual_adds": ("tiny", True), "program_descriptors": ("tiny", 8),
+    "operand_weights": ("tiny", True), "residual_adds": ("tiny", True),
+    "static_exponents": ("tiny", True), "program_descriptors": ("tiny", 8),
     "function_tables": ("tiny", 2), "post_columns": ("tiny", 1),
     "array": ("zcu104_hetero", SparseArray(64, 32, 16)),
 }  # fmt: skip

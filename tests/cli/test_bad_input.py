@@ -57,6 +57,7 @@ engines:
     function_tables: 0
     program_descriptors: 0
     post_columns: 0
+    static_exponents: false
     hop_columns: 0
     row_columns: 0
     operand_weights: false

@@ -21,6 +21,7 @@ struct Array {
     static constexpr int mantissa_bits = MW;
     static constexpr bool operand_weights = false;
     static constexpr bool residual_adds = false;
+    static constexpr bool static_exponents = false;
     static constexpr int container_bits = 16;
     static constexpr int shift_exp_width = 3;
     static constexpr int shift_d = 0;

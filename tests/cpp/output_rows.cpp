@@ -17,6 +17,7 @@ struct Build {
     static constexpr int mantissa_bits = 8;
     static constexpr bool operand_weights = false;
     static constexpr bool residual_adds = false;
+    static constexpr bool static_exponents = false;
     static constexpr int container_bits = 8;
     static constexpr int accumulator_bits = 24;
     static constexpr int columns = COLUMNS;

@@ -21,6 +21,7 @@ struct Build {
     static constexpr int mantissa_bits = MW;
     static constexpr bool operand_weights = false;
     static constexpr bool residual_adds = false;
+    static constexpr bool static_exponents = false;
     static constexpr int container_bits = 16;
     static constexpr int exponent_min = -128;
     static constexpr int exponent_max = 127;

@@ -21,6 +21,7 @@ struct Pad {
     static constexpr int mantissa_bits = 8;
     static constexpr bool operand_weights = false;
     static constexpr bool residual_adds = false;
+    static constexpr bool static_exponents = false;
     static constexpr int container_bits = 8;
     static constexpr int weight_bits = 8;
     static constexpr int weight_container_bits = 8;

@@ -14,6 +14,7 @@ struct UnitConfig {
     static constexpr int columns = 3;
     static constexpr bool operand_weights = false;
     static constexpr bool residual_adds = false;
+    static constexpr bool static_exponents = false;
     static constexpr int row_columns = 0;
     static constexpr int function_tables = 0;
     static constexpr int rows = 4;

@@ -8,6 +8,7 @@ struct UnitConfig {
     static constexpr int mantissa_bits = MW;
     static constexpr bool operand_weights = false;
     static constexpr bool residual_adds = false;
+    static constexpr bool static_exponents = false;
     static constexpr int exponent_min = -(1 << (EW - 1));
     static constexpr int exponent_max = (1 << (EW - 1)) - 1;
     static constexpr bfpga::Rounding rounding = ROUNDING;

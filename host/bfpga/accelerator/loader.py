@@ -245,6 +245,7 @@ def array_config(document: Document, section: ArraySection, board: Board) -> Ker
         functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
         function_tables=section.function_tables,
         post_columns=section.post_columns,
+        static_exponents=section.static_exponents,
         position_bins=section.position_bins,
         wide_words=0 if isinstance(section, ClusterArraySection) else section.wide_words,
         count_registers=section.count_registers,

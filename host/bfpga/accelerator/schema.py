@@ -62,6 +62,13 @@ PostColumns = Annotated[
         "row more clocks; 0: all of them",
     ),
 ]  # fmt: skip
+StaticExponents = Annotated[
+    bool,
+    Field(
+        description="whether the exponents of all results are those of calibration: the output stage has nothing that "
+        "finds them while the network runs"
+    ),
+]
 PositionBins = Annotated[
     int,
     Field(ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"),
@@ -153,6 +160,7 @@ class SystolicSection(Section):
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     function_tables: FunctionTables = 0
     post_columns: PostColumns = 0
+    static_exponents: StaticExponents = False
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     wide_memory: bool = Field(
@@ -245,6 +253,7 @@ class SkipArraySection(Section):
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     function_tables: FunctionTables = 0
     post_columns: PostColumns = 0
+    static_exponents: StaticExponents = False
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     count_registers: CountRegisters = 0
@@ -322,6 +331,7 @@ class ClusterArraySection(Section):
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     function_tables: FunctionTables = 0
     post_columns: PostColumns = 0
+    static_exponents: StaticExponents = False
     position_bins: PositionBins = 0
     count_registers: CountRegisters = 0
     compressed_maps: CompressedMaps = False

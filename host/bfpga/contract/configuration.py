@@ -84,6 +84,8 @@ class KernelConfig:
     row_columns: WidthOrNone = 0
     #: Whether tensors of the activation memory may become weights: products of two computed tensors.
     operand_weights: bool = False
+    #: Whether all exponents are static: the output stage has nothing that finds one at run time.
+    static_exponents: bool = False
     #: Whether a product may add a tensor of the activation memory to its sums: residual connections.
     residual_adds: bool = False
     #: Tables of functions that the output stage holds, which come with a program; 0: tables are built in.

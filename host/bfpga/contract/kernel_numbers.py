@@ -153,7 +153,11 @@ def number_groups(config: KernelConfig) -> list[NumberGroup]:
             "Columns that the output stage computes at once, each row in turns; 0: all",
             post_columns=config.post_columns if config.row_turns > 1 else 0,
         ),
-        number_group("Whether a product may add a tensor to its sums", residual_adds=config.residual_adds),
+        number_group(
+            "Whether a product may add a tensor to its sums, and whether all exponents are static",
+            residual_adds=config.residual_adds,
+            static_exponents=config.static_exponents,
+        ),
         *_program_memory(config),
         _depths(config),
         number_group(

@@ -36,6 +36,7 @@ def findings(config: KernelConfig) -> Iterator[Finding]:
     yield from row_findings(config)
     yield from operand_findings(config)
     yield from add_findings(config)
+    yield from static_findings(config)
     yield from slice_findings(config)
 
 
@@ -178,6 +179,15 @@ def add_findings(config: KernelConfig) -> Iterator[Finding]:
     """Tensors that are added to sums."""
     if config.residual_adds and config.array.kind != SystolicArray.kind:
         yield Finding("residual_adds", "is true; only the sums of a systolic array have a tensor added")
+
+
+def static_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Exponents that are all static: nothing collects statistics, nothing is kept that was measured."""
+    if config.static_exponents and config.position_bins:
+        yield Finding("position_bins", f"is {config.position_bins}; a kernel with static_exponents has no collector: 0")
+    for key, there in (("wide_words", config.wide_words > 0), ("wide_memory", config.wide_memory)):
+        if config.static_exponents and there:
+            yield Finding(key, "keeps accumulators that are measured, and a kernel with static_exponents measures none")
 
 
 def slice_findings(config: KernelConfig) -> Iterator[Finding]:

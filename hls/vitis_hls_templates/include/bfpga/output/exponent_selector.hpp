@@ -118,7 +118,7 @@ struct WindowSums {
 };
 
 // One policy: its state from run to run, and the statistics of the current run of its layer.
-template <class Config>
+template <class Config, bool Fixed = Config::static_exponents>
 class PolicySlot {
    public:
     using value_t = uint_t<WindowSums<Config>::value_bits>;
@@ -261,6 +261,35 @@ class PolicySlot {
     uint32_t overflows_;
     bool full_;
     WindowSums<Config> last_;
+};
+
+// Of a kernel whose exponents are all static: nothing is looked at, so nothing of what would find them is built.
+template <class Config>
+class PolicySlot<Config, true> {
+   public:
+    using value_t = uint_t<WindowSums<Config>::value_bits>;
+
+    PolicySlot() : in_use_(false) {}
+
+    void begin(bool measures) const {
+        simulation_check(!measures, "a kernel of static exponents", "is to measure some, descriptor's flag", 1);
+    }
+
+    int32_t choose(const Descriptor& d, int32_t inherited, int32_t&) const {
+#pragma HLS INLINE
+        simulation_check(static_cast<Policy>(d.policy) == Policy::Static, "a kernel of static exponents",
+                         "is to find one, by policy", d.policy);
+        return d.has(Flag::CopyExponent) ? inherited : d.output_exponent;
+    }
+
+    void measure(const Lead&) const {}
+    void measured(const Lead&) const {}
+    void observe(const Lead&, uint32_t) const {}
+    void count(typename WindowSums<Config>::count_t, value_t) const {}
+    void learn(const Descriptor&, int32_t, int32_t&) const {}
+
+   private:
+    bool in_use_;  // a memory has words
 };
 
 }  // namespace bfpga
