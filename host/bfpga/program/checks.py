@@ -327,6 +327,8 @@ def _matmul_problems(program: Program, node: parts.MatMulNode) -> Iterator[str]:
 
 
 def _policy_problems(program: Program, policy: parts.PolicySpec, channels: int) -> Iterator[str]:
+    if program.config.static_exponents and policy.policy != Policy.STATIC:
+        yield f"its exponent is found at run time ({policy.policy.name.lower()}), and its kernel has static ones alone"
     yield from _outside("its policy", policy, 0, program.config.policy_slots - 1, "slot")
     yield from _outside("its policy", policy, -MOST_EXPONENT, MOST_EXPONENT, "exponent", "margin", "base")
     yield from _outside("its policy", policy, 0, MOST_VALUES - 1, "window", "factor", "rate")

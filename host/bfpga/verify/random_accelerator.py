@@ -59,7 +59,7 @@ def random_config(rng: Generator) -> KernelConfig:
     config = with_ultra_ram(rng, with_count_registers(rng, config))
     config = with_rows(rng, with_compressed_maps(rng, config))
     config = with_program_memory(rng, with_slices(rng, with_tables(rng, with_operand_weights(config))))
-    return with_residual_adds(rng, with_four_products(rng, config))
+    return with_static_exponents(rng, with_residual_adds(rng, with_four_products(rng, config)))
 
 
 def with_four_products(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -91,7 +91,7 @@ def random_row_config(rng: Generator) -> KernelConfig:
         config = with_compressed_maps(rng, config)
         if not config_findings(config) and (with_process := with_rows(rng, config)).has_rows:
             with_process = with_slices(rng, with_tables(rng, with_operand_weights(with_process)))
-            return with_residual_adds(rng, with_program_memory(rng, with_process))
+            return with_static_exponents(rng, with_residual_adds(rng, with_program_memory(rng, with_process)))
 
 
 def with_rows(rng: Generator, config: KernelConfig) -> KernelConfig:
@@ -112,6 +112,13 @@ def with_residual_adds(rng: Generator, config: KernelConfig) -> KernelConfig:
     own = rng.spawn(1)[0]
     adding = replace(config, residual_adds=True)
     return config if own.random() > 1 / 2 or config_findings(adding) else adding
+
+
+def with_static_exponents(rng: Generator, config: KernelConfig) -> KernelConfig:
+    """With static exponents alone, in one of five kernels; all else is drawn as without them."""
+    own = rng.spawn(1)[0]
+    static = replace(config, static_exponents=True, position_bins=0, wide_words=0, wide_memory=False)
+    return config if own.random() > 1 / 5 or config_findings(static) else static
 
 
 def with_tables(rng: Generator, config: KernelConfig) -> KernelConfig:

@@ -64,6 +64,7 @@ class NetworkBuilder:
         """
         kinds = [0, 0, 0, 1, 2, 3, 4] + [int(Policy.MAX)] * 6 * self.config.wide_memory
         kind = Policy(int(self.rng.choice(kinds)))
+        kind = Policy.STATIC if self.config.static_exponents else kind
         exponent = int(self.rng.integers(-14, 3)) + (8 - self.config.format.mantissa_bits) // 2
         exponent = int(np.clip(exponent, self.config.format.exponent_min, self.config.format.exponent_max))
         if kind is Policy.STATIC:

@@ -24,6 +24,8 @@ PREDICTING = {
     "feedback": Policy.FEEDBACK,
     "delayed": Policy.ROLLING_MAX,
 }
+#: Policies that need an output stage which looks at results.
+AT_RUN_TIME = ("max", "dynamic", *PREDICTING)
 #: Policies with which maxima keep the exponent of what they are taken from: nothing would be gained by another.
 PASSING = ("auto", "static", "max", "dynamic", "delayed")
 
@@ -97,7 +99,12 @@ class PolicyChoice:
         if policy != "lookup" and self._rounds(layer.output):
             return PolicySpec(exponent=self._best(layer.output))
         if policy == "auto":
-            policy = "static" if self._known(layer.output) else "max"
+            policy = "static" if self._known(layer.output) or self.config.static_exponents else "max"
+        if self.config.static_exponents and policy in AT_RUN_TIME:
+            raise ConfigurationError(
+                f"layer {layer.name}: policy {policy} finds exponents at run time, and those of this accelerator are "
+                "static (key static_exponents): choose policy static with calibration samples, or another accelerator"
+            )
         if policy == "max":
             return PolicySpec(Policy.MAX, margin=options.margin)
         if policy == "dynamic":
@@ -235,5 +242,7 @@ class PolicyChoice:
 
     def _histogram_of(self, name: str, layer: Layer, policy: str) -> Histogram:
         if name not in self.histograms:
-            raise ConfigurationError(f"layer {layer.name}: {policy} needs calibration samples; give some or use max")
+            other = "another accelerator: this one has static_exponents" if self.config.static_exponents else "max"
+            text = f"{policy} needs calibration samples; give some or use {other}"
+            raise ConfigurationError(f"layer {layer.name}: {text}")
         return self.histograms[name]
