@@ -31,7 +31,9 @@ from bfpga.compiler.numbers.row_noise import coarse_rows
 from bfpga.compiler.numbers.weight_formats import check_formats
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.partition import lower_steps
+from bfpga.compiler.read.finer_sums import finer_sums
 from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.read.mantissa_limits import with_mantissa_limits
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.residual_adds import with_residual_adds
 from bfpga.compiler.schedule.compressed_maps import compress, measured_shares
@@ -81,6 +83,7 @@ def compile_network(
     network = read_network(network)
     # Shift units hold few weights: what an average loses there goes to an adjacent layer that multiplies.
     read = network.graph("linear" in config.weight_formats, config.array.stores_entries)
+    read = finer_sums(with_mantissa_limits(read, config.format), config.format)
     task = _Task(network, read, accelerator, calibration, options, max(count, items), say)
     return _cheapest([each.program() for each in task.ways()], accelerator)
 

@@ -6,48 +6,52 @@ Such an operand is written once more, by an operator that changes nothing, with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from bfpga.compiler.read.graphs import copied, replace_nodes
-from bfpga.compiler.read.grids import Grid
+from bfpga.compiler.read.grids import Grid, Grids
+from bfpga.compiler.read.importer import Graph, rebuilt
+from bfpga.formats.block_format import BlockFormat
 
 SUMS = ("Add", "Sub")
 
 
-def finer_sums(model: ModelProto, grids: Mapping[str, Grid]) -> ModelProto:
-    """The model whose sums read values of few kinds with exponents of their own; itself if it has no such sum.
+def finer_sums(graph: Graph, form: BlockFormat) -> Graph:
+    """The graph whose sums read values of few kinds with exponents of their own; itself if it has no such sum.
 
-    grids: of its values.
+    form: of the mantissas; where they are no wider than a value's quantizer, no other exponent holds it.
     """
-    constants = {item.name for item in model.graph.initializer}
-    found = [node for node in model.graph.node if _coarse(node, constants, grids)]
+    found = [node for node in graph.model.graph.node if _coarse(node, graph.constants, graph.grids, form)]
     if not found:
-        return model
-    result = copied(model)
+        return graph
+    result = copied(graph.model)
     written: dict[str, str] = {}
     nodes: list[NodeProto] = []
     for node in result.graph.node:
-        for index in _coarse(node, constants, grids):
+        for index in _coarse(node, graph.constants, graph.grids, form):
             name = node.input[index]
             if name not in written:
-                steps = _again(name, grids[name], result)
+                steps = _again(name, graph.grids[name], result)
                 nodes += steps
                 written[name] = steps[-1].output[0]
             node.input[index] = written[name]
         nodes.append(node)
     replace_nodes(result, nodes)
-    return result
+    return rebuilt(graph, result)
 
 
-def _coarse(node: NodeProto, constants: set[str], grids: Mapping[str, Grid]) -> list[int]:
+def _coarse(node: NodeProto, constants: Collection[str], grids: Grids, form: BlockFormat) -> list[int]:
     """The operands of a sum whose steps are powers of two, and larger than another operand's may be."""
-    if node.op_type not in SUMS or constants & set(node.input):
+    if node.op_type not in SUMS or any(name in constants for name in node.input):
         return []
     steps = [_step(grids.get(name)) for name in node.input]
-    return [index for index, step in enumerate(steps) if step > min(steps)]
+    return [
+        index for index, (name, step) in enumerate(zip(node.input, steps, strict=True))
+        if step > min(steps) and 2 * grids[name].largest <= form.mantissa_max * step
+    ]
 
 
 def _step(grid: Grid | None) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, helper, numpy_helper
 
-from bfpga.compiler.read.finer_sums import finer_sums
 from bfpga.compiler.read.float_quant import with_float_weights
 from bfpga.compiler.read.graphs import copied, rename
 from bfpga.compiler.read.grids import SAME_VALUES, Grid
@@ -77,7 +76,7 @@ def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
     values = {value.name for value in result.graph.input} | {name for node in result.graph.node for name in node.output}
     grids = {name: grid for name, grid in spread(grids, result).items() if name in values}
     notes = list(dict.fromkeys([*notes, *form.notes, *limited_integers(folded, _constants(folded), path)]))
-    return FloatNetworkForm(finer_sums(result, grids), _with_values(reference, integers), grids, tuple(notes))
+    return FloatNetworkForm(result, _with_values(reference, integers), grids, tuple(notes))
 
 
 def _constants(model: ModelProto) -> dict[str, npt.NDArray[np.generic]]:

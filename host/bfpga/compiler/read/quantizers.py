@@ -200,6 +200,8 @@ class FloatForm:
         """
         assert meaning.limits is not None
         low, high = meaning.limits
+        if meaning.zero_point.size == 1 and self._range(value)[0] >= 0:
+            low = max(low, meaning.zero_point.item())  # nothing is below: a sign would only take a bit
         scale, zero_point = (
             item.reshape(()) if item.size == 1 else item for item in (meaning.scale, meaning.zero_point)
         )

@@ -47,8 +47,13 @@ def separable_window(node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> 
         and set(values.get("dilations", (1,))) == {1}
         and values.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
     )
-    apart = all(step >= size for step, size in zip(strides, window, strict=True)) or window == shape[2:]
-    return window if plain and apart and min(window) > 1 and prod(window) >= LEAST_TAPS else None
+    return window if plain and separable(window, strides, shape[2:]) else None
+
+
+def separable(window: Sequence[int], strides: Sequence[int], image: Sequence[int]) -> bool:
+    """Whether averages over windows of images, without padding, are taken in two steps."""
+    apart = all(step >= size for step, size in zip(strides, window, strict=True)) or tuple(window) == tuple(image)
+    return apart and min(window) > 1 and prod(window) >= LEAST_TAPS
 
 
 def _steps(node: NodeProto, window: Sequence[int]) -> list[NodeProto]:
