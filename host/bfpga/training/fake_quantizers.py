@@ -42,22 +42,20 @@ class Numbers:
 
 
 class _Replaced(torch.autograd.Function):
-    """Values in the place of others, whose gradient passes where a mask is set."""
+    """Values in the place of others, whose gradient passes."""
 
     @staticmethod
-    def forward(context: Any, x: Tensor, values: Tensor, passes: Tensor | None) -> Tensor:
-        context.save_for_backward(*(() if passes is None else (passes,)))
+    def forward(context: Any, x: Tensor, values: Tensor) -> Tensor:
         return values.clone()
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        saved = context.saved_tensors
-        return (gradient * saved[0] if saved else gradient), None, None
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
 
 
-def replaced(x: Tensor, values: Tensor, passes: Tensor | None = None) -> Tensor:
-    """``values``, with the gradient of x (where ``passes`` is set)."""
-    result: Tensor = _Replaced.apply(x, values, passes)
+def replaced(x: Tensor, values: Tensor) -> Tensor:
+    """``values``, with the gradient of x."""
+    result: Tensor = _Replaced.apply(x, values)
     return result
 
 
@@ -80,6 +78,21 @@ def power(exponent: Tensor, like: Tensor) -> Tensor:
     return torch.exp2(exponent.to(torch.float64)).to(like.dtype)
 
 
+class _Mantissas(torch.autograd.Function):
+    """Mantissas of a format times a step; the gradient passes where they do not saturate."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, step: Tensor, form: BlockFormat) -> Tensor:
+        mantissa = rounded(x / step, form.rounding)
+        limited = mantissa.clamp(form.mantissa_min, form.mantissa_max)
+        context.save_for_backward(limited != mantissa)
+        return limited.mul_(step)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gradient.masked_fill(context.saved_tensors[0], 0), None, None
+
+
 class Quantizer(nn.Module):
     """Activations as mantissas with one shared exponent: of each sample's largest value, or one that calibration chose.
 
@@ -100,18 +113,12 @@ class Quantizer(nn.Module):
             self.exponent.fill_(self._best(x.detach()))
             self.calibrated = True
         self.used = self._of_samples(x.detach()) if self.dynamic else self.exponent
-        values, passes = self._rounded(x.detach(), self.used_by(x))
-        return replaced(x, values, passes)
+        result: Tensor = _Mantissas.apply(x, power(self.used_by(x), x), self.form)
+        return result
 
     def used_by(self, x: Tensor) -> Tensor:
         """``used`` such that it broadcasts to values (samples, ...)."""
         return self.used.reshape(-1, *(1,) * (x.ndim - 1))
-
-    def _rounded(self, x: Tensor, exponent: Tensor) -> tuple[Tensor, Tensor]:
-        step = power(exponent, x)
-        mantissa = rounded(x / step, self.form.rounding)
-        limited = mantissa.clamp(self.form.mantissa_min, self.form.mantissa_max)
-        return limited * step, limited == mantissa
 
     def _of_samples(self, x: Tensor) -> Tensor:
         """(samples,)"""
@@ -133,7 +140,8 @@ class Quantizer(nn.Module):
             return 0
         top = self._reaching(x.abs().max())
         tried = [top - less for less in range(TRIED)]
-        errors = [float(((self._rounded(x, exponent)[0] - x) ** 2).sum()) for exponent in tried]
+        values = (_Mantissas.apply(x, power(exponent, x), self.form) for exponent in tried)
+        errors = [float(((value - x) ** 2).sum()) for value in values]
         return max(int(tried[int(np.argmin(errors))]), self.form.exponent_min)
 
 
@@ -181,21 +189,29 @@ class Product(nn.Module):
         """x: what the source gave."""
         layer = self.layer
         weights, exponents, bias = self._integers(1 if self.training else 2)
-        y = self._products(x, replaced(layer.weight, weights))
+        values, source = replaced(layer.weight, weights), self._source[0]
         if bias is None:
-            return y
+            return self._products(x, values, None)
+        if not source.dynamic:
+            return self._products(x, values, self._aligned(bias, source.exponent + exponents, layer.bias))
+        y = self._products(x, values, None)
         fits = [1] * y.ndim
         fits[-1 if isinstance(layer, nn.Linear) else 1] = -1
-        unit = power(self._source[0].used_by(y) + exponents.reshape(fits), y)
-        aligned = rounded(bias.reshape(fits) / unit, self.numbers.format.rounding) * unit
-        return y + replaced(layer.bias.reshape(fits).expand_as(aligned), aligned)
+        units = source.used_by(y) + exponents.reshape(fits)
+        return y + self._aligned(bias.reshape(fits), units, layer.bias.reshape(fits))
 
-    def _products(self, x: Tensor, weights: Tensor) -> Tensor:
+    def _aligned(self, bias: Tensor, units: Tensor, learnt: Tensor) -> Tensor:
+        """Biases rounded to the accumulator's units, whose exponents are given."""
+        unit = power(units, bias)
+        aligned = rounded(bias / unit, self.numbers.format.rounding) * unit
+        return replaced(learnt.expand_as(aligned), aligned)
+
+    def _products(self, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
         layer = self.layer
         if isinstance(layer, nn.Linear):
-            return functional.linear(x, weights)
+            return functional.linear(x, weights, bias)
         convolve: Any = functional.conv1d if weights.ndim == 3 else functional.conv2d
-        result: Tensor = convolve(x, weights, None, layer.stride, layer.padding, layer.dilation, layer.groups)
+        result: Tensor = convolve(x, weights, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
         return result
 
     def _integers(self, times: int = 2) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -258,9 +274,14 @@ class Sum(nn.Module):
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """a, b: of one shape."""
-        unit = power(torch.maximum(*(source.used_by(a) for source in self._sources)), a)
-        parts = [replaced(x, rounded(x.detach() / unit, self._rounding) * unit) for x in (a, b)]
-        return parts[0] + parts[1]
+        exponents = [source.used_by(a) for source in self._sources]
+        larger = torch.maximum(*exponents)
+        unit = power(larger, a)
+        first, second = (
+            x if torch.equal(own, larger) else replaced(x, rounded(x.detach() / unit, self._rounding) * unit)
+            for x, own in zip((a, b), exponents, strict=True)
+        )
+        return first + second
 
     def plain(self) -> nn.Module:
         """A sum."""

@@ -31,6 +31,7 @@ from bfpga.training.torch_functions import (
     SUMS,
     array_function,
     as_module,
+    average_in_steps,
     average_of,
     fuse,
     kind_of,
@@ -214,8 +215,7 @@ class _Preparation:
         elif kind in SUMS and len(inputs) == len(node.args) == 2 and self._same_shape(inputs):
             self._sum(node, inputs)
         elif kind in AVERAGES:
-            size, pool = average_of(node, self.traced)
-            self._put(node, "average", Average(size, pool, self.numbers), self._rounded(inputs[0]))
+            self._average(node)
         elif kind is torch.cat:
             self._concatenation(node)
         elif kind in (*READING, *MOVING):
@@ -241,6 +241,17 @@ class _Preparation:
     def _joins(self, node: fx.Node) -> bool:
         """Whether a layer's results may become a part of the next layer: nothing else reads them."""
         return node in self.open and node not in self.rounded and len(node.users) == 1
+
+    def _average(self, node: fx.Node) -> None:
+        """A large one in two steps, as the compiler takes it; what is between them is rounded too."""
+        value = self._rounded(node.all_input_nodes[0])
+        found = average_of(node, self.traced)
+        apart = "linear" in self.numbers.config.weight_formats
+        windows = average_in_steps(node, *found) if apart else [found]
+        for size, pool in windows[:-1]:
+            between = self._call("average", Average(size, pool, self.numbers), value)
+            value = self._call("quantizer", Quantizer(self.numbers.format, self.numbers.dynamic), between)
+        self._put(node, "average", Average(*windows[-1], self.numbers), value)
 
     def _put(self, node: fx.Node, name: str, part: nn.Module, *values: fx.Node) -> None:
         """A layer of the array."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from bfpga.compiler.read.separable_averages import separable
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function, UnfitArgumentError
 from bfpga.errors import ModelError
@@ -115,6 +116,20 @@ def average_of(node: fx.Node, traced: fx.GraphModule) -> tuple[tuple[int, int], 
     if pool.ceil_mode or pool.divisor_override or (_pair(pool.padding) != (0, 0) and not pool.count_include_pad):
         raise ModelError(f"{node.name}: averages are trained without ceil_mode and divisor_override, padding counted")
     return _pair(pool.kernel_size), pool
+
+
+def average_in_steps(node: fx.Node, size: tuple[int, int], pool: nn.Module) -> list[tuple[tuple[int, int], nn.Module]]:
+    """The windows, and what computes them, in which an array takes an average that it separates; else the given one."""
+    whole = isinstance(pool, (Mean, nn.AdaptiveAvgPool2d))
+    strides = size if whole else _pair(pool.stride)
+    image = node.all_input_nodes[0].meta["tensor_meta"].shape[2:]
+    if _pair(getattr(pool, "padding", 0)) != (0, 0) or not separable(size, strides, image):
+        return [(size, pool)]
+    windows, steps = ([(pair[0], 1), (1, pair[1])] for pair in (size, strides))
+    if size[0] < size[1]:
+        windows, steps = windows[::-1], steps[::-1]
+    second = pool if whole else nn.AvgPool2d(windows[1], steps[1])
+    return [(windows[0], nn.AvgPool2d(windows[0], steps[0])), (windows[1], second)]
 
 
 class Mean(nn.Module):
