@@ -343,3 +343,18 @@ def test_the_listing_names_every_layer_and_the_share_of_the_host(tmp_path: Path)
     assert f"{100 * host_share(program):.2f} % of operations" in text
     macs = 16 * 4 * 27 + 4 * 5 * 36
     assert f"multiply-accumulates {macs:,}" in text
+
+
+@pytest.mark.parametrize(("bits", "saturates"), [(5, True), (8, False)])
+def test_inputs_keep_their_largest_values_unless_mantissas_are_coarse(
+    bits: int, saturates: bool, tmp_path: Path
+) -> None:
+    config = replace(WIDE, format=BlockFormat(mantissa_bits=bits), accumulator_bits=24)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(two_layers().model().SerializeToString())
+    samples = np.random.default_rng(0).uniform(-0.9, 0.9, (4, 3, 6, 6)).astype(np.float32)
+    samples[0, 0, 0, 0] = 1.1
+    program = compile_network(path, accelerator_around(config), samples)
+    exponent = program.tensors["x"].input_exponent
+    assert exponent is not None
+    assert (config.format.mantissa_max * 2.0**exponent < 1.1) == saturates

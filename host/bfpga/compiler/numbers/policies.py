@@ -29,6 +29,9 @@ AT_RUN_TIME = ("max", "dynamic", *PREDICTING)
 #: Policies with which maxima keep the exponent of what they are taken from: nothing would be gained by another.
 PASSING = ("auto", "static", "max", "dynamic", "delayed")
 
+#: Mantissas of so few bits round inputs and outputs too coarsely where their exponents hold the very largest value.
+COARSE_BITS = 6
+
 
 class PolicyChoice:
     """Chooses policies in the order of the layers; ``exponents`` are the static exponents known so far."""
@@ -43,7 +46,8 @@ class PolicyChoice:
         grids: Grids | None = None,
         parts: Mapping[str, int] | None = None,
     ) -> None:
-        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them.
+        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them, unless
+        mantissas have no more than ``COARSE_BITS``.
 
         grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
         ranges serve where no samples give more. parts: of tensors' values, where each is rounded
@@ -51,7 +55,7 @@ class PolicyChoice:
         """
         self.parts = parts or {}
         self.grids = grids or {}
-        self.edges = edges
+        self.edges = edges if config.format.mantissa_bits > COARSE_BITS else frozenset()
         self.config = config
         self.form = config.format
         self.options = options
