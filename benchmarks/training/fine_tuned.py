@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,13 +18,22 @@ from torch.nn import functional
 import bfpga
 from benchmarks.common.networks import scaled
 from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.frameworks import export_network
 from bfpga.training.fine_tuning import Prepared, prepare
 
 #: Images a step, and samples that choose exponents.
 BATCH, CALIBRATION = 50, 256
 #: Steps after which the exponents follow the weights.
 RENEWED = 20
+#: Of bytes: less it, images take mantissas of both signs, twice as many.
+MIDDLE = 128.0
+#: Scores start so much smaller, and keep the exponent that they have then: classes differ by smaller steps.
+FINER = 4
+#: A step of training for four bits; shares of the steps, and the rates from which these fall to zero.
+IMAGES, CYCLES = 128, ((2 / 3, 8e-3), (1 / 3, 4e-3))
 Loss = Callable[[Tensor, Tensor], Tensor]
+#: Bytes (samples, 3, 32, 32) and classes (samples,).
+Images = tuple[np.ndarray, np.ndarray]
 
 
 class ResNet8(nn.Module):
@@ -45,6 +55,17 @@ class ResNet8(nn.Module):
         self.scores.weight.data, self.scores.bias.data = weights.T.contiguous(), bias
         self.average = nn.AvgPool2d(8)
 
+    def around(self, middle: float, finer: float) -> ResNet8:
+        """That of images less ``middle``, which it takes for what is outside, its scores divided by ``finer``."""
+        result = deepcopy(self)
+        first = result.convolutions[0]
+        assert isinstance(first, nn.Conv2d)
+        assert first.bias is not None
+        first.bias.data += middle * first.weight.data.sum((1, 2, 3))
+        for item in result.scores.parameters():
+            item.data /= finer
+        return result
+
     def forward(self, x: Tensor) -> Tensor:
         """x: (samples, 3, 32, 32)."""
         layers = self.convolutions
@@ -56,9 +77,11 @@ class ResNet8(nn.Module):
 
 
 def _convolution(weights: Tensor, bias: Tensor, stride: int, pads: Sequence[int]) -> nn.Module:
-    layer = nn.Conv2d(weights.shape[1], weights.shape[0], tuple(weights.shape[2:]), stride)
+    even = list(pads[:2]) == list(pads[2:])
+    padding = (pads[0], pads[1]) if even else 0
+    layer = nn.Conv2d(weights.shape[1], weights.shape[0], tuple(weights.shape[2:]), stride, padding)
     layer.weight.data, layer.bias.data = weights, bias
-    return nn.Sequential(nn.ZeroPad2d((pads[1], pads[3], pads[0], pads[2])), layer) if any(pads) else layer
+    return layer if even else nn.Sequential(nn.ZeroPad2d((pads[1], pads[3], pads[0], pads[2])), layer)
 
 
 class MobileNet(nn.Sequential):
@@ -83,8 +106,14 @@ def moved(x: Tensor, mirrored: bool) -> Tensor:
     return torch.where(torch.rand(len(x), 1, 1, 1) < 0.5, x.flip(3), x) if mirrored else x
 
 
-def learn(module: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], steps: int, rate: float, loss: Loss) -> None:
-    """Adam with a rate that falls to zero; rate: a step as part of the parameter's deviation."""
+def learn(
+    module: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], steps: int, rate: float, loss: Loss,
+    renewing: float = 1.0,
+) -> None:  # fmt: skip
+    """Adam with a rate that falls to zero; rate: a step as part of the parameter's deviation.
+
+    renewing: the share of the steps in which exponents follow the weights.
+    """
     deviations = [(item, float(item.detach().std().clamp(min=1e-3))) for item in module.parameters()]
     optimizer = torch.optim.Adam([{"params": [item], "lr": rate * deviation} for item, deviation in deviations])
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -95,7 +124,7 @@ def learn(module: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], steps: in
         loss(module(x), wanted).backward()
         optimizer.step()
         schedule.step()
-        if isinstance(module, Prepared) and step % RENEWED == 0:
+        if isinstance(module, Prepared) and step % RENEWED == 0 and step < renewing * steps:
             module.calibrate(x)
     module.eval()
 
@@ -136,6 +165,12 @@ def compared(
     print(f"| {title} | {accelerator} | {formats} | {found} | {seconds:.0f} |", flush=True)
 
 
+def row(numbers: str, accelerator: str, accuracies: Sequence[float], seconds: float = 0) -> None:
+    """A row of the table of ``four_bits``."""
+    found = " | ".join(f"{accuracy:.2f}" for accuracy in accuracies)
+    print(f"| {numbers} | {accelerator} | {found} | {f'{seconds:.0f}' if seconds else ''} |", flush=True)
+
+
 def resnet(folder: Path, steps: int) -> None:
     """ResNet-8 with both formats of shift units."""
     module = ResNet8(folder / "models" / "resnet8_cifar10.onnx").eval()
@@ -156,6 +191,48 @@ def resnet(folder: Path, steps: int) -> None:
         torch.manual_seed(0)
         arguments = images[:CALIBRATION], scaled(test), test["y"]
         compared("ResNet-8, CIFAR-10", module, "pynq_z2_shift", formats, *arguments, tune)
+
+
+def four_bits(folder: Path, training: Images, others: Images, steps: int, file: Path | None) -> None:
+    """ResNet-8 with weights of 4 bits and mantissas of 5. others: test images, beside those of the folder.
+
+    file: for the fine-tuned network.
+    """
+    given = ResNet8(folder / "models" / "resnet8_cifar10.onnx").eval()
+    calibration, test = (np.load(folder / "data" / f"cifar10_{name}.npz") for name in ("train_calib", "test_shared"))
+    judges = [(scaled(test), test["y"]), (others[0].astype(np.float32), others[1])]
+    row("float", "", [in_float(given, *judge) for judge in judges])
+    for accelerator in ("pynq_z2_dense", "pynq_z2_quad"):
+        program = bfpga.compile(given, accelerator, scaled(calibration))
+        row("compiled as usual", accelerator, [on_emulator(program, *judge) for judge in judges])
+    images, labels = training
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        while True:
+            for chosen in torch.randperm(len(images)).split(IMAGES):
+                part = moved(torch.tensor(images[chosen.numpy()]).float(), True)
+                part = part.contiguous(memory_format=torch.channels_last)
+                with torch.no_grad():
+                    wanted = given(part).float().softmax(1)
+                known = functional.one_hot(torch.tensor(labels[chosen.numpy()]), 10)
+                yield part - MIDDLE, (wanted + known) / 2
+
+    def loss(found: Tensor, wanted: Tensor) -> Tensor:
+        return functional.cross_entropy(found.float(), wanted)
+
+    middle = torch.tensor(scaled(calibration)) - MIDDLE
+    tuned = prepare(given.around(MIDDLE, FINER), "pynq_z2_quad", middle)
+    for seed, (share, rate) in enumerate(CYCLES):
+        begun, count = perf_counter(), round(share * steps)
+        torch.manual_seed(seed)
+        with torch.autocast("cpu", torch.bfloat16):
+            learn(tuned, batches(), count, rate, loss, renewing=0)
+        seconds = perf_counter() - begun
+        program = bfpga.compile(tuned, "pynq_z2_quad", example_inputs=middle.numpy())
+        found = [on_emulator(program, x - MIDDLE, y) for x, y in judges]
+        row(f"fine-tuned, {count:,} steps" + " more" * bool(seed), "pynq_z2_quad", found, seconds)
+    if file is not None:
+        export_network(tuned, file, middle)
 
 
 def mobilenet(folder: Path, steps: int) -> None:

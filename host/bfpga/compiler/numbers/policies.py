@@ -46,8 +46,8 @@ class PolicyChoice:
         grids: Grids | None = None,
         parts: Mapping[str, int] | None = None,
     ) -> None:
-        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them, unless
-        mantissas have no more than ``COARSE_BITS``.
+        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them,
+        unless mantissas have no more than ``COARSE_BITS``.
 
         grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
         ranges serve where no samples give more. parts: of tensors' values, where each is rounded
