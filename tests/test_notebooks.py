@@ -6,9 +6,13 @@ import importlib
 import json
 import re
 import shutil
+import sys
+import wave
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from effort import some_of
 
@@ -34,9 +38,13 @@ CONCLUSIONS = {
         "layer /c2/Conv, tensor",
         "bit-exact: True",
     ],
+    "05_keywords": ["heard: Silence, Yes, Left, Off, Up, Right"],
+    "06_camera": ["16 of 16 pictures read right"],
 }
 #: Without --all: what 02 shows, 04 runs between its faults.
 DEFAULT = [path for path in NOTEBOOKS if path.stem != "02_board_against_emulator"]
+#: What a notebook server of a board has beside its image's packages.
+JUPYTER = ("IPython", "matplotlib")
 notebooks = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -130,7 +138,7 @@ def test_a_board_needs_nothing_that_its_image_lacks(path: Path) -> None:
     for source in board_sources(path):
         for module in re.findall(r"^(?:from|import) ([\w.]+)", source, re.MULTILINE):
             top = module.split(".")[0]
-            assert top in {*IMAGE_PACKAGES, "matplotlib", "pathlib", "time", "copy"} or module in known, module
+            assert top in {*IMAGE_PACKAGES, *JUPYTER, "pathlib", "time", "copy", "wave"} or module in known, module
 
 
 def board_sources(path: Path) -> list[str]:
@@ -138,3 +146,103 @@ def board_sources(path: Path) -> list[str]:
     cells = read(path).cells
     starts = [index for index, cell in enumerate(cells) if cell.source.startswith("## Run it")]
     return [cell.source for cell in cells[starts[0] if starts else 0 :] if cell.cell_type == "code"]
+
+
+# Sound and pictures of the user
+
+
+def defined(name: str, *cells: str, **names: Any) -> dict[str, Any]:
+    """What cells of a notebook define: those that contain each of the texts. names: what is there before."""
+    found = sources(EXAMPLES / f"{name}.ipynb")
+    space: dict[str, Any] = {"np": np, **names}
+    for text in cells:
+        (cell,) = [cell for cell in found if text in cell]
+        exec(compile(cell, name, "exec"), space)
+    return space
+
+
+def wav(path: Path, data: npt.NDArray[Any], rate: int, channels: int = 1) -> str:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((channels, data.itemsize, rate, 0, "NONE", ""))
+        file.writeframes(data.tobytes())
+    return str(path)
+
+
+def test_a_recording_of_any_rate_and_length_is_read(tmp_path: Path) -> None:
+    recorded = defined("05_keywords", "def recorded")["recorded"]
+    tone = (10000 * np.sin(2 * np.pi * 440 * np.arange(12000) / 8000)).astype("<i2")
+    stereo = np.stack([tone, np.zeros_like(tone)], axis=1)
+    found = recorded(wav(tmp_path / "stereo.wav", stereo, 8000, 2))
+    assert len(found) == 24000
+    assert np.abs(np.fft.rfft(found)).argmax() == 440 * 24000 // 16000
+    assert len(recorded(wav(tmp_path / "short.wav", tone[:100], 16000))) == 16000
+    with pytest.raises(ValueError, match="8 bits a sample; 16 are needed"):
+        recorded(wav(tmp_path / "bytes.wav", tone.astype(np.uint8), 8000))
+
+
+def test_the_features_are_those_the_network_was_trained_with() -> None:
+    """Silence is the smallest value of MLPerf Tiny's features, -128 at scale 0.5847029 and zero point 83; a tone's
+    logarithmic spectrum is rebuilt from its waves with the tone's band as its largest."""
+    space = defined("05_keywords", "def mel", RATE=16000)
+    silence = space["mfcc"](np.zeros(16000))
+    assert silence.shape == (49, 10)
+    assert np.abs(np.round(silence / 0.5847029 + 83) - [-128, *9 * [83]]).max() == 0
+    time = np.arange(16000) / 16000
+    for hertz in (300, 1000, 3000):
+        features = space["mfcc"](np.sin(2 * np.pi * hertz * time)).mean(axis=0)
+        spectrum = features @ space["waves"].T
+        centre = space["edges"][1:-1][spectrum.argmax()]
+        assert abs(centre - space["mel"](hertz)) < 3 * (space["edges"][1] - space["edges"][0])
+
+
+class _Camera:
+    """OpenCV as far as the notebook uses it: one picture of a camera with a dark bar, then none."""
+
+    COLOR_BGR2GRAY = 6
+
+    def __init__(self) -> None:
+        self.pictures, self.released = 1, 0
+
+    def VideoCapture(self, number: int) -> _Camera:  # noqa: N802
+        assert number == 0
+        return self
+
+    def read(self) -> tuple[bool, npt.NDArray[np.uint8] | None]:
+        self.pictures -= 1
+        picture = np.full((480, 640, 3), 200, np.uint8)
+        picture[120:360, 300:340] = 20
+        return (True, picture) if self.pictures >= 0 else (False, None)
+
+    def cvtColor(self, picture: npt.NDArray[np.uint8], _: int) -> npt.NDArray[np.uint8]:  # noqa: N802
+        return picture[..., 0]
+
+    def resize(self, picture: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+        assert size == (160, 120)
+        return picture[::4, ::4]
+
+    def release(self) -> None:
+        self.released += 1
+
+
+def test_a_camera_takes_the_place_of_made_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    camera = _Camera()
+    monkeypatch.setitem(sys.modules, "cv2", camera)
+    space = defined("06_camera", "CAMERA = None  #", "def camera_pictures", "def digit_in", "def framed")
+    space["CAMERA"] = 0
+    pictures = space["camera_pictures"]()
+    picture, label = next(pictures)
+    assert label is None
+    digit = space["digit_in"](picture)
+    assert digit.shape == (28, 28)
+    assert digit[4:24].sum() > 0.99 * digit.sum() > 50  # 20 pixels high, in the middle
+    assert abs((digit.sum(axis=0) @ (np.arange(28) + 0.5)) / digit.sum() - 14) <= 0.5
+    with pytest.raises(RuntimeError, match="camera 0 gives no picture"):
+        next(pictures)
+    assert camera.released == 1
+
+
+def test_paper_without_ink_is_no_digit() -> None:
+    space = defined("06_camera", "CAMERA = None  #", "def digit_in", "def framed")
+    noise = np.random.default_rng(0).normal(0, 6, (120, 160))
+    assert space["digit_in"](np.clip(180 + noise, 0, 255).astype(np.uint8)) is None
+    assert space["digit_in"](np.zeros((120, 160), np.uint8)) is None
