@@ -34,6 +34,7 @@ from bfpga.vendor.manifest import Manifest
 if TYPE_CHECKING:
     from bfpga.contract.program import Program
     from bfpga.devices.cores import CoresDevice
+    from bfpga.devices.shared_kernel import SharingDevice
     from bfpga.devices.streaming_device import StreamingDevice
 
 #: Seconds the kernel may take to answer a start without descriptors.
@@ -136,6 +137,25 @@ class BoardOverlay:
         if len(self.manifest.cores) == 1 or learns(program):
             return StreamingDevice(program, self.kernel(close_overlay), self.target.name)
         return self._on_all_cores(program, close_overlay)
+
+    def open_together(self, *programs: Program | str | Path) -> list[SharingDevice]:
+        """Several programs on this overlay, a device for each; what was opened before is closed, as by ``open``.
+
+        Weights of programs that fit the kernel's memories together stay there, so that a change from one to another
+        moves none; of others they are brought again before a run (docs/board.md). Closing one device closes all. Of
+        several cores the first alone is used. ProgramError for one that was compiled for another accelerator.
+        """
+        from bfpga.devices.shared_kernel import SharedKernel, check_accelerators
+
+        read = [load_program(program) if isinstance(program, (str, Path)) else program for program in programs]
+        check_accelerators(read)
+        self._files.check_program(read[0])
+        kernel = self.kernel()
+        try:
+            return SharedKernel(read, kernel, self.target.name).devices
+        except BaseException:
+            kernel.close()
+            raise
 
     def kernel(self, close_overlay: bool = False) -> BoardKernel:
         """The first core's kernel alone, for starts of one's own; what was opened before is closed."""
