@@ -22,7 +22,7 @@ import bfpga.engines.kernel
 from benchmarks.common.command import command
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.contract.process_stream import PROCESSES
-from bfpga.engines.kernel.counted_resources import numbers, stored_tables
+from bfpga.engines.kernel.counted_resources import numbers, option_cells, stored_tables
 from bfpga.estimate.hardware import HardwareFigures
 from bfpga.formats.cache import cache_directory
 from bfpga.formats.files import replace_file
@@ -105,7 +105,8 @@ def row(accelerator: Accelerator, figures: HardwareFigures) -> dict[str, Any]:
     logic = {}
     for name in PROCESSES:
         area = ips[name].area
-        logic[name] = {"lut": area.tables - stored_tables(name, config), "ff": area.ff}
+        lut, ff = option_cells(config).get(name, (0, 0))
+        logic[name] = {"lut": area.tables - stored_tables(name, config) - lut, "ff": area.ff - ff}
     return {"name": accelerator.name, "numbers": numbers(config), "ips": logic}
 
 

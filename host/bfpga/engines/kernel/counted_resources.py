@@ -29,6 +29,7 @@ from bfpga.contract.process_stream import (
     MAP_EXPANDER,
     MAP_JOINER,
     MAP_SPLITTER,
+    POST,
     PROCESSES,
     PROGRAM,
     ROWS,
@@ -74,6 +75,12 @@ FACTOR_CELLS = Resources(dsp=3, bram36=1, lut=1220, ff=1390)
 #: What `weights` has in addition where tensors become weights, of itself and for each bit of a weight word: look-up
 #: tables and flip-flops, counted with weight words of 8 x 4 bytes.
 OPERAND_CELLS, OPERAND_BIT_CELLS = (50, 65), (2.6, 4.0)
+
+#: What products that add a tensor have in addition, counted whole on two accelerators, of `scratchpad` for each column,
+#: of `post` for each bit of an accumulator of the columns that it computes at once: look-up tables and flip-flops.
+ADDING_CELLS, ADDING_BIT_CELLS = (38, 40), (8.0, 3.0)
+#: What `post` lacks for each of these bits where all exponents are static, counted with 16 columns.
+STATIC_BIT_CELLS = (12.6, 9.5)
 
 #: The program memory, counted with beats of 64 and 256 bits: look-up tables and flip-flops, and of a bit of a beat.
 PROGRAM_CELLS, PROGRAM_BIT_CELLS = (1050, 790), (0.0, 7.8)
@@ -140,6 +147,8 @@ def estimate_resources(config: KernelConfig) -> ArrayResources:
         bits = config.rows * config.lanes * config.format.mantissa_bits
         lut, ff = (own + bit * bits for own, bit in zip(OPERAND_CELLS, OPERAND_BIT_CELLS, strict=True))
         parts[WEIGHTS] += Resources(lut=round(lut), ff=round(ff))
+    for name, (lut, ff) in option_cells(config).items():
+        parts[name] += Resources(lut=lut, ff=ff)
     if config.compressed_maps:
         wide = config.stream_bits / COUNTED_MAP_BITS
         parts |= {name: Resources(lut=round(lut * wide), ff=round(ff * wide)) for name, (lut, ff) in MAP_CELLS.items()}
@@ -150,6 +159,15 @@ def estimate_resources(config: KernelConfig) -> ArrayResources:
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
     parts[SHELL_PART] = SHELL
     return ArrayResources(parts)
+
+
+def option_cells(config: KernelConfig) -> dict[str, tuple[int, int]]:
+    """Look-up tables and flip-flops that keys add to IPs, by name: the fit is of kernels without them."""
+    adds, static, bits = config.residual_adds, config.static_exponents, config.stage_columns * config.accumulator_bits
+    columns = [round(adds * config.columns * each) for each in ADDING_CELLS]
+    both = zip(ADDING_BIT_CELLS, STATIC_BIT_CELLS, strict=True)
+    stage = [round(bits * (adds * more - static * less)) for more, less in both]
+    return {SCRATCHPAD: (columns[0], columns[1]), POST: (stage[0], stage[1])}
 
 
 def _program_part(config: KernelConfig) -> Resources:
