@@ -29,7 +29,7 @@ AT_RUN_TIME = ("max", "dynamic", *PREDICTING)
 #: Policies with which maxima keep the exponent of what they are taken from: nothing would be gained by another.
 PASSING = ("auto", "static", "max", "dynamic", "delayed")
 
-#: Mantissas of so few bits round inputs and outputs too coarsely where their exponents hold the very largest value.
+#: Mantissas of so few bits round inputs too coarsely where their exponents hold the very largest value.
 COARSE_BITS = 6
 
 
@@ -46,8 +46,9 @@ class PolicyChoice:
         grids: Grids | None = None,
         parts: Mapping[str, int] | None = None,
     ) -> None:
-        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them,
-        unless mantissas have no more than ``COARSE_BITS``.
+        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them.
+
+        Inputs do not where mantissas have no more than ``COARSE_BITS``; of scores that saturate none would be the largest.
 
         grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
         ranges serve where no samples give more. parts: of tensors' values, where each is rounded
@@ -55,7 +56,6 @@ class PolicyChoice:
         """
         self.parts = parts or {}
         self.grids = grids or {}
-        self.edges = edges if config.format.mantissa_bits > COARSE_BITS else frozenset()
         self.config = config
         self.form = config.format
         self.options = options
@@ -64,6 +64,7 @@ class PolicyChoice:
         self.measured = 0  # layers whose samples were chosen; the next one starts a row later (FP R30)
         self.next_slot = 1  # slot 0 serves all layers without memory of earlier results
         self.made = {layer.output for layer in layers}
+        self.edges = edges if config.format.mantissa_bits > COARSE_BITS else edges & self.made
         self.joined = {name for name, count in Counter(layer.output for layer in layers).items() if count > 1}
         self.exponents: dict[str, int] = {}
 
