@@ -48,7 +48,7 @@ class PolicyChoice:
     ) -> None:
         """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them.
 
-        Inputs do not where mantissas have no more than ``COARSE_BITS``; of scores that saturate none would be the largest.
+        Inputs do not where mantissas have no more than ``COARSE_BITS``; of scores that saturate none is the largest.
 
         grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
         ranges serve where no samples give more. parts: of tensors' values, where each is rounded
