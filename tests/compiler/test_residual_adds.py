@@ -26,7 +26,7 @@ from bfpga.program.cycles import program_cycles
 from bfpga.program.listing import listing
 from bfpga.verify.random_network import NetworkBuilder, schedule
 
-PLAIN = load_accelerator("pynq_z2_dense").config
+PLAIN = replace(load_accelerator("pynq_z2_dense").config, residual_adds=False)
 ADDING = replace(PLAIN, residual_adds=True)
 #: Memories that hold no whole map of the networks here.
 LITTLE = small(residual_adds=True, activation_words=160, weight_words=2000, parameter_rows=200)
