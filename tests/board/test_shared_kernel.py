@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pynq")
@@ -13,10 +16,12 @@ from board_targets import check_clean, open_case, same
 
 from bfpga.board.load import BoardError, BoardOverlay
 from bfpga.board.virtual.faults import DmaError
+from bfpga.data import load_samples
 from bfpga.devices.shared_kernel import SharingDevice
 from bfpga.errors import DeviceError, ProgramError
 
 pytestmark = pytest.mark.board
+ROOT = Path(__file__).parents[2]
 
 
 def weight_bytes(overlay: BoardOverlay) -> int:
@@ -56,6 +61,24 @@ def test_a_change_between_programs_that_fit_together_moves_no_weights() -> None:
         for _ in range(2):
             assert [moved(overlay, device, case) for device, case in zip(devices, cases, strict=True)] == [0, 0]
         check_clean(overlay)
+
+
+def test_the_page_says_what_happens(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code runs, what it prints is what it says, and its table has the bytes of both programs."""
+    pytest.importorskip("onnx")
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "how-to" / "several-networks.md").read_text()
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    samples = load_samples("examples/models/mnist_test.npz")
+    names: dict[str, Any] = {"images": samples.x[:2, None], "sounds": np.zeros((2, 1, 1, 49, 10), np.float32)}
+    exec(first, names)
+    answers = capsys.readouterr().out.splitlines()
+    assert answers[0] == "True True"
+    assert [line.split()[0] for line in answers[1:]] == [str(label) for label in samples.y[:2]]
+    exec(second, names)
+    assert f"```text\n{capsys.readouterr().out}```" in page
+    sizes = [sum(len(item.weights) for item in names[name].setup.operations) for name in ("digits", "keywords")]
+    assert page.count(f" | {sizes[0]:,} | {sizes[1]:,} |") == 2
 
 
 def test_what_another_program_has_overwritten_is_brought_again() -> None:

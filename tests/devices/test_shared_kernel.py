@@ -13,12 +13,13 @@ import numpy.typing as npt
 import pytest
 from array_kinds import each_kind
 from kernel_pairs import SMALL
+from row_kernels import ROWS
 from small_networks import Network, attention_network, compiled
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.program import Program
+from bfpga.contract.program import HostNode, Program
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelStart
@@ -113,6 +114,34 @@ def test_operands_that_become_weights_at_run_time_move_too(tmp_path: Path) -> No
         for device, program in ((first, attention), (second, other)):
             given = inputs(program, number)
             assert equal(device.run(given), Emulator(program).run(given))
+
+
+def normalized(width: int) -> Network:
+    """Layers of products around a normalization with parameters and a Softmax without."""
+    result = Network(6, 8)
+    result.add("MatMul", result.last, result.weights(8, width))
+    gains = [result.constant(result.generator.uniform(0.5, 1.5, width).astype(np.float32)) for _ in range(2)]
+    result.add("LayerNormalization", result.last, *gains, axis=-1, epsilon=1e-5)
+    result.add("MatMul", result.last, result.weights(width, 8))
+    result.add("Softmax", axis=-1)
+    return result
+
+
+def test_parameters_of_rows_move_too(tmp_path: Path) -> None:
+    """A layer of rows without parameters names rows that it does not use; those exist at the new place too."""
+    config = replace(ROWS, activation_words=2048, weight_words=2048, parameter_rows=512)
+    found = programs(tmp_path, normalized(12), normalized(16), config=config)
+    for program in apart(found):
+        check_limits(program)
+    kernel = Counting(config)
+    devices = SharedKernel(found, kernel, "csim").devices
+    assert sum(isinstance(node, HostNode) for program in found for node in program.nodes) == 0
+    before = kernel.weights
+    for number in range(2):
+        for device, program in zip(devices, found, strict=True):
+            given = inputs(program, number)
+            assert equal(device.run(given), Emulator(program).run(given))
+    assert kernel.weights == before
 
 
 def test_starts_of_a_program_memory_stay_too(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class BoardOverlay:
     # What a user calls
 
     def open(self, program: Program | str | Path, *, close_overlay: bool = False) -> StreamingDevice | CoresDevice:
-        """A program on this overlay; the one opened before is closed, because a kernel holds one set of weights.
+        """A program on this overlay; the one opened before is closed. Several at a time: ``open_together``.
 
         Of several cores each takes samples when it is free; a program that learns from sample to sample has the first
         core alone. program: as such, or its file. close_overlay: closing the device closes the overlay too.
