@@ -32,7 +32,7 @@ STAND_INS = {
     # A board: its files are listed, for a virtual one, since no bitstream was built.
     **{f"deploy 192.168.2.99 --overlay pynq_z2_dense{more}":
        f"deploy 192.168.2.99 --overlay pynq_z2_dense{more} --target virtual {DRY}"
-       for more in ("_first_light", " --program lenet.bfpga")},
+       for more in ("_first_light", " --program lenet.bfpga", " --program dscnn_kws.bfpga")},
     # The vendor's tools; nothing is there to be done again; no farm.
     "build pynq_z2_dense --from implementation --jobs 2": f"build pynq_z2_dense --from render --jobs 2 {DRY}",
     "build pynq_z2_dense zcu104_dense --scheduler tcp://farm:8786": f"build tiny {DRY}",
