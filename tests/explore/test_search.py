@@ -108,8 +108,8 @@ def test_the_search_begins_with_the_ready_accelerators_so_the_front_is_never_wor
 
 def test_what_does_not_fit_is_refused_before_anything_is_compiled(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[object] = []
-    monkeypatch.setattr(figures_module, "compile_network", lambda *given: compiled.append(given))
     values = {key: choices[0] for key, choices in task.space.choices.items()} | {"rows": 16, "fill": 16}
+    monkeypatch.setattr(figures_module, "compile_network", lambda *given: compiled.append(given))
     candidate = task.space.candidate(values)
     array = {**candidate.described["engines"][0], "columns": 128}
     large = replace(candidate, described={**candidate.described, "engines": [array]})
