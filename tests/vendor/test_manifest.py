@@ -64,7 +64,7 @@ def test_a_manifest_holds_the_accelerator(tmp_path: Path) -> None:
     assert VALID.config == accelerator.config
     assert VALID.accelerator.digest == accelerator.digest
     assert f"{VALID.identification:08x}" == accelerator.digest[:8]
-    assert VALID.layout == layout()
+    assert VALID.layout == layout(*accelerator.config.layout_parts)
     assert VALID.interrupts == Core(0).interrupts
     assert VALID.cells["accelerator"] == CellEntry("xilinx.com:hls:bfpga_systolic:1.0", 0x43C00000, 0x10000)
     assert VALID.dma == DmaEntry(length_bits=26, stream_bits=64, weight_stream_bits=64, alignment=8)
