@@ -280,7 +280,7 @@ def test_maps_that_do_not_fit_are_added_in_strips(name: str, words: int, tmp_pat
 def test_random_layers_that_add_read_what_they_should(columns: int) -> None:
     """In memories that hold whole maps, strips of them, or one of the operands as a whole."""
     seen = 0
-    for seed in range(drawn(100)):
+    for seed in range(drawn(180)):
         rng = np.random.default_rng([columns, seed])
         config = replace(LITTLE, columns=columns, activation_words=int(rng.integers(20, 120)))
         builder = NetworkBuilder(rng, config)
