@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_kernels import check_any_kernel, drawn_kernels
 from effort import drawn, some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,6 @@ from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.check import verify
-from bfpga.verify.random_accelerator import random_config, random_row_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.vectors import kernel_vectors
 
@@ -73,15 +73,12 @@ def test_random_networks_of_other_kernels(name: str) -> None:
 @settings(deadline=None, max_examples=5)
 @given(st.integers(0, 1 << 32))
 def test_random_networks_of_any_kernel(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    config = next(item for item in iter(lambda: random_config(rng), None) if item.residual_adds)
-    report = verify([config], ["csim"], 3, seed)
-    assert report.mismatch is None, report.mismatch
+    check_any_kernel(seed, lambda config: config.residual_adds)
 
 
 def test_random_kernels_and_networks_have_all_that_additions_may_have() -> None:
     """Otherwise the tests above would show little."""
-    configs = [draw(np.random.default_rng(seed)) for seed in range(60) for draw in (random_config, random_row_config)]
+    configs = drawn_kernels()
     assert sum(config.residual_adds for config in configs) > 20
     assert sum(config.residual_adds and config.row_turns > 1 for config in configs) > 5
     found: Counter[str] = Counter()

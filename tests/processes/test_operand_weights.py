@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cut_starts import stopped_starts
+from drawn_kernels import check_any_kernel, drawn_kernels
 from effort import drawn, some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +46,6 @@ from bfpga.program.listing import listing
 from bfpga.program.schedule import schedule
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.check import random_inputs, verify
-from bfpga.verify.random_accelerator import random_config, random_row_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.vectors import kernel_vectors
 
@@ -93,15 +93,12 @@ def test_random_networks_of_other_kernels(name: str) -> None:
 @settings(deadline=None, max_examples=5)
 @given(st.integers(0, 1 << 32))
 def test_random_networks_of_any_kernel(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    config = next(item for item in iter(lambda: random_config(rng), None) if item.operand_weights)
-    report = verify([config], ["csim"], 3, seed)
-    assert report.mismatch is None, report.mismatch
+    check_any_kernel(seed, lambda config: config.operand_weights)
 
 
 def test_random_kernels_and_networks_have_all_that_products_may_have() -> None:
     """Otherwise the tests above would show little."""
-    configs = [draw(np.random.default_rng(seed)) for seed in range(60) for draw in (random_config, random_row_config)]
+    configs = drawn_kernels()
     assert sum(config.operand_weights for config in configs) > 10
     assert sum(config.operand_weights and config.row_columns > 0 for config in configs) > 5
     nodes = [node for seed in range(80) for node in products(random_program(np.random.default_rng(seed), OPERANDS))]

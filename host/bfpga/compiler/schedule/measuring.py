@@ -13,10 +13,10 @@ from bfpga.contract.functions import ACTIVATION_EXPONENT
 from bfpga.contract.program import ArrayNode, PolicySpec, Tile
 from bfpga.contract.rows import RESULT_BITS
 from bfpga.engines.kernel.streams import block_rows
+from bfpga.engines.output.exponents import LEARNING
 
 SAMPLED = ("two_pass_sampled", "keep_sampled")
 KEEPING = ("keep", "keep_sampled")
-PREDICTED = (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
 
 
 def keeps(node: ArrayNode) -> bool:
@@ -26,7 +26,7 @@ def keeps(node: ArrayNode) -> bool:
 
 def measures(policy: PolicySpec) -> bool:
     """Whether an operation measures results before the layer: always, or before the first sample."""
-    predicted = policy.policy in PREDICTED and not policy.preset
+    predicted = policy.policy in LEARNING and not policy.preset
     return not policy.inherit and (policy.policy == Policy.MAX or predicted)
 
 

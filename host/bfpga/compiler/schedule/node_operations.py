@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bfpga.compiler.schedule.measuring import (
-    KEEPING,
-    PREDICTED,
-    keeps,
-    measures,
-    node_samples,
-    other_parts,
-    sampled_parts,
-)
+from bfpga.compiler.schedule.measuring import KEEPING, keeps, measures, node_samples, other_parts, sampled_parts
 from bfpga.compiler.schedule.spilled_accumulators import (
     RESERVED,
     KeepBuffer,
@@ -40,6 +32,7 @@ from bfpga.engines.kernel.descriptors import (
 from bfpga.engines.kernel.placement import Placement
 from bfpga.engines.kernel.regions import ActivationMemory, Region, memory_use
 from bfpga.engines.kernel.streams import repeats_words
+from bfpga.engines.output.exponents import LEARNING
 from bfpga.engines.skip_array.passes import runs, shared_passes
 from bfpga.engines.skip_array.sliding import sliding_parts
 from bfpga.engines.sparse_cluster.unit_maps import fitting_parts
@@ -121,7 +114,7 @@ class NodeOperations:
         """
         policy = self.node.policy
         measured = measures(policy)
-        if measured and policy.policy not in PREDICTED:
+        if measured and policy.policy not in LEARNING:
             if policy.flow == "auto":
                 policy.flow = self._fastest_flow()
             self._measured()
