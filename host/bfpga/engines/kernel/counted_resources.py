@@ -76,11 +76,11 @@ FACTOR_CELLS = Resources(dsp=3, bram36=1, lut=1220, ff=1390)
 #: tables and flip-flops, counted with weight words of 8 x 4 bytes.
 OPERAND_CELLS, OPERAND_BIT_CELLS = (50, 65), (2.6, 4.0)
 
-#: What products that add a tensor have in addition, counted whole on two accelerators, of `scratchpad` for each column,
+#: What products that add a tensor have in addition, counted whole on three kernels, of `scratchpad` for each column,
 #: of `post` for each bit of an accumulator of the columns that it computes at once: look-up tables and flip-flops.
-ADDING_CELLS, ADDING_BIT_CELLS = (38, 40), (8.0, 3.0)
-#: What `post` lacks for each of these bits where all exponents are static, counted with 16 columns.
-STATIC_BIT_CELLS = (12.6, 9.5)
+ADDING_CELLS, ADDING_BIT_CELLS = (38, 40), (7.3, 3.4)
+#: What `post` lacks for each of these bits where all exponents are static, counted whole with 16 columns.
+STATIC_BIT_CELLS = (11.1, 10.7)
 
 #: The program memory, counted with beats of 64 and 256 bits: look-up tables and flip-flops, and of a bit of a beat.
 PROGRAM_CELLS, PROGRAM_BIT_CELLS = (1050, 790), (0.0, 7.8)
