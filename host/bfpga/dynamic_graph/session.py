@@ -147,6 +147,11 @@ class PositionOptions:
 
     def compiler(self, config: KernelConfig, formats: FormatChoice) -> CallCompiler:
         """A compiler of operations with these options; ConfigurationError if the accelerator cannot follow them."""
+        if config.static_exponents:
+            raise ConfigurationError(
+                "operations that run as a program defines them find their exponents at run time, and those of this "
+                "accelerator are static (key static_exponents): choose another one, or compile a network for it"
+            )
         rule = position_rule(self.rule, config)
         flow, sample = position_flow(self.flow, rule), self.sample
         if isinstance(sample, SampleSchedule):
