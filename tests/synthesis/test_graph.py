@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,6 +147,21 @@ def test_narrowing_keeps_every_effect(pair: tuple[_Twin, list[int]], data: st.Da
         one, other = iterate(body, state, {}, {}), iterate(slim, slim_state, {}, {})
         assert _sent(body, one) == _sent(slim, other)
         state, slim_state = list(one.state), list(other.state)
+
+
+@pytest.mark.parametrize("bit", [0, 1])
+def test_shift_cut_to_its_lowest_bit_keeps_it_only_unshifted(bit: int) -> None:
+    """The amount of one bit is as large as the width that is left: no amount of a shift of one bit is read."""
+    graph = Graph()
+    value = graph.add(Operation(Opcode.STATE, 1, register=0), shared=False)
+    shifted = graph.shift(Opcode.SHL, graph.extend(Opcode.ZEXT, value, 2), value)
+    enable = graph.compare(Opcode.EQ, graph.slice(shifted, 0, 1), graph.constant(0, 1))
+    graph.add(Operation(Opcode.STREAM_WRITE, 0, (value, enable), stream=0), shared=False)
+    registers, streams = [Register("r", 1, value, value)], [Stream("out", 64)]
+    body = LoopBody("Loop", Place("code.cpp", 1, "f"), 1, graph.operations, registers, streams=streams)
+    assert _sent(body, iterate(body, [bit], {}, {})) == (bit, 1)
+    slim = narrowed(body)
+    assert _sent(slim, iterate(slim, [bit], {}, {})) == (bit, 1)
 
 
 def _initial(register: Register, wide: list[Register], state: list[int]) -> int:

@@ -29,8 +29,8 @@ def signed(value: int, width: int) -> int:
 
 
 def amount_bits(width: int) -> int:
-    """Bits of the amounts by which a value of ``width`` bits is shifted so that something of it is left."""
-    return max(1, (width - 1).bit_length())
+    """Bits in which a shift of a value of this width reads its amount: none where there is nothing to choose."""
+    return (width - 1).bit_length()
 
 
 class Graph:
@@ -209,7 +209,7 @@ class Graph:
         width = self.width(index)
         count = self.constant_of(amount)
         if count is None:
-            if self.constant_of(index) == 0:
+            if self.constant_of(index) == 0 or width == 1:
                 return index
             return self.add(Operation(opcode, width, (index, self._trimmed_amount(amount, width))))
         if count >= width:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bfpga.synthesis.body import Opcode, Operation
-from bfpga.synthesis.netlist.interpret import amount_bits
+from bfpga.synthesis.graph import amount_bits
 from bfpga.synthesis.netlist.significance import Bits
 from bfpga.synthesis.schedule_types import DIGIT_BITS, DIGIT_REGISTERS
 

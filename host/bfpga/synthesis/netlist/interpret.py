@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.synthesis.body import LoopBody, Opcode, Operation
-from bfpga.synthesis.graph import mask_of, signed
+from bfpga.synthesis.graph import amount_bits, mask_of, signed
 
 #: Operations whose result comes from outside of the body; their operands leave it.
 EXTERNAL = frozenset(
@@ -84,11 +84,6 @@ def evaluate(body: LoopBody, operation: Operation, operands: Sequence[int]) -> i
         case Opcode.CTZ:
             return (operands[0] & -operands[0]).bit_length() - 1 if operands[0] else widths[0]
     raise ValueError(f"{operation.opcode.value} has no value of its own")
-
-
-def amount_bits(width: int) -> int:
-    """Bits in which a shift of a value of this width reads its amount."""
-    return (width - 1).bit_length()
 
 
 def _concatenate(operands: Sequence[int], widths: Sequence[int]) -> int:

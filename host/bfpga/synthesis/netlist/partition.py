@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.synthesis.body import Opcode, Place
+from bfpga.synthesis.graph import amount_bits
 from bfpga.synthesis.grouping import live_operations
-from bfpga.synthesis.netlist.interpret import EXTERNAL, WRITES, amount_bits
+from bfpga.synthesis.netlist.interpret import EXTERNAL, WRITES
 from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
 
 #: Look-up tables, by `cost`, of the largest part and of the smallest that is one by itself.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bfpga.synthesis.body import LoopBody, Opcode, Operation
-from bfpga.synthesis.netlist.interpret import amount_bits
+from bfpga.synthesis.graph import amount_bits
 
 
 @dataclass(frozen=True, slots=True)
