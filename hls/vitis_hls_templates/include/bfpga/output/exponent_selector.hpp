@@ -103,6 +103,9 @@ struct WindowSums {
         simulation_check(log_count <= window_bits, "a window of the statistics unit", "has more than 2**13 values: 2**",
                          log_count);
         simulation_check(factor >= 0 && factor < 1 << factor_bits, "a policy factor", "is beyond 0..255:", factor);
+        // Added up while the root is taken: one addition less behind it, before the comparisons with the format's
+        // range.
+        const int32_t offset = unit - log_count;
         const radicand_t total = sum;
         const radicand_t variance =
             static_cast<radicand_t>((static_cast<radicand_t>(squares) << log_count) - total * total);
@@ -113,7 +116,7 @@ struct WindowSums {
         if (bound == 0) {
             return Lead();
         }
-        return Lead(true, lead_position<deviation_bits + 1>(bound) - log_count + unit);
+        return Lead(true, lead_position<deviation_bits + 1>(bound) + offset);
     }
 };
 
