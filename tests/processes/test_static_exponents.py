@@ -63,7 +63,7 @@ def test_policies_at_run_time_are_refused(policy: Any, tmp_path: Path) -> None:
 
 
 def test_define_by_run_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="finds exponents at run time"):
+    with pytest.raises(ConfigurationError, match="find their exponents at run time"):
         bfpga.eager("kv260_two_cores")
 
 
