@@ -72,6 +72,8 @@ def test_a_study_is_resumed_on_demand_alone_and_stale_files_go(
 ) -> None:
     assert main([*COMMAND, "-o", str(folder)]) == 2
     assert "holds a study; --resume goes on with it" in capsys.readouterr().err
+    assert main([*COMMAND, "--resume", "--no-static-exponents", "-o", str(folder)]) == 2
+    assert "is the study of another search (space)" in capsys.readouterr().err
     assert main([*COMMAND, "--resume", "-o", str(tmp_path)]) == 2
     assert "there is no study to resume" in capsys.readouterr().err
     listed = json.loads((folder / "front.json").read_text())

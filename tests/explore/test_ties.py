@@ -40,7 +40,7 @@ def test_of_ties_the_one_with_the_fewest_tables_is_taken(capsys: pytest.CaptureF
 
 def test_of_ties_the_one_with_the_fewest_cores_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     one, two = row(1, 100.0, 40_000), row(2, 96.0, 30_000)
-    candidate = Candidate({"name": "net_t2", "cores": 2})
+    candidate = Candidate({"name": "net_t2", "cores": 2, "engines": [{}]})
     two = replace(two, point=replace(two.point, candidate=candidate))
     assert _best(exploration(), [two, one]) is one
     assert "net_t1 with 1 core, the fewest, and 75 % of the LUTs; net_t2" in capsys.readouterr().out

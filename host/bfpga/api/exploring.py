@@ -41,6 +41,7 @@ def explore(
     seed: int = 0,
     max_clock: float | None = None,
     synthesize: bool = False,
+    static_exponents: bool = True,
     folder: str | Path | None = None,
     resume: bool = False,
     workers: int | None = None,
@@ -50,9 +51,10 @@ def explore(
 
     data: samples that judge accuracy, the first ``samples`` of them; None: mantissas keep 8 bits. calibration: samples
     of their own; None: the first 64 of the data. objective: throughput, latency or energy. accuracy_drop: points that
-    may be lost. time_limit: seconds. max_clock: MHz. synthesize: of the code of the front's points. folder: gets
-    accelerators, recipes and pictures, and the study, with which ``resume`` goes on; None: nothing is written. workers:
-    processes of this machine. progress(done, all, best point).
+    may be lost. time_limit: seconds. max_clock: MHz. synthesize: of the code of the front's points.
+    static_exponents: whether accelerators may do without exponents that are found at run time, where samples calibrate.
+    folder: gets accelerators, recipes and pictures, and the study, with which ``resume`` goes on; None: nothing is
+    written. workers: processes of this machine. progress(done, all, best point).
     ConfigurationError for what does not fit, ToolError without the packages of the search, OSError for a folder that
     cannot be used.
     """
@@ -65,7 +67,9 @@ def explore(
     judging = None if data is None else given_samples(data, network.inputs, samples)
     calibrating = None if calibration is None else given_samples(calibration, network.inputs)
     goal = Goal(objective, accuracy_drop)  # type: ignore[arg-type]
-    task = search_task(network, described, str(board), goal, judging, calibrating, max_clock, synthesize, seed)
+    task = search_task(
+        network, described, str(board), goal, judging, calibrating, max_clock, synthesize, seed, static_exponents
+    )
     if target is not None:
         target.mkdir(parents=True, exist_ok=True)
     search = Search(task, None if target is None else target / STUDY)
@@ -88,6 +92,7 @@ def search_task(
     max_clock: float | None,
     synthesize: bool,
     seed: int,
+    static_exponents: bool = True,
 ) -> Task:
     """What is searched for. name: of the board or its file. max_clock: MHz; None: the one modelled for the board.
 
@@ -103,6 +108,7 @@ def search_task(
         calibration=sources,
         samples=judging,
         seed=seed,
+        static=static_exponents,
     )
 
 

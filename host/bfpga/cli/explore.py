@@ -17,6 +17,7 @@ from bfpga.cli.options import InputShapes, Json, Model, OutputNames, ScaleOption
 from bfpga.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from bfpga.accelerator.boards import Board
     from bfpga.explore.figures import Point
     from bfpga.explore.results import Row
     from bfpga.explore.search import Exploration, Search, Show
@@ -60,7 +61,9 @@ def explore(
         float | None,
         typer.Option("--accuracy-drop", help=f"Points of accuracy to lose at most; default: {DROP}.", metavar="POINTS"),
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, max=100000, help="What is tried in all.")] = 250,
+    trials: Annotated[
+        int, typer.Option("--trials", min=1, max=100000, help="What is tried, before plainer forms of the best point.")
+    ] = 250,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", min=1, help="Seconds after which it ends.", metavar="SECONDS")
     ] = None,
@@ -80,6 +83,13 @@ def explore(
             help="Synthesise the code of the front's points; what misses its clock leaves the front or gets slower.",
         ),
     ] = False,
+    static_exponents: Annotated[
+        bool,
+        typer.Option(
+            "--static-exponents/--no-static-exponents",
+            help="Whether accelerators may do without exponents found at run time, which makes them smaller.",
+        ),
+    ] = True,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -129,7 +139,9 @@ def explore(
     network = work.read(model, input_shape, outputs)
     judging = load_inputs(data, network.inputs, samples) if data else None
     calibrating = load_inputs(calibration, network.inputs) if calibration else None
-    task = search_task(network, described, board, goal, judging, calibrating, max_clock, synthesize, seed)
+    task = search_task(
+        network, described, board, goal, judging, calibrating, max_clock, synthesize, seed, static_exponents
+    )
     _note_samples(task)
     with output.waiting("preparing the search"):
         target.mkdir(parents=True, exist_ok=True)
@@ -165,6 +177,7 @@ def _synthesized(search: Search) -> Exploration:
 
 def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | None) -> None:
     """Print the front and the ready accelerators. samples: file that calibrated."""
+    from bfpga.explore.candidate import RESTRICTED
     from bfpga.explore.results import PAGE
     from bfpga.explore.tables import HEADINGS, OPTIONAL, table_row
 
@@ -181,6 +194,8 @@ def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | 
         output.say("a clock is modelled where a synthesis of the code finds every loop in time:")
         output.say("--resume --synthesize asks for it")
     best = _best(found, written)
+    if "static_exponents" in best.point.candidate.extras:
+        output.say(f"{best.name}: {RESTRICTED}; --no-static-exponents searches without such accelerators")
     _say_costs(found, best.point)
     if best.accelerator is not None:
         chosen = f"-a {folder / best.accelerator} -r {folder / str(best.recipe)}"
@@ -189,22 +204,32 @@ def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | 
 
 
 def _best(found: Exploration, written: list[Row]) -> Row:
-    """The point to take: of those as good within a tie the one with the fewest cores, then tables; says so."""
+    """The point to take: the plainest of those as good within a tie; says so."""
     from bfpga.estimate.advice import TIE
+    from bfpga.explore.front import ties
 
-    first = found.task.goal.first
-    limit = first(written[0].point)[0] / (1 - TIE)
-    ties = [row for row in written if first(row.point)[0] <= limit]
-    best = min(ties, key=lambda row: (row.point.candidate.cores, row.point.figures.used["lut"]))
-    if len(ties) > 1:
-        names = ", ".join(row.name for row in ties if row is not best)
-        share = 100 * best.point.figures.used["lut"] / found.task.board.lut
-        fewest = f"{share:.0f} % of the LUTs, the fewest"
-        if max(row.point.candidate.cores for row in ties) > best.point.candidate.cores:
-            count = best.point.candidate.cores
-            fewest = f"{count} core{'s' * (count > 1)}, the fewest, and {share:.0f} % of the LUTs"
-        output.say(f"ties within {100 * TIE:.0f} %: {best.name} with {fewest}; {names}")
+    tied = ties([row.point for row in written], found.task.goal)
+    best, *others = [next(row for row in written if row.point is point) for point in tied]
+    if others:
+        names = ", ".join(row.name for row in written if row in others)
+        output.say(f"ties within {100 * TIE:.0f} %: {best.name} with {_plainest(tied, found.task.board)}; {names}")
     return best
+
+
+def _plainest(tied: list[Point], board: Board) -> str:
+    """What makes the first of points that tie the plainest."""
+    from bfpga.explore.candidate import EXTRAS
+
+    best, others = tied[0], [point.candidate for point in tied[1:]]
+    own, tables = best.candidate, best.figures.used["lut"]
+    left_out = [key for key in EXTRAS if key not in own.extras and any(key in other.extras for other in others)]
+    reasons = [f"no {key}" for key in left_out]
+    if any(other.cores > own.cores for other in others):
+        fewest = ", the fewest" * all(other.cores >= own.cores for other in others)
+        reasons.append(f"{own.cores} core{'s' * (own.cores > 1)}{fewest}")
+    fewest = ", the fewest" * all(point.figures.used["lut"] >= tables for point in tied)
+    reasons.append(f"{100 * tables / board.lut:.0f} % of the LUTs{fewest}")
+    return ", and ".join(filter(None, (", ".join(reasons[:-1]), reasons[-1])))
 
 
 def _say_costs(found: Exploration, point: Point) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,13 @@ from bfpga.contract.configuration import KernelConfig
 
 #: What messages call a description that is in no file.
 NOWHERE = Path("explored.yaml")
+#: Keys of an array without which it is plainer: they make it smaller or faster, and the first one restricts it.
+EXTRAS = ("static_exponents", "residual_adds")
+#: How an accelerator with ``static_exponents`` is restricted.
+RESTRICTED = (
+    "its exponents are those of calibration (static_exponents): it runs networks that were compiled with samples, but "
+    "no policy that finds exponents at run time and nothing of bfpga.eager"
+)
 
 
 @dataclass(frozen=True)
@@ -36,17 +44,36 @@ class Candidate:
 
     def loaded(self) -> Accelerator:
         """The ready accelerator that it is, else that of its description."""
-        return load_accelerator(self.origin) if self.origin else self.accelerator()
+        return _ready(self.origin) if self.origin else self.accelerator()
 
     @property
     def cores(self) -> int:
         """Copies of the kernel."""
-        return load_accelerator(self.origin).cores if self.origin else int(self.described.get("cores", 1))
+        return _ready(self.origin).cores if self.origin else int(self.described.get("cores", 1))
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Those of ``EXTRAS`` that it has."""
+        if self.origin:
+            return tuple(key for key in EXTRAS if getattr(_ready(self.origin).config, key))
+        return tuple(key for key in EXTRAS if self.described["engines"][0].get(key))
+
+    @property
+    def plainness(self) -> tuple[bool, int, bool]:
+        """Orders candidates, the plainest first: without static exponents, by cores, without additions to sums."""
+        static, adds = (key in self.extras for key in EXTRAS)
+        return static, self.cores, adds
 
     @property
     def options(self) -> CompileOptions:
         """The recipe as the compiler takes it."""
         return CompileOptions(**self.recipe)
+
+
+@cache
+def _ready(name: str) -> Accelerator:
+    """A ready accelerator, read once."""
+    return load_accelerator(name)
 
 
 def unchecked_config(described: dict[str, Any]) -> tuple[KernelConfig, Board]:

@@ -1,4 +1,4 @@
-"""Points that no other point beats, and which of them is the best for an objective."""
+"""Points that no other point beats, which of them is the best for an objective, and which is to be recommended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from bfpga.errors import ConfigurationError
+from bfpga.estimate.advice import TIE
 from bfpga.explore.figures import Figures, Point
 
 Objective = Literal["throughput", "latency", "energy"]
@@ -39,6 +40,13 @@ class Goal:
         time, joules, _ = self.costs(point.figures)
         return (joules, time) if self.objective == "energy" else (time, joules)
 
+    def beats(self, point: Point, other: Point) -> bool:
+        """Whether a point leaves no reason for another: it costs no more, and a plainer one is no tie either."""
+        if not dominates(self.costs(point.figures), self.costs(other.figures)):
+            return False
+        plainer = other.candidate.plainness < point.candidate.plainness
+        return not plainer or self.first(point)[0] < (1 - TIE) * self.first(other)[0]
+
     def accepts(self, point: Point) -> bool:
         """Whether a point fits, loses no more accuracy than it may, and no synthesis contradicts its clock."""
         if point.beaten or point.clock == "missed":
@@ -52,13 +60,25 @@ def dominates(costs: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def front(points: Iterable[Point], goal: Goal) -> list[Point]:
-    """Accepted points that none dominates, the best for the objective first; of equal ones that tried first."""
+    """Accepted points that none beats, the best for the objective first; of equal ones that tried first."""
     accepted = sorted(filter(goal.accepts, points), key=lambda point: point.number)
     result: list[Point] = []
     for point in accepted:
         costs = goal.costs(point.figures)
         if any(goal.costs(other.figures) == costs for other in result):
             continue
-        if not any(dominates(goal.costs(other.figures), costs) for other in accepted):
+        if not any(goal.beats(other, point) for other in accepted):
             result.append(point)
     return sorted(result, key=goal.first)
+
+
+def ties(best: Sequence[Point], goal: Goal) -> list[Point]:
+    """The points of a front that are as good as its first within a tie, the one to be recommended first.
+
+    That is the plainest, and of those as plain the one with the fewest look-up tables.
+    """
+    if not best:
+        return []
+    limit = goal.first(best[0])[0] / (1 - TIE)
+    tied = [point for point in best if goal.first(point)[0] <= limit]
+    return sorted(tied, key=lambda point: (*point.candidate.plainness, point.figures.used["lut"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bfpga.explore.candidate import RESTRICTED
 from bfpga.explore.figures import Point
+from bfpga.explore.front import ties
 from bfpga.explore.picture import front_chart, loss_chart
 from bfpga.explore.results import Row
 from bfpga.explore.search import Exploration
@@ -53,8 +55,10 @@ def _figures(found: Exploration) -> list[Figure]:
 def _facts(found: Exploration, front: list[Row]) -> list[Fact]:
     if not front:
         return [Fact("best point", "none", "nothing fits and keeps the accuracy", "", "warn")]
-    best = front[0]
-    figures, goal = best.point.figures, found.task.goal
+    goal = found.task.goal
+    recommended = ties([row.point for row in front], goal)[0]
+    best = next(row for row in front if row.point is recommended)
+    figures = best.point.figures
     rate = f"{words.rate(1 / figures.seconds)} a second"
     facts = [
         Fact("time of a sample", words.seconds(figures.seconds), rate, ESTIMATED),
@@ -63,6 +67,8 @@ def _facts(found: Exploration, front: list[Row]) -> list[Fact]:
     ]
     if figures.loss is not None and figures.accuracy is not None:
         facts.append(Fact("accuracy lost", f"{figures.loss:.2f} points", f"{figures.accuracy:.2f} %", MEASURED))
+    if "static_exponents" in best.point.candidate.extras:
+        facts.append(Fact("exponents", "static", RESTRICTED, "", "warn"))
     facts.append(Fact("clock", best.point.clock, best.point.missed, "", _CLOCK.get(best.point.clock, "")))
     exact = [point for point in found.ready if (point.figures.loss or 0.0) <= goal.drop]
     if exact:

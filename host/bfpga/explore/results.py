@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from bfpga.explore.candidate import RESTRICTED
 from bfpga.explore.figures import Point
 from bfpga.explore.search import Exploration
 from bfpga.formats.files import read_file, replace_file
@@ -130,6 +131,7 @@ def accelerator_text(found: Exploration, row: Row) -> str:
         f"Estimated: {summary(found, point)}.",
         f"The clock is {clock_words(point)}.",
         "Functions and memories are those that this network needs; others may not fit.",
+        *[f"Restricted: {RESTRICTED}."] * ("static_exponents" in point.candidate.extras),
         f"Compile: bfpga compile {task.network.path.name} -a {row.accelerator} -r {row.recipe} -c SAMPLES.npz",
     ]
     return _commented(head, {**ordered, "engines": [first, *others]}, flat=True)

@@ -110,7 +110,8 @@ class Search:
         """Try until there are ``trials`` in all or ``limit`` seconds are over; an interruption ends it early.
 
         The ready accelerators count; all of them are tried in any case. Trials of a generation are proposed together,
-        so it does not matter who computes them; what of one is done when it is interrupted is lost.
+        so it does not matter who computes them; what of one is done when it is interrupted is lost. Last, the best
+        point is tried without the keys without which it is plainer, so that a tie is found.
         """
         end = None if limit is None else time.monotonic() + limit
         trials, interrupted = max(trials, len(self.ready)), False
@@ -119,6 +120,7 @@ class Search:
                 if end is not None and time.monotonic() > end and number >= len(self.ready):
                     break
                 self._generation(number, min(GENERATION - number % GENERATION, trials - number), trials, show, workers)
+            self._try_plainer()
         except KeyboardInterrupt:
             interrupted = True
         return self.exploration(interrupted)
@@ -157,6 +159,14 @@ class Search:
         beaten = [other for other in best if self.task.is_beaten(result, [other])]
         loss = max((max(other.figures.loss or 0.0, 0.0) for other in beaten), default=0.0)
         self.study.accept(trial, result, loss)
+
+    def _try_plainer(self) -> None:
+        """Try the best point without each of its keys that may not be worth it (``Space.plainer``)."""
+        while best := self.exploration().front:
+            untried = [values for values in self.task.space.plainer(best[0].values) if values not in self.study.tried()]
+            if not untried:
+                return
+            self._retry(untried[0])
 
     def exploration(self, interrupted: bool = False) -> Exploration:
         """What there is so far."""

@@ -20,7 +20,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.cores import MOST_CORES
 from bfpga.engines.systolic.constraints import QUAD_BITS
-from bfpga.explore.candidate import Candidate, unchecked_config
+from bfpga.explore.candidate import EXTRAS, Candidate, unchecked_config
 from bfpga.explore.limits import MOST_COLUMNS, largest_divisor, most_columns
 
 Value = str | int | float
@@ -49,7 +49,8 @@ class Space:
     """Candidates for one network on one board.
 
     functions: those that the network needs. judged: whether samples show what narrower numbers cost. together: whether
-    samples may be computed side by side. max_clock: MHz; the fastest clock that is tried.
+    samples may be computed side by side. max_clock: MHz; the fastest clock that is tried. adds: whether the network has
+    additions that products can take. static: whether exponents are known before and none need be found at run time.
     """
 
     board: Board
@@ -58,6 +59,8 @@ class Space:
     judged: bool
     together: bool
     max_clock: float
+    adds: bool = False
+    static: bool = False
 
     @cached_property
     def choices(self) -> dict[str, tuple[Value, ...]]:
@@ -84,6 +87,8 @@ class Space:
             "remainders": ("auto", "never"),
             "side_by_side": (0, 1) if self.together else (0,),
             "cores": tuple(range(1, MOST_CORES + 1)),
+            "residual_adds": (0, 1) if self.adds else (0,),
+            "static_exponents": (0, 1) if self.static else (0,),
         }
 
     @cached_property
@@ -142,6 +147,7 @@ class Space:
             "bias_bits": min(18, int(values["accumulator_bits"])),
             "weight_stream_bits": values["weight_stream_bits"],
             "functions": list(self.functions),
+            **{key: True for key in EXTRAS if values[key]},
         }
 
     @staticmethod
@@ -174,8 +180,16 @@ class Space:
             "row_turns": config.row_turns,
             "clock_mhz": accelerator.clock_mhz,
             "cores": accelerator.cores,
+            **{key: int(getattr(config, key)) for key in EXTRAS},
         }
         return {key: closest(values, wanted.get(key, values[0])) for key, values in self.choices.items()}
+
+    @staticmethod
+    def plainer(values: Values) -> list[dict[str, Value]]:
+        """The values without each of ``EXTRAS`` that they have, and without all of them."""
+        there = [key for key in EXTRAS if values.get(key)]
+        left_out = [(key,) for key in there] + ([tuple(there)] if len(there) > 1 else [])
+        return [{**values, **dict.fromkeys(keys, 0)} for keys in left_out]
 
     def neighbour(self, values: Values, chance: random.Random) -> dict[str, Value]:
         """The values with one to three of them changed: by a step, or to any other."""

@@ -76,13 +76,16 @@ class Study:
 
     def _near(self, leading: Sequence[Point], chance: random.Random) -> dict[str, Any]:
         """Values next to those of a leading point, new ones if there are any."""
-        tried = [trial.params for trial in self.trials.get_trials(deepcopy=False)]
-        values: dict[str, Any] = {}
+        tried, values = self.tried(), dict[str, Any]()
         for _ in range(DRAWS):
             values = self.space.neighbour(chance.choice(leading).values, chance)
             if values not in tried:
                 break
         return values
+
+    def tried(self) -> list[dict[str, Any]]:
+        """Values of all trials."""
+        return [trial.params for trial in self.trials.get_trials(deepcopy=False)]
 
     def propose_values(self, values: Values) -> Any:
         """The next trial with these values."""

@@ -59,9 +59,10 @@ def _config(point: Point) -> tuple[KernelConfig, float]:
 
 
 def array_words(config: KernelConfig) -> str:
-    """`12+4 x 8 x 4`: columns, of them shift columns, rows and lanes; what else there is after a comma."""
+    """`12+4 x 8 x 4, adds`: columns, of them shift columns, rows and lanes; after commas what else there is."""
     columns: Any = config.columns
     if config.shift_columns:
         columns = f"{config.columns - config.shift_columns}+{config.shift_columns}"
     shifts = " shift" if config.multiplier == "shift" else ""
-    return f"{columns} x {config.rows} x {config.lanes}{shifts}"
+    others = ", adds" * config.residual_adds + ", static" * config.static_exponents
+    return f"{columns} x {config.rows} x {config.lanes}{shifts}{others}"

@@ -23,7 +23,7 @@ from bfpga.data import InputSamples
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.explore.candidate import Candidate
 from bfpga.explore.figures import Point, compile_for_figures, program_figures
-from bfpga.explore.front import Goal, dominates
+from bfpga.explore.front import Goal
 from bfpga.explore.limits import excess
 from bfpga.explore.modelled_clock import MODELLED, usual_clock, verdict
 from bfpga.explore.space import ROUNDED, Space, Values
@@ -37,7 +37,8 @@ class Task:
     """A search that can be repeated.
 
     board_name: as accelerator files name the board. calibration, samples: inputs that calibrate and that judge; None:
-    noise calibrates and nothing judges. max_clock: MHz, the fastest clock that is tried.
+    noise calibrates and nothing judges. max_clock: MHz, the fastest clock that is tried. static: whether accelerators
+    may have ``static_exponents``, where samples calibrate.
     """
 
     network: Network
@@ -48,6 +49,7 @@ class Task:
     calibration: Calibration | None = None
     samples: InputSamples | None = None
     seed: int = 0
+    static: bool = True
 
     @cached_property
     def judge(self) -> Judge | None:
@@ -64,21 +66,33 @@ class Task:
             judged=self.samples is not None,
             together=self._together(),
             max_clock=self.max_clock,
+            adds=any(node.adds_second for node in self._roomy),
+            static=self._may_be_static,
         )
 
     def compiled(self, candidate: Candidate, accelerator: Accelerator) -> Program:
         """The network for a candidate; ModelError, DataError or ConfigurationError where that is not possible."""
         return compile_for_figures(self.network, accelerator, self.calibration, candidate.options)
 
-    def _functions(self) -> tuple[str, ...]:
-        """Functions that the array computes for this network if it has all of them."""
+    @cached_property
+    def _roomy(self) -> list[ArrayNode]:
+        """What an array computes of this network that has all functions, adds to its sums and has room for all."""
         space = Space(self.board, self.board_name, FUNCTION_NAMES, False, False, self.board.clock_default)
-        values = {key: choices[0] for key, choices in space.choices.items()}
+        values = {key: choices[0] for key, choices in space.choices.items()} | {"residual_adds": 1}
         values |= {"lanes": 2, "rows": 16, "activation_words": 4096, "weight_words": 4096, "accumulator_bits": 32}
         candidate = space.candidate(values)
         program = self.compiled(candidate, candidate.accelerator())
-        used = {node.function.key for node in program.nodes if isinstance(node, ArrayNode)}
+        return [node for node in program.nodes if isinstance(node, ArrayNode)]
+
+    def _functions(self) -> tuple[str, ...]:
+        """Functions that the array computes for this network if it has all of them."""
+        used = {node.function.key for node in self._roomy}
         return tuple(name for name in FUNCTION_NAMES if name in used or name == "none")
+
+    @property
+    def _may_be_static(self) -> bool:
+        """Whether accelerators without exponents that are found at run time are of use: samples give all of them."""
+        return self.static and self.calibration is not None
 
     def _together(self) -> bool:
         """Whether samples may be computed side by side: networks of vectors with static exponents."""
@@ -89,11 +103,11 @@ class Task:
         return self.calibration is not None
 
     def ready(self) -> list[Candidate]:
-        """The ready accelerators of the board, with which the search begins."""
+        """The ready accelerators of the board that may be recommended, with which the search begins."""
         found = []
         for name in accelerator_names():
             accelerator = load_accelerator(name)
-            if accelerator.board == self.board:
+            if accelerator.board == self.board and (self._may_be_static or not accelerator.config.static_exponents):
                 found.append(Candidate({"name": name}, {}, name))
         return found
 
@@ -121,9 +135,9 @@ class Task:
         return replace(point, figures=replace(figures, accuracy=self.judge.reached - loss, loss=loss))
 
     def is_beaten(self, point: Point, front: Iterable[Point]) -> bool:
-        """Whether a point is worse than one of the front, however accurate it is."""
-        costs = self.goal.costs(replace(point.figures, loss=0.0))
-        return any(dominates(self.goal.costs(other.figures), costs) for other in front)
+        """Whether one of the front beats a point, however accurate it is."""
+        exact = replace(point, figures=replace(point.figures, loss=0.0))
+        return any(self.goal.beats(other, exact) for other in front)
 
     def may_offer(self, point: Point) -> bool:
         """Whether a point's clock is modelled, or no faster than what a synthesis found in time on this board."""
