@@ -15,6 +15,7 @@ from bfpga.cli import main
 from bfpga.cli.advise import following, reason
 from bfpga.contract.program import Program
 from bfpga.explore import ready
+from bfpga.explore.candidate import RESTRICTED
 from bfpga.explore.figures import Figures
 from bfpga.explore.ready import KINDS, Offer, kind_of, recommend
 from bfpga.precision.judge import Judge, Score
@@ -120,6 +121,21 @@ def test_ties_go_to_the_plainest_and_are_named() -> None:
         "recommended: pynq_z2_dense on TUL PYNQ-Z2, 951 images/s, the plainest of 3 that tie within 5 % "
         "(an array of DSP blocks, 75 % of the LUTs; the others: pynq_z2_mixed, pynq_z2_sparse)"
     )
+
+
+def test_static_exponents_are_less_plain_and_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, other = offer("kv260_dense", 1000, tables=30_000), offer("kv260_dense", 1001, tables=20_000)
+    config = replace(other.accelerator.config, static_exponents=True)
+    static = replace(other, accelerator=replace(other.accelerator, config=config))
+    assert recommend([static, plain], 0.5).best is plain
+    said = []
+    for name in ("kv260_two_cores", "kv260_dense"):
+        monkeypatch.setattr(ready, "accelerator_names", lambda name=name: [name])
+        assert main(["advise", MODEL, "--board", "kv260"]) == 0
+        said.append(f"{name}: {RESTRICTED}\n" in capsys.readouterr().out)
+    assert said == [True, False]
 
 
 def test_look_up_tables_decide_between_arrays_of_one_kind() -> None:

@@ -98,6 +98,7 @@ def advise(
 def show(found: Advised, task: ReadyTask, board: Board | None) -> None:
     """Print what was tried, which one to take and why, and what costs most there."""
     from bfpga.cli.report_host import NO_DRIVER
+    from bfpga.explore.candidate import RESTRICTED
 
     where = f"the ready accelerators of {board.title}" if board else "all ready accelerators"
     judged = None if task.judge is None else {"accuracy": "accuracy", "agreement": "as float"}.get(
@@ -123,6 +124,8 @@ def show(found: Advised, task: ReadyTask, board: Board | None) -> None:
     output.say("images/s of a stream of samples, latency of one, both with the host's operators (estimated)")
     output.say(NO_DRIVER)
     output.say(reason(found.recommendation, task.drop))
+    if found.recommendation.best.accelerator.config.static_exponents:
+        output.say(f"{found.recommendation.best.name}: {RESTRICTED}")
     for one in found.recommendation.best.advice:
         output.say(one.text)
 

@@ -169,10 +169,13 @@ def recommend(offers: Sequence[Offer], drop: float) -> Recommendation:
     return Recommendation(ties[0], tuple(ties[1:]), behind)
 
 
-def plainness(offer: Offer) -> tuple[int, int, int, int]:
-    """Orders offers of one speed, the plainest first: kind of the array, recipe, cores, look-up tables."""
+def plainness(offer: Offer) -> tuple[int, bool, bool, int, int]:
+    """Orders offers of one speed, the plainest first: kind of the array, recipe, static exponents, cores, look-up
+    tables."""
     tables = 0 if offer.figures is None else offer.figures.used["lut"]
-    return KINDS.index(kind_of(offer.accelerator.config)), int(bool(offer.recipe)), offer.accelerator.cores, tables
+    config = offer.accelerator.config
+    kind = KINDS.index(kind_of(config))
+    return kind, bool(offer.recipe), config.static_exponents, offer.accelerator.cores, tables
 
 
 #: Kinds of arrays, the plainest first.
