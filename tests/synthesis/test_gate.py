@@ -21,8 +21,6 @@ LOOPS_ALONE = set(COUNTED) - {
     "kv260_dense", "kv260_two_cores", "pynq_z2_dense", "pynq_z2_flows", "pynq_z2_mixed", "pynq_z2_quad",
     "pynq_z2_shift", "pynq_z2_transformer", "tiny", "zcu104_dense",
 }  # fmt: skip
-#: What the gate finds: resources, loops and paths. Accelerators without an entry pass it; the lists get shorter.
-FOUND: dict[str, set[str]] = {"zcu104_dense": {"post"}}
 
 
 def test_the_gate_without_a_name_judges_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +29,7 @@ def test_the_gate_without_a_name_judges_all_of_them(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     monkeypatch.setattr("bfpga.rtl.whole.synthesize_whole", lambda accelerator, *_: pytest.fail(accelerator.name))
     target = tmp_path / "found.json"
-    assert main(["synthesize", "--check", "--json", str(target)]) == (1 if FOUND else 0)
+    assert main(["synthesize", "--check", "--json", str(target)]) == 0
     judged = json.loads(target.read_text())["accelerators"]
     assert [figures["accelerator"] for figures in judged] == COUNTED
 
@@ -54,8 +52,7 @@ def test_a_ready_accelerator_passes_the_gate(name: str, tmp_path: Path) -> None:
     assert figures is not None, f"no figures of the present kernel of {name}"
     assert figures.counted
     assert {ip.name for ip in figures.ips} == set(kernel_processes(accelerator.config))
-    found = findings(figures, accelerator.board.resources)
-    assert {text.split(":")[0].split(" ")[0] for text in found} == FOUND.get(name, set()), found
+    assert findings(figures, accelerator.board.resources) == []
     # What the schedule takes for short levels of logic is not what they are with their wires.
     paths = {ip.name: ip.path for ip in figures.ips}
-    assert {ip for ip, path in paths.items() if not 0 < path <= figures.period} == FOUND.get(name, set()), paths
+    assert all(0 < path <= figures.period for path in paths.values()), paths
