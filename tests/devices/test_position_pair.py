@@ -2,78 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from array_layers import PlainKernel, gemm
-from position_programs import POSITIONS, compiled, compiled_kernel, dynamic, scheduled
+from position_pairs import (
+    BATCH,
+    FRACTION,
+    KIND,
+    SAMPLE,
+    SMALL,
+    WEIGHTS,
+    Machine,
+    X,
+    network,
+    on_csim,
+    on_plain_integers,
+    same,
+    small_model,
+    turns,
+)
+from position_programs import POSITIONS, compiled, dynamic
 from small_networks import Network
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.given_exponents import with_given_exponents, with_policies
-from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import Function
-from bfpga.contract.program import BlockTensor, Program, TensorSpec, Window
+from bfpga.contract.program import BlockTensor, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine, LayerRun, LayerStarts
-from bfpga.devices.position_pair import PairRun, PositionPair
+from bfpga.devices.layer_kernels import EmulatedLayers, LayerMachine, LayerRun, LayerStarts
+from bfpga.devices.position_pair import PositionPair
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.positions.closure import batch_sample
-from bfpga.engines.positions.pipeline_events import Side
 from bfpga.engines.positions.pipeline_picture import draw_timeline, timeline_table
-from bfpga.engines.positions.pipeline_run import Pipeline, PipelineLayer, Turn
+from bfpga.engines.positions.pipeline_run import Pipeline, PipelineLayer
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.errors import ConfigurationError, DataError, DeviceError, ModelError, ProgramError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.position_rules import PositionRule
-from bfpga.formats.wide_statistics import StatisticsKind
 from bfpga.runtime import open_device
 from bfpga.runtime_pair import PairSide, open_layers, open_pair
-
-#: The small accelerator of embodiment 7: the same format, a third of the columns.
-SMALL = replace(POSITIONS, columns=1)
-WIDTHS = (6, 9, 7, 4)
-BATCH, FRACTION = 16, SampleFraction(1, 4)
-SAMPLE = batch_sample(Sampling.along("B", FRACTION), BATCH)
-RNG = np.random.default_rng(3)
-WEIGHTS = [RNG.integers(-127, 128, (rows, terms)) for terms, rows in pairwise(WIDTHS)]
-X = RNG.integers(-127, 128, (BATCH, WIDTHS[0])).astype(np.float32)
-
-#: Of the integer pipeline: what all rules need.
-KIND = StatisticsKind(lsb="minimum")
-
-Machine = Callable[[Program], LayerMachine]
-
-
-def network(
-    items: int, config: KernelConfig = POSITIONS, rich: bool = False, weights: Any = None, **policy: Any
-) -> Program:
-    """Three fully connected layers on ``items`` rows; rich: with biases, row exponents and a function."""
-    rng = np.random.default_rng(5)
-    specs = [TensorSpec(f"t{n}", items, 1, width, None, (items, width), (0, 1)) for n, width in enumerate(WIDTHS)]
-    nodes = []
-    for number, matrix in enumerate(weights or WEIGHTS):
-        fields: dict[str, Any] = {}
-        if rich:
-            fields = {
-                "weight_exponents": rng.integers(-9, -4, len(matrix)).astype(np.int32), "bias_exponent": -6,
-                "bias": rng.integers(-9999, 9999, len(matrix)).astype(np.int32),
-                "function": Function.RELU if number < 2 else Function.NONE,
-            }  # fmt: skip
-        nodes.append(
-            gemm(
-                matrix, Window(output_height=items), name=f"fc{number}", inputs=(f"t{number}",),
-                output=f"t{number + 1}", policy=dynamic(**policy), **fields,
-            )
-        )  # fmt: skip
-    return scheduled(config, specs, nodes)
 
 
 def pair(
@@ -96,32 +67,6 @@ def once(make: Machine = EmulatedLayers, preceding: int = 1, **changes: Any) -> 
     opened = pair(make, preceding, **changes)
     rest = make(with_given_exponents(network(BATCH - len(SAMPLE), rich=bool(changes.get("rich")))))
     return PositionPair(opened.preceding, [rest], Sampling.along("B", FRACTION), once=True)
-
-
-def on_plain_integers(program: Program) -> LayerMachine:
-    return KernelLayers(program, PlainKernel(program.config))
-
-
-def on_csim(program: Program) -> LayerMachine:
-    return KernelLayers(program, compiled_kernel(program.config))
-
-
-def turns(seed: int) -> Turn:
-    """Sides in any order: what stalls of either of them do."""
-    generator = np.random.default_rng(seed)
-    share = generator.uniform(0.1, 0.9)
-
-    def turn() -> Side:
-        return "preceding" if generator.random() < share else "main"
-
-    return turn
-
-
-def same(first: PairRun, second: PairRun, clocks: bool = True) -> bool:
-    """Outputs, exponents and, unless told otherwise, clocks."""
-    equal = all(np.array_equal(value, second.outputs[name]) for name, value in first.outputs.items())
-    exponents = [[batch.exponents for batch in run.batches] for run in (first, second)]
-    return equal and exponents[0] == exponents[1] and (not clocks or first.batches == second.batches)
 
 
 # ---------------------------------------------------------------- the bits
@@ -311,20 +256,6 @@ def test_a_picture_of_both_sides() -> None:
 
 
 # ---------------------------------------------------------------- from an ONNX file
-
-
-def small_model(folder: Path, softmax: bool = True) -> Path:
-    """Two layers with biases, a ReLU between them, and an operator of the host behind them."""
-    model = Network(6)
-    for inputs, outputs in ((6, 9), (9, 4)):
-        model.add("Gemm", model.last, model.weights(inputs, outputs), model.weights(outputs))
-        if inputs == 6:
-            model.add("Relu")
-    if softmax:
-        model.add("Softmax", axis=1)
-    path = folder / "small.onnx"
-    path.write_bytes(model.model().SerializeToString())
-    return path
 
 
 def test_a_network_from_its_file(tmp_path: Path) -> None:
