@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,9 +60,11 @@ def open_pair(
         _share("main", batch - sampled if once else batch, main.kernels),
         _share("preceding", sampled, preceding.kernels),
     ]
-    finding = CompileOptions(policy="dynamic", flow="auto", sample=1, rule=rule, rate=rate, margin=margin)  # type: ignore[arg-type]
+    # Both sides get the same mantissas of the input, whichever of them has room for what rounding takes.
+    plain = CompileOptions(policy="max", remainders="never")
+    finding = replace(plain, policy="dynamic", flow="auto", sample=1, rule=rule, rate=rate, margin=margin)  # type: ignore[arg-type]
     network = read_network(model)
-    following = with_given_exponents(_compiled(network, main, shares[0], CompileOptions(policy="max")))
+    following = with_given_exponents(_compiled(network, main, shares[0], plain))
     found = _compiled(network, preceding, shares[1], finding)
     machines: list[LayerMachine] = []
     try:
