@@ -1,13 +1,16 @@
 """What it costs that one group of kernels finds the exponents for another: real networks, counted clocks.
 
-    BFPGA_MODELS=FOLDER python -m benchmarks.positions.pairs [--network NAME ...] [--device csim] [--picture FILE.png]
+    BFPGA_MODELS=FOLDER python -m benchmarks.positions.pairs [--network NAME ...] [--kernels 8 ...] [--device csim]
+        [--picture FILE.png]
 
 Embodiments 6 (1 of 4 equal kernels precedes 3) and 7 (a kernel of a quarter of the multipliers precedes 2 large ones),
-and a pair in which 2 of 4 kernels precede with half of the items and 2 compute the others only.
+a pair in which 2 of 4 kernels precede with half of the items and 2 compute the others only, and embodiments 8 (3 of 4
+precede, 1 converts their accumulators and computes the other items) and 9 (2 large ones precede, a small one converts).
 Fully connected networks, a batch split over the kernels. Every layer's time is its slowest kernel's; the event
 model puts both sides together, the last column for ten batches in a row. Ends with 1 if the bits are not those of one
-kernel that runs flow 2 with the same sample, or if a pair takes longer than the main side alone and its longest layer,
-unless its sample is more than the preceding side can compute in the same time.
+kernel that runs flow 2 with the same sample (of embodiments 8 and 9: of a pair that moves nothing), or if a pair takes
+longer than the main side alone and its longest layer, unless its sample is more than the preceding side can compute in
+the same time.
 """
 
 from __future__ import annotations
@@ -36,17 +39,19 @@ from bfpga.runtime_pair import PairSide, open_pair
 
 ACCELERATOR = ROOT / "configs" / "accelerators" / "pynq_z2_flows.yaml"
 NAMES = ("mlp_digits", "mlp_mnist", "ad01_autoencoder")
+ARRANGEMENTS = ("6", "2 + 2", "7", "8", "9")
 BATCH = 96
 ITERATIONS = 10
 #: Layers that the preceding side may be ahead: a word of 16 bits each.
 DEPTH = 16
 FRACTIONS = (SampleFraction(1, 8), SampleFraction(1, 16), SampleFraction(1, 32))
 HALF = SampleFraction(1, 2)
+EVERYTHING = SampleFraction(1, 1)
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Kernels of both sides. once: the main side leaves the sampled items to the other one."""
+    """Kernels of both sides. once, moves_wide: as for ``open_pair``."""
 
     name: str
     preceding: PairSide
@@ -54,15 +59,20 @@ class Arrangement:
     fractions: tuple[SampleFraction, ...] = FRACTIONS
     rule: RuleName = "rate"
     once: bool = False
+    moves_wide: bool = False
 
 
 def arrangements(device: str) -> list[Arrangement]:
     large = load_accelerator(ACCELERATOR)
     small = quarter(large)
+    wide = replace(large, name=f"{large.name}_wide", config=replace(large.config, wide_memory=True))
+    eight, nine = (SampleFraction(3, 4), EVERYTHING), (SampleFraction(7, 8), EVERYTHING)
     return [
         Arrangement("6", PairSide(large, 1, device), PairSide(large, 3, device)),
         Arrangement("2 + 2", PairSide(large, 2, device), PairSide(large, 2, device), (HALF,), "lead", True),
         Arrangement("7", PairSide(small, 1, device), PairSide(large, 2, device)),
+        Arrangement("8", PairSide(wide, 3, device), PairSide(wide, 1, device), eight, "lead", moves_wide=True),
+        Arrangement("9", PairSide(wide, 2, device), PairSide(quarter(wide), 1, device), nine, "lead", moves_wide=True),
     ]
 
 
@@ -79,9 +89,13 @@ def samples(network: Network, folder: Path) -> Array:
     return np.asarray(x[:BATCH])
 
 
-def alone(model: Path, x: Array, fraction: SampleFraction, rule: RuleName) -> Array:
-    """Flow 2 with the same items on one emulated kernel."""
-    large = load_accelerator(ACCELERATOR)
+def alone(model: Path, arranged: Arrangement, x: Array, fraction: SampleFraction) -> Array:
+    """Flow 2 with the same items on one emulated kernel; a pair that moves nothing, where accumulators move."""
+    large, rule = load_accelerator(ACCELERATOR), arranged.rule
+    if arranged.moves_wide:
+        still = Arrangement(arranged.name, PairSide(large), PairSide(large), rule=rule)
+        (output,) = run(model, still, x, fraction).outputs.values()
+        return np.asarray(output)
     options = CompileOptions(policy="dynamic", flow="two_pass", rule=rule)
     program = compile_network(model, large, None, options, items=len(x))
     for node in program.nodes:
@@ -94,7 +108,7 @@ def alone(model: Path, x: Array, fraction: SampleFraction, rule: RuleName) -> Ar
 def run(model: Path, arranged: Arrangement, x: Array, fraction: SampleFraction) -> PairRun:
     pair = open_pair(
         model, arranged.preceding, arranged.main, len(x), Sampling.along("B", fraction),
-        rule=arranged.rule, depth=DEPTH, once=arranged.once,
+        rule=arranged.rule, depth=DEPTH, once=arranged.once, moves_wide=arranged.moves_wide,
     )  # fmt: skip
     try:
         return pair.run(x)
@@ -118,18 +132,20 @@ def row(name: str, kernels: str, fraction: SampleFraction, found: PairRun, equal
 def main(given: Sequence[str] | None = None) -> int:
     parser = command(__doc__)
     parser.add_argument("--network", action="append", choices=NAMES)
+    parser.add_argument("--kernels", action="append", choices=ARRANGEMENTS)
     parser.add_argument("--device", default="emulator")
     parser.add_argument("--picture", type=Path, help="timeline of the last pair")
     arguments = parser.parse_args(given)
     folder = required_models_folder()
+    arranged_so = [item for item in arrangements(arguments.device) if item.name in (arguments.kernels or [item.name])]
     lines, good = [], True
     for network in (item for item in NETWORKS if item.name in (arguments.network or NAMES)):
         model, x = folder / "models" / f"{network.name}.onnx", samples(network, folder)
-        for arranged in arrangements(arguments.device):
+        for arranged in arranged_so:
             for fraction in arranged.fractions:
                 found = run(model, arranged, x, fraction)
                 (output,) = found.outputs.values()
-                equal = np.array_equal(output, alone(model, x, fraction, arranged.rule))
+                equal = np.array_equal(output, alone(model, arranged, x, fraction))
                 line, met = row(network.name, arranged.name, fraction, found, equal)
                 lines.append(line)
                 good &= met

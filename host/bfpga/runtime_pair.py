@@ -42,17 +42,24 @@ def open_pair(
     margin: int = 0,
     depth: int = 2,
     once: bool = False,
+    moves_wide: bool = False,
 ) -> PositionPair:
-    """A network of fully connected layers on both sides, compiled and loaded. FP R37, R38, R46.
+    """A network of fully connected layers on both sides, compiled and loaded. FP R37-R40, R46.
 
     batch: items that share an exponent a layer, split over the main kernels. sampling: those of the preceding side,
     along B; one of eight if None. rule, rate, margin: how it selects; several preceding kernels need the rule `lead`.
-    depth: layers that it may be ahead. once: the main side leaves the sampled items to the other one. ModelError for
-    another network, ConfigurationError for numbers that do not fit, DeviceError for a device that cannot be opened.
+    depth: layers that it may be ahead. once: the main side leaves the sampled items to the other one. moves_wide: it
+    converts the accumulators that the other one has of them (embodiments 8 and 9), which needs `wide_memory` on both
+    sides. ModelError for another network, ConfigurationError for numbers that do not fit, DeviceError for a device that
+    cannot be opened.
     """
     from bfpga.compiler.options import CompileOptions
     from bfpga.compiler.read.network import read_network
-    from bfpga.compiler.schedule.given_exponents import with_given_exponents
+    from bfpga.compiler.schedule.given_exponents import (
+        with_given_accumulators,
+        with_given_exponents,
+        with_kept_accumulators,
+    )
 
     sampling = sampling or Sampling.along("B")
     sampled = len(batch_sample(sampling, batch))
@@ -64,8 +71,13 @@ def open_pair(
     plain = CompileOptions(policy="max", remainders="never")
     finding = replace(plain, policy="dynamic", flow="auto", sample=1, rule=rule, rate=rate, margin=margin)  # type: ignore[arg-type]
     network = read_network(model)
-    following = with_given_exponents(_compiled(network, main, shares[0], plain))
+    following = _compiled(network, main, shares[0], plain)
     found = _compiled(network, preceding, shares[1], finding)
+    if moves_wide:
+        following = with_given_accumulators(following, _share("main", sampled, main.kernels))
+        found = with_kept_accumulators(found)
+    else:
+        following = with_given_exponents(following)
     machines: list[LayerMachine] = []
     try:
         for program, side in ((found, preceding), (following, main)):

@@ -127,7 +127,9 @@ class ReferenceKernel:
         tensor = tensors[transfer.tensor]
         rows = np.array(pixels).reshape(transfer.y1 - transfer.y0, -1, len(pixels[0]))
         tensor.mantissa[sample, transfer.y0 : transfer.y1] = rows[:, :, : tensor.mantissa.shape[-1]]
-        tensor.exponent[sample] = self.told[d.input_slot] if d.flags & TELLS else self.exponents[d.input_slot]
+        # Words of accumulators are in a slot that no result has written.
+        exponent = self.told[d.input_slot] if d.flags & TELLS else self.exponents.get(d.input_slot, 0)
+        tensor.exponent[sample] = exponent
         return self._transfer_cycles(d, d.input_pixel_words)
 
     def _transfer_cycles(self, d: Descriptor, words: int) -> int:
@@ -186,12 +188,17 @@ class ReferenceKernel:
                 streamed = brought.get((group, block), [])
                 accumulators = {}
                 for i in range(min(kind.columns, d.output_pixels - group * kind.columns)):
-                    if flags & Flag.KEPT:
+                    if flags & Flag.KEPT and flags & Flag.WIDE:
+                        accumulators[i] = self._wide_words(d, group * kind.columns + i, block)
+                    elif flags & Flag.KEPT:
                         accumulators[i] = [self.wide.get((i, wide + r)) for r in range(kind.rows)]
                     else:
                         accumulators[i] = self._accumulate(d, group * kind.columns + i, block, streamed, e_acc)
                 rows = min(kind.rows, d.output_rows - block * kind.rows)
-                if flags & Flag.KEEP:
+                if flags & Flag.KEEP and flags & Flag.WIDE:
+                    for i, acc in accumulators.items():
+                        self._write_wide(d, group * kind.columns + i, block * kind.rows, acc[:rows])
+                elif flags & Flag.KEEP:
                     assert wide + rows <= self.config.wide_words
                     self.wide |= {(i, wide + r): acc[r] for i, acc in accumulators.items() for r in range(rows)}
                 self._drain(d, slot, group, block, accumulators, e_acc)
@@ -201,6 +208,24 @@ class ReferenceKernel:
         if skips:
             return groups * kernel_steps * d.blocks * d.read_slots
         return self._work(d, groups, kernel_steps)
+
+    def _wide_words(self, d: Descriptor, p: int, block: int) -> list[int | None]:
+        """The accumulators of a pass, a word each: bits of the lanes one after the other, lowest first (FP R24)."""
+        word, bank = self._address(d, "input", p)
+        bits, found = self.config.format.mantissa_bits, []
+        for r in range(d.channel_words):
+            lanes = self.memory.get((bank, word + block * d.block_step + r))
+            joined = "".join(format(value % (1 << bits), f"0{bits}b") for value in reversed(lanes or []))
+            digits = joined[-self.config.accumulator_bits :]
+            found.append(int(digits, 2) - (int(digits[0]) << len(digits)) if digits else None)
+        return found
+
+    def _write_wide(self, d: Descriptor, p: int, row: int, acc: list[int]) -> None:
+        word, bank = self._address(d, "output", p)
+        bits, half = self.config.format.mantissa_bits, 1 << (self.config.format.mantissa_bits - 1)
+        for r, value in enumerate(acc, row):
+            parts = [(value // (1 << (bits * lane))) % (2 * half) for lane in range(self.config.lanes)]
+            self.memory[bank, word + r] = [part - 2 * half if part >= half else part for part in parts]
 
     def _on_skip_array(self, d: Descriptor) -> bool:
         """Every GEMM of a kernel without a systolic array, and of one with both those that say so."""

@@ -1,6 +1,7 @@
 """A program layer by layer, each exponent found by the layer's own data or given by the caller (FP 3.7, 4.3).
 
-A layer is a start of the kernel; activations and kept accumulators stay on it from start to start.
+A layer is a start of the kernel; activations and kept accumulators stay on it from start to start. Accumulators that
+its memory does not hold are stored in one start and loaded in the next.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from bfpga.devices.host import host_function
 from bfpga.devices.host_batches import HostFunction
 from bfpga.devices.kernel_device import Kernel, make_available
 from bfpga.devices.values import HostArray, Values
-from bfpga.engines.kernel.accumulators import Block
+from bfpga.engines.kernel.accumulators import Accumulate, Accumulated, Block, accumulator_function
 from bfpga.engines.kernel.arithmetic import LayerEngine
 from bfpga.engines.kernel.cycles import ARRAY_OPERATIONS
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.errors import ProgramError
+from bfpga.formats.arrays import Int64Array
 from bfpga.program.cycles import operation_clocks
+from bfpga.program.moved_accumulators import of_word_tensors, parts_by_host, word_tensors
 
 #: What the STORE is called that reads an exponent back.
 _EXPONENT = "exponent"
@@ -64,6 +67,14 @@ class LayerMachine(Protocol):
 
     def run(self, index: int, exponent: int | None = None) -> LayerRun:
         """Run the next layer; or the last one again. exponent: of its results; by its policy if None."""
+        ...
+
+    def accumulators(self, index: int) -> Int64Array:
+        """What the last layer kept by the host, (rows, width, channels). FP R43."""
+        ...
+
+    def give(self, index: int, accumulators: Int64Array) -> None:
+        """The accumulators, of its last rows, that the next layer takes from another kernel."""
         ...
 
     def outputs(self) -> dict[str, HostArray]:
@@ -100,6 +111,8 @@ class LayerStarts:
             # What is loaded ahead, while a layer before computes, goes to the layer that reads it.
             for operation in step.operations if isinstance(step, LaunchStep) else ():
                 self._operations[number[operation.layer]].append(operation)
+        #: Accumulators of each layer that the host keeps for another kernel, or gets from one.
+        self.moved = parts_by_host(program)
 
     def found(self, index: int) -> list[KernelOperation]:
         """A layer whose policy finds the exponent; it is read back with the first word of the results."""
@@ -109,7 +122,11 @@ class LayerStarts:
 
     def with_exponent(self, index: int, exponent: int) -> list[KernelOperation]:
         """The same layer without its measurements, its results with a given exponent; inherited ones stay."""
-        operations = [item for item in self._operations[index] if not item.descriptor.flags & Flag.MEASURE]
+        operations = [
+            item
+            for item in self._operations[index]
+            if not item.descriptor.flags & Flag.MEASURE and not any(_stores(item, name) for name in self.moved[index])
+        ]
         fields = {"policy": int(Policy.STATIC), "output_exponent": exponent, "lead_rule": int(LeadRule.LEAD)}
         return one_packet(
             [
@@ -133,6 +150,17 @@ def one_packet(operations: Sequence[KernelOperation]) -> list[KernelOperation]:
         flags = descriptor.flags & ~int(Flag.END_PACKET) | (int(Flag.END_PACKET) if index == stores[-1] else 0)
         result[index] = replace(result[index], descriptor=replace(descriptor, flags=flags))
     return result
+
+
+def complete_inputs(operations: Sequence[KernelOperation]) -> list[list[KernelOperation]]:
+    """Operations as starts that load nothing that they store: what a start reads is there when it begins."""
+    starts: list[list[KernelOperation]] = [[]]
+    for operation in operations:
+        loaded = operation.transfer if operation.descriptor.operation == Operation.LOAD else None
+        if loaded is not None and any(_stores(before, loaded.tensor) for before in starts[-1]):
+            starts.append([])
+        starts[-1].append(operation)
+    return [one_packet(start) for start in starts]
 
 
 def _stores(operation: KernelOperation, tensor: str) -> bool:
@@ -180,7 +208,43 @@ class EmulatedLayers(_Layers):
         self._registers = PolicyRegisters(config.policy_slots, config.format)
         #: Nodes of its own: their policies are replaced by given exponents.
         self._nodes = [replace(node) for node in self.starts.nodes]
-        self._engines = [LayerEngine(node, config, self._registers) for node in self._nodes]
+        self._engines = [
+            LayerEngine(node, config, self._registers, self._accumulate(index))
+            for index, node in enumerate(self._nodes)
+        ]
+
+    def _accumulate(self, index: int) -> Accumulate:
+        """A layer's accumulators: those that were given in place of its own ones, and noted if another kernel gets
+        them."""
+        node, moved = self.starts.nodes[index], self.starts.moved[index]
+        accumulate = accumulator_function(node, self.program.config.format)
+        if not moved:
+            return accumulate
+
+        def moving(inputs: Sequence[Block]) -> Accumulated:
+            acc, exponent = accumulate(inputs)
+            rows = acc.reshape(node.window.output_height, node.window.output_width, -1)
+            if node.policy.policy == Policy.STATIC:
+                given = self._moved.pop(index)
+                rows[-len(given) :] = given
+            else:
+                self._moved[index] = np.array(rows, np.int64)
+            return Accumulated(rows.reshape(acc.shape), exponent)
+
+        return moving
+
+    def begin(self, inputs: Mapping[str, BlockTensor]) -> None:
+        """See ``LayerMachine.begin``."""
+        super().begin(inputs)
+        self._moved: dict[int, Int64Array] = {}
+
+    def accumulators(self, index: int) -> Int64Array:
+        """See ``LayerMachine.accumulators``."""
+        return self._moved[index]
+
+    def give(self, index: int, accumulators: Int64Array) -> None:
+        """See ``LayerMachine.give``."""
+        self._moved[index] = accumulators
 
     def run(self, index: int, exponent: int | None = None) -> LayerRun:
         """See ``LayerMachine.run``."""
@@ -223,14 +287,23 @@ class KernelLayers(_Layers):
         self.values.array[_EXPONENT] = scratch
         make_available([item for item in operations if item.transfer != Transfer(_EXPONENT, 0, 1)], self.values)
         self._loaded = False
-        result = self.kernel.run_operations(operations, self.values.array)
+        results = [self.kernel.run_operations(start, self.values.array) for start in complete_inputs(operations)]
         self._loaded = True
         if exponent is None:
             output = self.starts.nodes[index].output
             stored = any(_stores(operation, output) for operation in operations)
             exponent = int((self.values.array[output] if stored else scratch).exponent[0])
-        measured = None if result.measured is None else result.measured.clocks
-        return LayerRun(exponent, result.cycles, measured)
+        counted = [result.measured.clocks for result in results if result.measured is not None]
+        return LayerRun(exponent, sum(result.cycles for result in results), sum(counted) if counted else None)
+
+    def accumulators(self, index: int) -> Int64Array:
+        """See ``LayerMachine.accumulators``."""
+        node, moved = self.starts.nodes[index], self.starts.moved[index]
+        return of_word_tensors(self.values.array, node, moved, self.program.config)
+
+    def give(self, index: int, accumulators: Int64Array) -> None:
+        """See ``LayerMachine.give``."""
+        self.values.array.update(word_tensors(accumulators, self.starts.moved[index], self.program.config))
 
     def close(self) -> None:
         """Release the kernel."""

@@ -1,11 +1,13 @@
 """One network on two groups of kernels: one finds the exponents on a sample, the other follows with everything.
 
-FP 3.7, embodiments 6 and 7. The preceding side takes its items of a batch through all layers by itself; each layer's
-position goes through a bounded queue to the main side, which computes all items at the exponents it is given.
+FP 3.7, embodiments 6 to 9. The preceding side takes its items of a batch through all layers by itself; each layer's
+position goes through a bounded queue to the main side, which computes all items at the exponents it is given, or
+converts the accumulators of the preceding side's items, which have come before the position, and computes the others.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -22,10 +24,12 @@ from bfpga.engines.positions.pipeline import StageTimes
 from bfpga.engines.positions.pipeline_events import PipelineRun, Side, simulate
 from bfpga.engines.positions.pipeline_run import Turn
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
+from bfpga.engines.positions.transfer import Bytes, pack_wide, unpack_wide
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import encode_samples
 from bfpga.program.layout import apart, onnx_shape, to_array, together
+from bfpga.program.moved_accumulators import moved_rows
 
 #: Fields of a layer that both sides must share; the rest is its place and schedule.
 _SHARED = (
@@ -39,11 +43,13 @@ _ARITHMETIC = ("format", "bias_bits")
 
 @dataclass(frozen=True)
 class BatchRun:
-    """A batch on both sides: exponents of the layers, clocks of each side's slowest kernel for every layer."""
+    """A batch on both sides: exponents of the layers, clocks of each side's slowest kernel for every layer, bytes of
+    accumulators that went from one side to the other."""
 
     exponents: tuple[int, ...]
     preceding_clocks: tuple[int, ...]
     main_clocks: tuple[int, ...]
+    moved_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,9 @@ class PositionPair:
     sampling: items of a batch that precede (axis B, FP R46). depth: layers that the preceding side may be ahead (FP
     R42). Several preceding kernels share the sample; the largest of their exponents is the merged one, which needs the
     rule `lead` (FP R45). once: the main side computes the items that are not sampled, and the narrow results that the
-    preceding side has of its items anyway are the others. ConfigurationError, one for all that does not fit.
+    preceding side has of its items anyway are the others. Where both sides' programs have accumulators in the host's
+    memory, the main side converts those of the sample (FP R39, R40, R44). ConfigurationError, one for all that does not
+    fit.
     """
 
     def __init__(
@@ -94,9 +102,10 @@ class PositionPair:
         self.once = once
         self.items = sum(_items(machine.program) for machine in (self.preceding if once else []) + self.main)
         self.sample = batch_sample(sampling or Sampling.along("B", SampleFraction()), self.items)
-        everything = np.arange(self.items)
-        #: Items of the main side.
-        self.followed = np.setdiff1d(everything, self.sample) if once else everything
+        #: Rows of each layer that a main kernel gets the accumulators of.
+        self.given = [moved_rows(machine.program) for machine in self.main]
+        #: Items of the main side in the order of its rows.
+        self.followed = self._followed()
         problems = self._problems()
         if problems:
             raise ConfigurationError("the two sides do not fit together:\n" + "\n".join(f"  {p}" for p in problems))
@@ -119,7 +128,8 @@ class PositionPair:
         for batch in together(values.astype(np.float32), self.items):
             state = _Batch(PositionFifo(self.depth))
             results.append(self._run_batch(batch, turn, state))
-            batches.append(BatchRun(tuple(state.exponents), tuple(state.preceding), tuple(state.main)))
+            lists = (state.exponents, state.preceding, state.main, state.moved)
+            batches.append(BatchRun(*map(tuple, lists)))
             ahead = max(ahead, state.fifo.largest_fill)
         outputs = {name: apart(np.stack([part[name] for part in results]), len(values)) for name in results[0]}
         clocks = (self.preceding[0].program.clock_mhz, self.main[0].program.clock_mhz)
@@ -144,6 +154,17 @@ class PositionPair:
             next(sides[turn()], None)
         return self._outputs()
 
+    def _followed(self) -> IntArray:
+        """What the main side computes; on every kernel those items last whose accumulators come."""
+        everything = np.arange(self.items)
+        rest = np.setdiff1d(everything, self.sample)
+        given = [max(rows) for rows in self.given]
+        if self.once or not any(given):
+            return rest if self.once else everything
+        own = [_items(machine.program) - count for machine, count in zip(self.main, given, strict=True)]
+        parts = zip(_split(rest, own), _split(self.sample, given), strict=True)
+        return np.concatenate([part for pair in parts for part in pair])
+
     def _outputs(self) -> dict[str, HostArray]:
         """Outputs (items, ...) in the order of the items."""
         order, machines = self.followed, list(self.main)
@@ -166,6 +187,8 @@ class PositionPair:
         for layer in range(len(self.layers)):
             exponent, clocks = self._find(layer)
             state.preceding.append(clocks)
+            if self.given[0][layer]:  # before the position, so that they are there when it comes
+                state.wide.append(self._wide(layer))
             entry = PositionEntry(layer, -exponent)
             while not state.fifo.push(entry):
                 yield
@@ -185,12 +208,31 @@ class PositionPair:
         ]
         return merged, _slowest(found) + _slowest(again)
 
+    def _wide(self, layer: int) -> tuple[Bytes, tuple[int, ...]]:
+        """Accumulators of the sample on their way, with their shape. FP R43."""
+        wide = np.concatenate([machine.accumulators(layer) for machine in self.preceding])
+        return pack_wide(wide), wide.shape
+
+    def _take(self, layer: int, state: _Batch) -> None:
+        """Give what has come of a layer to the main kernels, each its items."""
+        given = [rows[layer] for rows in self.given]
+        if not any(given):
+            state.moved.append(0)
+            return
+        packed, shape = state.wide.popleft()
+        state.moved.append(packed.size)
+        wide, first = unpack_wide(packed).reshape(shape), 0
+        for machine, rows in zip(self.main, given, strict=True):
+            machine.give(layer, wide[first : first + rows])
+            first += rows
+
     def _follow(self, state: _Batch) -> Iterator[None]:
-        """Narrow results of all items at the exponents that come; it waits while there is none. FP R37, R38, R42."""
+        """Narrow results of all items at the exponents that come; it waits while there is none. FP R37-R40, R42."""
         for layer in range(len(self.layers)):
             while (entry := state.fifo.pop(layer)) is None:
                 yield
             state.exponents.append(-entry.position)
+            self._take(layer, state)
             state.main.append(_slowest([machine.run(layer, -entry.position) for machine in self.main]))
             yield
 
@@ -205,8 +247,10 @@ class PositionPair:
         """Everything that keeps these kernels from computing the same bits."""
         first = self.main[0].program
         problems: list[str] = []
+        arithmetic = _ARITHMETIC + (("accumulator_bits",) if any(map(any, self.given)) else ())
         for program in [machine.program for machine in (*self.main[1:], *self.preceding)]:
-            problems += _differences(first, program)
+            problems += _differences(first, program, arithmetic)
+        problems += self._moving_problems()
         if len(first.inputs) != 1:
             problems.append(f"the network has the inputs {', '.join(first.inputs)}; a pair takes one")
         given = sum(_items(machine.program) for machine in self.preceding)
@@ -223,15 +267,36 @@ class PositionPair:
             ]
         return problems
 
+    def _moving_problems(self) -> list[str]:
+        """What keeps accumulators from being moved."""
+        taken = [sum(rows) for rows in zip(*self.given, strict=True)]
+        kept = [sum(rows) for rows in zip(*(moved_rows(machine.program) for machine in self.preceding), strict=True)]
+        names = [node.name for node in _layers(self.main[0].program)]
+        problems = [
+            f"layer {name}: the main side takes accumulators of {rows} items, the preceding side keeps those of {found}"
+            for name, rows, found in zip(names, taken, kept, strict=False)
+            if rows not in (0, found)
+        ]
+        if self.once and any(taken):
+            problems.append("once leaves the sampled items to the preceding side, so their accumulators do not move")
+        return problems
+
 
 @dataclass
 class _Batch:
-    """A batch on its way: the queue, and what both sides have done."""
+    """A batch on its way: the queue, accumulators in order, and what both sides have done."""
 
     fifo: PositionFifo
     exponents: list[int] = field(default_factory=list)
     preceding: list[int] = field(default_factory=list)
     main: list[int] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)
+    wide: deque[tuple[Bytes, tuple[int, ...]]] = field(default_factory=deque)
+
+
+def _split(values: IntArray, counts: Sequence[int]) -> list[IntArray]:
+    """Parts of so many items each."""
+    return np.split(values, np.cumsum(counts)[:-1])
 
 
 def _slowest(runs: Sequence[LayerRun]) -> int:
@@ -252,12 +317,12 @@ def _layers(program: Program) -> list[ArrayNode]:
     return [node for node in program.nodes if isinstance(node, ArrayNode)]
 
 
-def _differences(first: Program, second: Program) -> list[str]:
-    """Why two programs give other bits, for a reader."""
+def _differences(first: Program, second: Program, arithmetic: Sequence[str]) -> list[str]:
+    """Why two programs give other bits, for a reader; arithmetic: numbers of kernels that must be equal."""
     found = [
         f"{name} of {first.accelerator} is {getattr(first.config, name)}, of {second.accelerator} "
         f"{getattr(second.config, name)}; both sides need the same"
-        for name in _ARITHMETIC
+        for name in arithmetic
         if getattr(first.config, name) != getattr(second.config, name)
     ]
     ours, theirs = _layers(first), _layers(second)

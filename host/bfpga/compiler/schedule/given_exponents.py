@@ -1,4 +1,5 @@
-"""A compiled network with other exponent policies: the program of a side that is given its exponents (FP 3.7)."""
+"""A compiled network with other exponent policies: programs of sides that are given exponents, that keep
+accumulators for another kernel, or that are given them (FP 3.7)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from bfpga.compiler.schedule.table_plan import place_tables
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, HostNode, HostStep, PolicySpec, Program, Step
-from bfpga.errors import ModelError
+from bfpga.errors import ConfigurationError, ModelError
 
 
 def with_given_exponents(program: Program) -> Program:
@@ -22,8 +23,40 @@ def with_given_exponents(program: Program) -> Program:
     return with_policies(program, lambda node: PolicySpec(Policy.STATIC, inherit=node.policy.inherit))
 
 
-def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -> Program:
-    """The same layers scheduled with other policies.
+def with_given_accumulators(program: Program, rows: int) -> Program:
+    """The same, where the accumulators of the last rows of every result come from another kernel. FP R39, R40, R44.
+
+    ConfigurationError for an accelerator without `wide_memory`.
+    """
+    _check_wide_memory(program)
+
+    def policy(node: ArrayNode) -> PolicySpec:
+        inherit = node.policy.inherit
+        return PolicySpec(Policy.STATIC, inherit=inherit, flow="two_pass" if inherit else "keep")
+
+    return with_policies(program, policy, moved=rows)
+
+
+def with_kept_accumulators(program: Program) -> Program:
+    """The same network whose layers keep everything that they measure, by the host, for another kernel. FP R39, R40.
+
+    ConfigurationError for an accelerator without `wide_memory`.
+    """
+    _check_wide_memory(program)
+    rows = max(spec.height for spec in program.tensors.values())
+    return with_policies(program, lambda node: replace(node.policy, flow="keep", sample=None), moved=rows)
+
+
+def _check_wide_memory(program: Program) -> None:
+    if not program.config.wide_memory:
+        raise ConfigurationError(
+            f"accelerator {program.accelerator}: wide_memory is false, so none of its accumulators can be stored or "
+            "loaded; a pair that moves them needs wide_memory: true on both sides"
+        )
+
+
+def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec], moved: int = 0) -> Program:
+    """The same layers scheduled with other policies; moved: as for ``NodeOperations``.
 
     ModelError for products of two activations, whose second operand's exponent the host would need.
     """
@@ -38,6 +71,7 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
     array = [node for node in nodes if isinstance(node, ArrayNode)]
     plans = plan_weights(array, program.config)
     steps: list[Step] = []
+    tensors = dict(program.tensors)
     begun: set[str] = set()
     for on_array, numbered in groupby(enumerate(nodes), lambda item: isinstance(item[1], ArrayNode)):
         stage = list(numbered)
@@ -47,8 +81,8 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
         layers = [node for _, node in stage if isinstance(node, ArrayNode)]
         outside = {name for node in nodes if node not in layers for name in node.inputs}
         leaving = {node.output for node in layers} & (outside | set(program.leaving))
-        steps += Scheduler(program.config, program.tensors, layers, plans, leaving, begun).run()
+        steps += Scheduler(program.config, tensors, layers, plans, leaving, begun, moved).run()
         begun |= {node.output for node in layers}
     setup = setup_launch(array, plans, program.config)
     place_tables(setup, steps, program.config)
-    return replace(program, nodes=list(nodes), setup=setup, steps=steps)
+    return replace(program, tensors=tensors, nodes=list(nodes), setup=setup, steps=steps)

@@ -5,7 +5,7 @@ The schedule has decided on the places of its operands and results, and on the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bfpga.compiler.schedule.measuring import KEEPING, keeps, measures, node_samples, other_parts, sampled_parts
 from bfpga.compiler.schedule.spilled_accumulators import (
@@ -14,6 +14,8 @@ from bfpga.compiler.schedule.spilled_accumulators import (
     SpilledAccumulators,
     SpilledToHost,
     SpilledToMemory,
+    given_rows,
+    rows_to_load,
 )
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
 from bfpga.contract.configuration import KernelConfig
@@ -79,13 +81,19 @@ class NodeOperations:
         plan: NodeWeights,
         strips: list[Strip],
         memory: ActivationMemory | None = None,
+        moved: int = 0,
     ) -> None:
-        """memory: what is in use in addition to the strips; needed by layers that may keep their accumulators there."""
+        """memory: what is in use in addition to the strips; needed by layers that may keep their accumulators there.
+
+        moved: rows of results whose accumulators move between kernels by the host: all that a layer measures are
+        stored, those of the last rows of a static layer that keeps are loaded. FP R39, R40. 0: no other kernel.
+        """
         self.config, self.node, self.spec, self.plan, self.strips = config, node, spec, plan, strips
         #: Weights that one operation brings for all strips and passes.
         self.loaded = plan.mode != "resident" and len(plan.tiles) == 1
         self.memory = self._occupied(memory)
         self.by_host = True
+        self.moved, self.given = moved, given_rows(node, moved)
         self._begin(KeepBuffer(config, node))
 
     def _occupied(self, memory: ActivationMemory | None) -> ActivationMemory | None:
@@ -105,7 +113,7 @@ class NodeOperations:
 
     @property
     def kept(self) -> dict[str, TensorSpec]:
-        return self.place.tensors if isinstance(self.place, SpilledToHost) else {}
+        return self.place.tensors
 
     def scheduled(self) -> list[KernelOperation]:
         """The operations in order; fills the node's tiles, its sample and its flow.
@@ -119,6 +127,8 @@ class NodeOperations:
                 policy.flow = self._fastest_flow()
             self._measured()
             return self.operations
+        if self.given:
+            self._begin(self._places()[-1])
         self._weights()
         whole = everything(self.node.channels)
         if measured:
@@ -177,7 +187,9 @@ class NodeOperations:
         config, node = self.config, self.node
         places: list[SpilledAccumulators] = [KeepBuffer(config, node)]
         if node.policy.flow in KEEPING and keeps(node) and config.wide_memory and self.memory is not None:
-            places.append(SpilledToMemory(config, node, self.memory))
+            if self.moved:
+                places.clear()
+            places.append(SpilledToMemory(config, node, self.memory, stored=self.moved > 0))
             if self.by_host:
                 places.append(SpilledToHost(config, node, self.memory, self.plan.mode == "stream"))
         return places
@@ -187,7 +199,7 @@ class NodeOperations:
         self._weights()
         sample = self.node.policy.sample = self._fastest_sample()
         self._phase(Flag.MEASURE, sample)
-        self.cut = len(self.operations) if place.moved else 0
+        self.cut = len(self.operations) if place.loaded else 0
         self._phase(Flag.NONE, sample)
 
     def _fastest_sample(self) -> Sample:
@@ -254,7 +266,8 @@ class NodeOperations:
         computed: list[KernelOperation] = []
         for region in strip.loads:
             if not (flags & Flag.MEASURE and region.tensor == node.output):
-                self.operations.append(load_operation(self.config, node.name, region))
+                loaded = rows_to_load(node, region, strip.y0, self.moved)
+                self.operations.append(load_operation(self.config, node.name, loaded))
         for tile, parts in work:
             if parts and self.plan.mode != "resident" and node.kind == "gemm" and not self.loaded:
                 self.operations.append(self._brings(strip, tile))
@@ -270,13 +283,12 @@ class NodeOperations:
 
     def _with_transfer(self, operation: KernelOperation, part: Tile, flags: Flag) -> list[KernelOperation]:
         """An operation with the STORE or the LOAD of the accumulators that the host keeps."""
-        if not self.place.moved or not flags & Flag.WIDE:
-            return [operation]
-        region = self.place.region(part)
-        assert region is not None
-        if flags & Flag.KEEP:
+        region = self.place.region(part) if flags & Flag.WIDE else None
+        if region is not None and flags & Flag.KEEP and self.place.stored:
             return [operation, store_operation(self.config, self.node.name, region)]
-        return [load_operation(self.config, self.node.name, region), operation]
+        if region is not None and flags & Flag.KEPT and self.place.loaded:
+            return [load_operation(self.config, self.node.name, region), operation]
+        return [operation]
 
     def _parts(self, strip: Strip, tile: WeightTile, flags: Flag, sample: Sample) -> list[tuple[Tile, Flag]]:
         """What single operations measure or compute of a strip and a tile, with their flags.
@@ -286,6 +298,8 @@ class NodeOperations:
         node, whole = self.node, Tile(strip.y0, strip.y1, tile.m0, tile.m1)
         if self.config.array.reads_maps and node.kind == "gemm":
             return [(part, flags) for part in self._map_parts(whole, flags, sample)]
+        if self.given:
+            return self._given_parts(whole, flags)
         kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
         if flags & Flag.MEASURE:
             if not kept:
@@ -296,6 +310,13 @@ class NodeOperations:
         return [(part, flags | Flag.KEPT | self.place.flag) for part in self._kept_parts(sample, whole)] + [
             (part, flags) for part in other_parts(sample, whole)
         ]
+
+    def _given_parts(self, whole: Tile, flags: Flag) -> list[tuple[Tile, Flag]]:
+        """Accumulators of the last rows are there; the others are computed."""
+        border = min(max(whole.y0, self.node.window.output_height - self.given), whole.y1)
+        computed = [(replace(whole, y1=border), flags)] if border > whole.y0 else []
+        given = self.place.pieces(replace(whole, y0=border)) if border < whole.y1 else []
+        return computed + [(part, flags | Flag.KEPT | self.place.flag) for part in given]
 
     def _map_parts(self, whole: Tile, flags: Flag, sample: Sample) -> list[Tile]:
         """What single operations compute of a part, or measure of it, on a sparse cluster: maps that have room."""

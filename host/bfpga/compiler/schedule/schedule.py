@@ -17,7 +17,7 @@ from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layo
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
-from bfpga.compiler.schedule.spilled_accumulators import least_words, reserved_region
+from bfpga.compiler.schedule.spilled_accumulators import least_words, reserved_region, rows_to_load
 from bfpga.compiler.schedule.strips import LayerStrips
 from bfpga.compiler.schedule.unfit_parts import UnfitPartError
 from bfpga.compiler.schedule.weight_plan import NodeWeights, shared_memory
@@ -39,16 +39,19 @@ class Scheduler:
         plans: dict[str, NodeWeights],
         leaving: set[str],
         begun: Collection[str] = (),
+        moved: int = 0,
     ) -> None:
         """nodes: the stage in order; leaving: tensors that anyone outside the stage reads.
 
         begun: tensors of which the host holds a part from earlier stages: concatenations that this stage goes on with.
+        moved: as for ``NodeOperations``.
         """
         self.config = config
         self.tensors = tensors
         self.nodes = nodes
         self.plans = plans
         self.leaving = leaving
+        self.moved = moved
         self.shared = shared_memory(plans, config)
         self.pitches = PitchChoice(config, tensors, nodes)
         self.uses = Counter(name for node in nodes for name in dict.fromkeys(node.inputs))
@@ -68,7 +71,8 @@ class Scheduler:
         """The kernel starts of the stage; fills ``tiles`` of the nodes."""
         done = 0
         while done < len(self.nodes):
-            choice = best_chain(self, self.nodes[done:]) if self._may_chain(done) else None
+            chained = not self.moved and self._may_chain(done)
+            choice = best_chain(self, self.nodes[done:]) if chained else None
             if choice is None:
                 self.layer(self.nodes[done])
                 done += 1
@@ -174,7 +178,8 @@ class Scheduler:
                 + (" and with the accumulators that its flow keeps" if self.reserved else "")
             )
         spec = self.tensors[node.inputs[0]]
-        builder = NodeOperations(self.config, node, spec, self.plans[node.name], strips, self.memory)
+        plan = self.plans[node.name]
+        builder = NodeOperations(self.config, node, spec, plan, strips, self.memory, self.moved)
         operations = builder.scheduled()
         self.operations += operations[: builder.cut]
         if builder.cut:
@@ -230,7 +235,8 @@ class Scheduler:
         """A whole tensor gets its place; what the host holds of it is loaded."""
         self.placed[region.tensor] = region
         if region.tensor in self.on_host or region.tensor in self.partial:
-            self._load(node.name, region)
+            alone = self.uses[region.tensor] == 1
+            self._load(node.name, rows_to_load(node, region, 0, self.moved) if alone else region)
 
     def _fits_alone(self, node: ArrayNode) -> bool:
         """Whether an empty memory would hold all operands of the node."""
@@ -323,7 +329,9 @@ class Scheduler:
 
     def _cut(self, node: ArrayNode, placed: dict[str, Region]) -> list[Strip] | None:
         """The same with what is in memory as a whole."""
-        cutter = LayerStrips(self.config, self.tensors, self.plans, self.pitches, self.memory, placed, self.partial)
+        cutter = LayerStrips(
+            self.config, self.tensors, self.plans, self.pitches, self.memory, placed, self.partial, self.moved
+        )
         resident = [True, False] if self.uses[node.output] and node.output not in self.placed else [False]
         for whole in [False] if node.output in self.placed else resident:
             new = self._place([node.output]) if whole else []

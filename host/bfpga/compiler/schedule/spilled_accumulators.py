@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bfpga.compiler.schedule.measuring import KEEPING, keeps
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.descriptor import Flag
+from bfpga.contract.descriptor import Flag, Policy
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile
 from bfpga.engines.kernel.descriptors import compute_descriptor
 from bfpga.engines.kernel.engine import engine_of
@@ -27,11 +27,16 @@ _Key = tuple[int, int, int, int, int]
 class SpilledAccumulators(Protocol):
     """Places of the accumulators of a layer's parts; the same one each time a part is asked for.
 
-    flag: of the operations that keep and take. moved: whether a part is stored and loaded by operations of its own.
+    flag: of the operations that keep and take. stored, loaded: whether a part is moved by operations of its own.
+    tensors: those of the host.
     """
 
     flag: Flag
-    moved: bool
+    stored: bool
+    loaded: bool
+
+    @property
+    def tensors(self) -> dict[str, TensorSpec]: ...
 
     def pieces(self, part: Tile) -> list[Tile]:
         """What single operations keep of a part."""
@@ -53,12 +58,13 @@ def _key(part: Tile) -> _Key:
 class KeepBuffer:
     """Places in the keep buffer, in the order in which the parts were measured."""
 
-    flag, moved = Flag.NONE, False
+    flag, stored, loaded = Flag.NONE, False, False
 
     def __init__(self, config: KernelConfig, node: ArrayNode) -> None:
         self.config, self.node = config, node
         self.used = 0
         self.places: dict[_Key, int] = {}
+        self.tensors: dict[str, TensorSpec] = {}
 
     def pieces(self, part: Tile) -> list[Tile]:
         return [part]
@@ -82,14 +88,22 @@ class KeepBuffer:
 
 
 class SpilledToMemory:
-    """Words of the activation memory that nothing else uses while the layer is computed; all parts at the same time."""
+    """Words of the activation memory that nothing else uses while the layer is computed; all parts at the same time.
 
-    flag, moved = Flag.WIDE, False
+    stored: for another kernel.
+    """
 
-    def __init__(self, config: KernelConfig, node: ArrayNode, memory: ActivationMemory) -> None:
+    flag, loaded = Flag.WIDE, False
+
+    def __init__(self, config: KernelConfig, node: ArrayNode, memory: ActivationMemory, stored: bool = False) -> None:
         self.config, self.node = config, node
-        self.memory = memory.copy()
+        self.memory, self.stored = memory.copy(), stored
         self.places: dict[_Key, Region] = {}
+
+    @property
+    def tensors(self) -> dict[str, TensorSpec]:
+        """See ``SpilledAccumulators``."""
+        return _tensors(self.places.values()) if self.stored else {}
 
     def pieces(self, part: Tile) -> list[Tile]:
         return [part]
@@ -106,7 +120,8 @@ class SpilledToMemory:
                     f"layer {self.node.name}: flow {self.node.policy.flow} keeps more accumulators than the activation "
                     "memory has words left"
                 )
-            self.places[key] = _region(self.config, self.node, part, f"{self.node.output} kept", base, slot=0)
+            name = f"{self.node.output} kept {len(self.places)}"
+            self.places[key] = _region(self.config, self.node, part, name, base, slot=0)
             self.memory.regions.append(self.places[key])
         return self.places[key]
 
@@ -114,7 +129,7 @@ class SpilledToMemory:
 class SpilledToHost:
     """Words of the activation memory for one piece after the other, and a tensor of the host for each of them."""
 
-    flag, moved = Flag.WIDE, True
+    flag, stored, loaded = Flag.WIDE, True, True
 
     def __init__(
         self, config: KernelConfig, node: ArrayNode, memory: ActivationMemory, streamed: bool
@@ -129,9 +144,8 @@ class SpilledToHost:
 
     @property
     def tensors(self) -> dict[str, TensorSpec]:
-        """The host's tensors."""
-        specs = [TensorSpec(place.tensor, place.y1, place.width, place.channels) for place in self.places.values()]
-        return {spec.name: spec for spec in specs}
+        """See ``SpilledAccumulators``."""
+        return _tensors(self.places.values())
 
     def pieces(self, part: Tile) -> list[Tile]:
         channels = [(part.m0, part.m1)]
@@ -203,6 +217,29 @@ def least_words(config: KernelConfig, node: ArrayNode, streamed: bool) -> int:
         return 0
     channels = node.channels if _all_channels(config, node, streamed) else min(node.channels, block_rows(node, config))
     return accumulator_words(config, node, Tile(0, 1, 0, channels))
+
+
+def given_rows(node: ArrayNode, moved: int) -> int:
+    """Of a layer's results the rows, the last ones, whose accumulators come from another kernel: ``moved`` or none."""
+    policy = node.policy
+    return moved if policy.policy == Policy.STATIC and policy.flow in KEEPING and keeps(node) else 0
+
+
+def rows_to_load(node: ArrayNode, region: Region, y0: int, moved: int) -> Region:
+    """What a layer loads of an operand for its results from row ``y0`` on; moved: as for ``given_rows``.
+
+    Given accumulators need nothing but its exponent, which comes with any row.
+    """
+    given = given_rows(node, moved)
+    if not given or node.adds_second or region.tensor != node.inputs[0]:
+        return region
+    border = node.window.output_height - given
+    last = node.window.input_rows(region.y1, y0, border)[1] if border > y0 else region.y0 + 1
+    return replace(region, y1=last)
+
+
+def _tensors(places: Iterable[Region]) -> dict[str, TensorSpec]:
+    return {place.tensor: TensorSpec(place.tensor, place.y1, place.width, place.channels) for place in places}
 
 
 def _all_channels(config: KernelConfig, node: ArrayNode, streamed: bool) -> bool:

@@ -19,7 +19,8 @@ from bfpga.program.schedule import schedule
 class LayerStrips:
     """Strips of layers in what ``memory`` leaves.
 
-    placed: tensors in memory as a whole; partial: those of which the host holds a part.
+    placed: tensors in memory as a whole; partial: those of which the host holds a part. moved: as for
+    ``NodeOperations``.
     """
 
     config: KernelConfig
@@ -29,6 +30,7 @@ class LayerStrips:
     memory: ActivationMemory
     placed: Mapping[str, Region]
     partial: Collection[str]
+    moved: int = 0
 
     def cut(self, node: ArrayNode, output: Region | None) -> list[Strip] | None:
         """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory.
@@ -77,8 +79,10 @@ class LayerStrips:
         """Cycles of a node in strips, with all that overlaps; the node stays as it is."""
         trial = node.unscheduled()
         spec = self.tensors[node.inputs[0]]
-        operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips, self.memory).scheduled()
-        return schedule(self.config, operations).clocks
+        builder = NodeOperations(
+            self.config, trial, spec, self.plans[node.name], strips, self.memory, self.moved
+        )
+        return schedule(self.config, builder.scheduled()).clocks
 
     def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:
         """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
