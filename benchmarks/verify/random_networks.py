@@ -1,7 +1,7 @@
 """5,000 random networks over random kernels: emulator == C simulation in all integers == virtual board.
 
     python -m benchmarks.verify.random_networks FILE [--arrays 20] [--cases 5000] [--seed 0] [--minutes 60]
-        [--of skip_weights|skip_activations|two_arrays|cluster|tile]
+        [--of quad|skip_weights|skip_activations|two_arrays|cluster|tile] [--against virtual:cores=3]
 
 Values, exponents, status, counters and work of every layer are compared; half of the networks meet an order of streams
 and processes drawn by chance, with random back-pressure. FILE keeps what is done, a line for each part; the same
@@ -11,6 +11,7 @@ numbers of its seed repeat: `numpy.random.default_rng([seed, case])` draws its n
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import itertools
 import json
@@ -25,13 +26,16 @@ import numpy as np
 from benchmarks.common.command import ROOT, command
 from benchmarks.common.report import finish, table
 from bfpga.contract.configuration import KernelConfig
+from bfpga.errors import DeviceError
 from bfpga.verify.check import TARGETS, VerifyReport
 from bfpga.verify.parts import CaseRange, Verification, case_ranges, verify_range
 from bfpga.verify.random_accelerator import random_config
+from bfpga.verify.virtual_boards import is_virtual, named_cores
 
 #: Which kernels are drawn.
 KINDS: dict[str, Callable[[KernelConfig], bool]] = {
     "any": lambda config: True,
+    "quad": lambda config: config.multiplier == "dsp_quad",
     "skip_weights": lambda config: config.array.stores_entries,
     "skip_activations": lambda config: config.array.kind == "sparse_array",
     "two_arrays": lambda config: config.array.has_both,
@@ -48,7 +52,10 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--arrays", type=int, default=20, help="random arrays (%(default)s)")
     parser.add_argument("--cases", type=int, default=5000, help="random networks on each device (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of arrays and networks (%(default)s)")
-    parser.add_argument("--against", action="append", choices=list(TARGETS), help="a device; repeatable; default: all")
+    parser.add_argument(
+        "--against", action="append", type=device, metavar="DEVICE",
+        help=f"one of {', '.join(TARGETS)}, virtual:cores=N; repeatable; default: all but cores",
+    )  # fmt: skip
     parser.add_argument("--of", choices=list(KINDS), default="any", help="which arrays (%(default)s)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no part after so many")
     arguments = parser.parse_args(given)
@@ -75,6 +82,17 @@ def main(given: Sequence[str] | None = None) -> int:
     missed = [f"seed {line['seed']} on {line['target']}: {line['mismatch']}" for line in wanted if line["mismatch"]]
     missed += [f"{len(parts) - len(wanted)} of {len(parts)} parts are left"] * (len(wanted) < len(parts))
     return finish(report(wanted, targets), missed=missed)
+
+
+def device(name: str) -> str:
+    """A device by its name, for argparse."""
+    try:
+        known = named_cores(name) > 0 if is_virtual(name) else name in TARGETS
+    except DeviceError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not known:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(TARGETS)}, virtual:cores=N")
+    return name
 
 
 def random_configs(count: int, seed: int, kind: str = "any") -> list[KernelConfig]:
