@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.clocks import possible_clocks
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.configuration import ARRAY, KernelConfig
+from bfpga.contract.configuration import ARRAY, ULTRA_MEMORIES, KernelConfig, UltraRam
 from bfpga.contract.cores import MOST_CORES
 from bfpga.engines.systolic.constraints import QUAD_BITS
 from bfpga.explore.candidate import EXTRAS, Candidate, unchecked_config
@@ -33,7 +33,14 @@ PARTS = 16
 #: Bits of a mantissa that samples can judge; without samples it stays at eight.
 MANTISSAS = (4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 #: Keys whose values have no order: a neighbour of one is any other.
-UNORDERED = ("multiplier", "formats", "remainders")
+UNORDERED = ("multiplier", "formats", "remainders", "ultra_ram")
+#: What the values of ``ultra_ram`` write into an accelerator file; boards without UltraRAM have the first one alone.
+ULTRA_RAM: dict[str, tuple[UltraRam, ...]] = {
+    "none": (),
+    "activations": ("activations",),
+    "weights": ("weights",),
+    "both": ULTRA_MEMORIES,
+}
 #: How often a value with an order goes anywhere instead of a step.
 FAR = 0.5
 #: Slowest of the clocks that are tried, as a part of the fastest: a slower one is of no use here.
@@ -76,6 +83,7 @@ class Space:
             "accumulator_bits": (18, 20, 22, 24, 28, 32, 40, 48),
             "activation_words": (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192),
             "weight_words": (512, 1024, 2048, 3072, 4096, 6144, 8192, 9216, 12288, 16384),
+            "ultra_ram": tuple(ULTRA_RAM) if self.board.uram else ("none",),
             "parameter_rows": (256, 512, 1024, 2048, 4096),
             "stream_bits": streams,
             "weight_stream_bits": streams,
@@ -136,6 +144,7 @@ class Space:
             multiplier = "dsp_packed"
         if mantissa > 8 and multiplier == "dsp_packed":
             multiplier = "dsp"
+        ultra_ram = ULTRA_RAM[str(values["ultra_ram"])]
         return {
             "kind": ARRAY,
             "format": {"profile": "custom", "mantissa_bits": mantissa, "exponent_bits": 8},
@@ -148,12 +157,13 @@ class Space:
             "weight_stream_bits": values["weight_stream_bits"],
             "functions": list(self.functions),
             **{key: True for key in EXTRAS if values[key]},
+            **({"ultra_ram": list(ultra_ram)} if ultra_ram else {}),
         }
 
     @staticmethod
     def _columns(config: KernelConfig, board: Board, fill: int, cores: int, turns: int) -> int:
         most = most_columns(config, board, cores, turns)
-        columns = min(max(most * fill // PARTS, 1), MOST_COLUMNS - config.shift_columns)
+        columns = min(max(round(most * fill / PARTS), 1), MOST_COLUMNS - config.shift_columns)
         step = math.lcm(turns, config.shared_columns)
         return max(columns - (columns + config.shift_columns) % step, config.shared_columns)
 
@@ -161,18 +171,16 @@ class Space:
         """The values that come closest to an accelerator."""
         config = accelerator.config
         hops = config.array.weight_copy_columns(config)
-        narrow = replace(config, columns=1 + config.shift_columns, post_columns=0)
-        most = most_columns(narrow, self.board, accelerator.cores, config.row_turns)
         wanted: dict[str, Value] = {
             "lanes": config.lanes,
             "rows": config.rows,
-            "fill": -(-PARTS * (config.columns - config.shift_columns) // max(most, 1)),
             "multiplier": config.multiplier,
             "shift_columns": config.shift_columns,
             "mantissa_bits": config.format.mantissa_bits,
             "accumulator_bits": config.accumulator_bits,
             "activation_words": config.activation_words,
             "weight_words": config.weight_words,
+            "ultra_ram": next(name for name, memories in ULTRA_RAM.items() if memories == config.ultra_ram),
             "parameter_rows": config.parameter_rows,
             "stream_bits": config.stream_bits,
             "weight_stream_bits": config.weight_stream_bits,
@@ -182,7 +190,16 @@ class Space:
             "cores": accelerator.cores,
             **{key: int(getattr(config, key)) for key in EXTRAS},
         }
-        return {key: closest(values, wanted.get(key, values[0])) for key, values in self.choices.items()}
+        values = {key: closest(choices, wanted.get(key, choices[0])) for key, choices in self.choices.items()}
+        return {**values, "fill": self._fill(values, config.columns - config.shift_columns)}
+
+    def _fill(self, values: Values, columns: int) -> Value:
+        """The part of the columns that fit with the other values that comes closest to so many."""
+
+        def distance(part: Value) -> int:
+            return abs(int(self.candidate({**values, "fill": part}).described["engines"][0]["columns"]) - columns)
+
+        return min(self.choices["fill"], key=distance)
 
     @staticmethod
     def plainer(values: Values) -> list[dict[str, Value]]:

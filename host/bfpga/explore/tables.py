@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.contract.configuration import KernelConfig
+from bfpga.contract.configuration import ULTRA_MEMORIES, KernelConfig
 from bfpga.explore.candidate import unchecked_config
 from bfpga.explore.figures import Point
 from bfpga.explore.search import Exploration
@@ -59,10 +59,15 @@ def _config(point: Point) -> tuple[KernelConfig, float]:
 
 
 def array_words(config: KernelConfig) -> str:
-    """`12+4 x 8 x 4, adds`: columns, of them shift columns, rows and lanes; after commas what else there is."""
+    """`12+4 x 8 x 4, adds`: columns, of them shift columns, rows and lanes; after commas what else there is.
+
+    Of UltraRAM the memories that are in it: `URAM activations`, both: `URAM`.
+    """
     columns: Any = config.columns
     if config.shift_columns:
         columns = f"{config.columns - config.shift_columns}+{config.shift_columns}"
     shifts = " shift" if config.multiplier == "shift" else ""
     others = ", adds" * config.residual_adds + ", static" * config.static_exponents
+    if config.ultra_ram:
+        others += ", URAM" if config.ultra_ram == ULTRA_MEMORIES else f", URAM {config.ultra_ram[0]}"
     return f"{columns} x {config.rows} x {config.lanes}{shifts}{others}"
