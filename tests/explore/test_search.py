@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,8 +39,14 @@ def task() -> Task:
 
 
 @pytest.fixture(scope="module")
-def searched(task: Task) -> Search:
-    search = Search(task)
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the search of ``searched`` is kept."""
+    return tmp_path_factory.mktemp("search") / "study.sqlite3"
+
+
+@pytest.fixture(scope="module")
+def searched(task: Task, study: Path) -> Search:
+    search = Search(task, study)
     search.run(TRIALS)
     return search
 
@@ -88,6 +95,10 @@ def test_no_point_of_the_front_is_beaten_and_all_are_allowed(task: Task, searche
         assert point.figures.loss <= task.goal.drop
         assert not any(task.goal.beats(other, point) for other in found.points if task.goal.accepts(other))
     assert found.front[0].figures.seconds == min(point.figures.seconds for point in found.front)
+    coarse = max(found.points, key=lambda point: point.figures.loss or 0.0)
+    judged = task.judge.score(task.compiled(coarse.candidate, coarse.candidate.loaded()))  # type: ignore[union-attr]
+    assert (coarse.figures.loss, coarse.figures.spread) == (judged.lost, judged.spread)
+    assert judged.spread > 0
 
 
 def test_the_search_begins_with_the_ready_accelerators_so_the_front_is_never_worse(
@@ -135,11 +146,13 @@ def test_accuracy_is_measured_only_of_points_that_could_be_of_the_front(
     assert not task.goal.accepts(point)
 
 
-def test_points_that_miss_their_clock_leave_the_front_or_become_slower(task: Task, tmp_path: Path) -> None:
+def test_points_that_miss_their_clock_leave_the_front_or_become_slower(
+    task: Task, searched: Search, study: Path, tmp_path: Path
+) -> None:
     """--synthesize; the synthesis is a rule here: every loop is in time up to a clock."""
-    search = Search(task, tmp_path / "study.sqlite3")
-    before = search.run(TRIALS)
-    fastest = before.front[0].candidate.described["clock_mhz"] - 1
+    search = Search(task, shutil.copy(study, tmp_path / "study.sqlite3"))
+    assert search.exploration().points == searched.exploration().points
+    fastest = search.exploration().front[0].candidate.described["clock_mhz"] - 1
 
     def synthesis(accelerator: Accelerator) -> HardwareFigures:
         interval = 1 if accelerator.clock_mhz <= fastest else 2

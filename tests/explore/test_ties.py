@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bfpga.accelerator.boards import load_board
-from bfpga.cli.explore import _best, _say_costs
+from bfpga.cli.explore import _best, _say_costs, _show
 from bfpga.compiler.read.network import read_network
+from bfpga.data import load_inputs
 from bfpga.estimate.advice import advice
 from bfpga.estimate.program import estimate_program
 from bfpga.explore.candidate import Candidate
@@ -28,7 +29,8 @@ def exploration(objective: Objective = "throughput") -> Exploration:
 
 
 def row(number: int, microseconds: float, tables: int, joules: float = 1.0) -> Row:
-    figures = Figures(microseconds * 1e-6, 2e-6 * microseconds, joules, 100, {"lut": tables})
+    used = {"lut": tables, "dsp": 0, "bram36": 0}
+    figures = Figures(microseconds * 1e-6, 2e-6 * microseconds, joules, 100, used)
     return Row(Point(number, Candidate({"name": "pynq_z2_dense"}, {}, "pynq_z2_dense"), figures), f"net_t{number}")
 
 
@@ -50,6 +52,31 @@ def test_a_lead_of_more_than_a_tie_decides(capsys: pytest.CaptureFixture[str]) -
     rows = [row(1, 94.0, 40_000), row(2, 100.0, 20_000)]
     assert _best(exploration(), rows) is rows[0]
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("loss", "spread", "microseconds", "excess", "said"),
+    [
+        (2.5, 1.1, 90.0, 0.0, True),
+        (2.5, 0.9, 90.0, 0.0, False),
+        (0.5, 1.1, 90.0, 0.0, False),
+        (2.5, 1.1, 96.0, 0.0, False),
+        (2.5, 1.1, 90.0, 0.1, False),
+    ],
+)
+def test_a_faster_ready_accelerator_that_chance_left_out_is_named(
+    loss: float, spread: float, microseconds: float, excess: float, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its loss is above the 0.5 points that are allowed by less than other samples may say."""
+    samples = load_inputs(MODEL.parent / "digits_test.npz", NETWORK.inputs, 20)
+    task = replace(exploration().task, samples=samples)
+    best, fast = row(1, 100.0, 1).point, row(2, microseconds, 1).point
+    figures = replace(fast.figures, loss=loss, accuracy=95.0 - loss, spread=spread)
+    fast = replace(fast, figures=figures, excess=excess)
+    _show(Exploration(task, [best, fast], 0), [], Path(), None)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("pynq_z2_dense would be the best (90.0 us a sample" in shown) == said
+    assert ("loses 2.50 points: by chance perhaps, the standard deviation with 20 samples is 1.10;" in shown) == said
 
 
 def test_ties_are_those_of_the_objective() -> None:

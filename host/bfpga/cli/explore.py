@@ -187,6 +187,7 @@ def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | 
         output.table(f"{network} on {board}: ready accelerators", HEADINGS, ready, OPTIONAL)
     title = f"front of {found.trials} trials ({found.refused} refused before they were compiled), the best first"
     output.table(title, HEADINGS, [table_row(found, row.point, row.name) for row in written], OPTIONAL)
+    _say_chance(found)
     if not written:
         output.say(f"nothing fits {board} and loses at most {found.task.goal.drop:g} points")
         return
@@ -201,6 +202,20 @@ def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | 
         chosen = f"-a {folder / best.accelerator} -r {folder / str(best.recipe)}"
         output.say(f"the best: bfpga compile {found.task.network.path} {chosen} -c {samples or 'SAMPLES.npz'}")
     output.say(f"accelerators, recipes, picture and table in {folder}: {folder / PAGE}")
+
+
+def _say_chance(found: Exploration) -> None:
+    """Name the ready accelerator that would be the best if other samples judged, perhaps."""
+    from bfpga.explore.front import by_chance
+    from bfpga.explore.results import summary
+
+    point, judge = by_chance(found.ready, found.front, found.task.goal), found.task.judge
+    if point is not None and judge is not None:
+        figures = point.figures
+        output.say(
+            f"{point.name} would be the best ({summary(found, point)}), but loses {figures.loss:.2f} points: by chance "
+            f"perhaps, the standard deviation with {judge.samples} samples is {figures.spread:.2f}; more of them tell"
+        )
 
 
 def _best(found: Exploration, written: list[Row]) -> Row:

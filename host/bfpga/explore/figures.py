@@ -22,8 +22,8 @@ class Figures:
     """One sample on the board, host included: ``seconds`` in a stream of samples, ``latency`` alone, ``joules``.
 
     cycles: of one sample in the stream, kernel alone. used: of the board's resources; of a ready accelerator as its
-    netlist was counted, where the package has that. accuracy, loss: percent on the
-    samples and points below the float network; None where they were not measured.
+    netlist was counted, where the package has that. accuracy, loss: percent on the samples and points below the float
+    network; None where they were not measured. spread: points, the standard deviation of the loss on other samples.
     """
 
     seconds: float
@@ -33,6 +33,7 @@ class Figures:
     used: Mapping[str, int]
     accuracy: float | None = None
     loss: float | None = None
+    spread: float = 0.0
 
 
 def compile_for_figures(

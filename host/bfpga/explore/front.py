@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from bfpga.errors import ConfigurationError
 from bfpga.estimate.advice import TIE
 from bfpga.explore.figures import Figures, Point
 
+#: Standard deviations of a loss that chance may explain.
+CHANCE = 2.0
 Objective = Literal["throughput", "latency", "energy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
@@ -52,6 +54,22 @@ class Goal:
         if point.beaten or point.clock == "missed":
             return False
         return point.excess <= 0 and (point.figures.loss or 0.0) <= self.drop
+
+
+def by_chance(points: Iterable[Point], best: Sequence[Point], goal: Goal) -> Point | None:
+    """The best of the points that would lead by more than a tie, were their loss smaller by what is chance; or None.
+
+    best: the front that they would lead.
+    """
+
+    def lucky(point: Point) -> Point:
+        loss = (point.figures.loss or 0.0) - CHANCE * point.figures.spread
+        return replace(point, figures=replace(point.figures, loss=loss))
+
+    limit = (1 - TIE) * goal.first(best[0])[0] if best else float("inf")
+    leading = [point for point in points if goal.first(point)[0] < limit and not goal.accepts(point)]
+    chosen = [point for point in leading if goal.accepts(lucky(point))]
+    return min(chosen, key=goal.first, default=None)
 
 
 def dominates(costs: Sequence[float], others: Sequence[float]) -> bool:

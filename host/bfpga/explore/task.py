@@ -131,8 +131,9 @@ class Task:
             return point
         if not candidate.origin and self.is_beaten(point, front):
             return replace(point, beaten=True)
-        loss = self.judge.score(program).lost
-        return replace(point, figures=replace(figures, accuracy=self.judge.reached - loss, loss=loss))
+        score = self.judge.score(program)
+        accuracy = self.judge.reached - score.lost
+        return replace(point, figures=replace(figures, accuracy=accuracy, loss=score.lost, spread=score.spread))
 
     def is_beaten(self, point: Point, front: Iterable[Point]) -> bool:
         """Whether one of the front beats a point, however accurate it is."""
