@@ -68,7 +68,7 @@ def name(value: Any) -> str:
 
 
 #: Behind PYNQ's client all faults of a kind look alike, so these are tried there; all of them are in this process.
-REMOTE = (0, 6, 10, 13, 14, 17)
+REMOTE = (0, 6, 13, 17)
 ON_TARGETS = [
     pytest.param(target, *case, marks=() if target == "virtual" or number in REMOTE else pytest.mark.slow)
     for target in TARGETS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from effort import drawn
+from effort import drawn, each_once
 from kernel_pairs import small
 from memory_walk import MemoryWalk, check_coverage
 from small_networks import WIDE, Network, compiled, largest_error
@@ -261,9 +261,8 @@ def test_exponents_that_are_measured_need_the_layer(tmp_path: Path) -> None:
     assert not adding(compiled(identity(), tmp_path, ADDING, options))
 
 
-@pytest.mark.parametrize("name", BLOCKS)
-@pytest.mark.parametrize("words", [80, 100, 160, 240])
-def test_maps_that_do_not_fit_are_added_in_strips(name: str, words: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "name"), each_once([80, 100, 160, 240], list(BLOCKS)))
+def test_maps_that_do_not_fit_are_added_in_strips(words: int, name: str, tmp_path: Path) -> None:
     """Strips alone and of chains of layers: every word is where it should be, each result is computed once."""
     network, config = BLOCKS[name], replace(LITTLE, activation_words=words)
     program = compiled(network, tmp_path, config)

@@ -78,7 +78,7 @@ def test_a_full_group_costs_the_array_little_more_than_one_sample() -> None:
     assert clocks(compiled(2 * columns)) == 2 * clocks(compiled(1))
 
 
-@pytest.mark.parametrize("name", some_of(["gru_legacy", "bilstm_legacy"], "bilstm_legacy"))
+@pytest.mark.parametrize("name", some_of(["gru_legacy", "bilstm_legacy"], "gru_legacy"))
 def test_steps_of_recurrent_layers_take_samples_side_by_side(name: str) -> None:
     """Files that PyTorch exported; eight samples calibrate, so that all groups are full. Issue 37, item 4."""
     accelerator, path = load_accelerator("pynq_z2_transformer"), EXPORTED / f"{name}.onnx"

@@ -28,6 +28,8 @@ KERNEL = replace(
 EXPORTED = Path(__file__).parents[1] / "data" / "exported"
 #: Largest error of a few layers with mantissas of 8 bits, over the largest result.
 CLOSE = 0.06
+#: What another exporter makes of a network that is tried.
+LEGACY = pytest.param("distributions_legacy", marks=pytest.mark.slow)
 
 Write = Callable[[Network], str]
 
@@ -105,7 +107,7 @@ def test_without_samples_the_convolution_stays_whole(tmp_path: Path) -> None:
     assert "Conv" not in on_host(program)
 
 
-@pytest.mark.parametrize("name", ["distributions_legacy", "distributions_dynamo_batch1", "yolo_legacy"])
+@pytest.mark.parametrize("name", ["distributions_dynamo_batch1", "yolo_legacy", LEGACY])
 def test_detectors_as_pytorch_exports_them(name: str) -> None:
     """Heads of YOLOv8, of one scale and of two, with what makes boxes of distances."""
     network, generator = read_network(EXPORTED / f"{name}.onnx"), np.random.default_rng(0)

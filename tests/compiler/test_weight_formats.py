@@ -355,7 +355,7 @@ def test_an_image_classifier_runs_end_to_end(kind: str, kernels: dict[str, CSimu
     assert formats == ({"two_hot", "power_of_two"} if kind == "shift" else {"linear", "two_hot"})
     test = load_samples(MODELS / "mnist_test.npz")
     samples = {next(iter(program.inputs)): test.x[:4].reshape(4, 1, 28, 28)}
-    assert_same_bits(program, kernels[kind], samples)
+    assert_same_bits(program, kernels[kind], {name: value[:1] for name, value in samples.items()})
     assert test.y is not None
     found = next(iter(Emulator(program).run(samples).outputs.values()))
     np.testing.assert_array_equal(found.argmax(axis=1), test.y[:4])

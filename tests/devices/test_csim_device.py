@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from array_programs import mixed_program
 from cpp_units import exact_compiler
+from effort import ALL
 from kernel_pairs import PACKED, SMALL, KernelPair
 
 from bfpga.contract.checksum import stream_checksum
@@ -139,7 +141,10 @@ def test_descriptor_and_status_are_rendered_from_one_truth() -> None:
 
 
 def make(directory: Path) -> tuple[int, str]:
-    done = subprocess.run(["make", "-s", "-C", str(directory), "test"], capture_output=True, text=True, check=False)
+    """Without optimization, which takes longer than the tests, unless there is --all."""
+    plainly = [] if os.environ.get(ALL) else ["INTEGERS=-DBFPGA_NATIVE_INTEGERS -O0"]
+    command = ["make", "-s", "-C", str(directory), *plainly, "test"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

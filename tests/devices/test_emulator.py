@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from array_layers import WIDE, PlainKernel, chain, gemm, image, static, vector
+from effort import drawn
 from reference import load_vectors
 
 from bfpga.contract.configuration import KernelConfig
@@ -21,7 +22,7 @@ from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import NetworkBuilder, random_program, schedule
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(drawn(60)))
 def test_emulator_equals_plain_integers_on_random_programs(seed: int) -> None:
     """R1, R3-R11, R13-R16, R23, R24, R26-R29, R33, R37, R38, R46, R56, R57, R63, R64, R68, R71, R74, R81, R82."""
     rng = np.random.default_rng([7, seed])

@@ -92,7 +92,7 @@ LEARNING = [Policy.ROLLING_MAX, Policy.STATISTICS, Policy.FEEDBACK]
 def test_a_margin_is_head_room_with_the_rule_lead_too(policy: Callable[[int], PolicySpec]) -> None:
     """FP R17: without a collector, which most accelerators do not have; of zeros there is no lead to raise."""
     plain = replace(POSITIONS, position_bins=0)
-    without, raised = (one_convolution(policy(margin), plain) for margin in (0, 3))
+    without, raised = (one_convolution(policy(margin), plain, size=(5, 4)) for margin in (0, 3))
     one = samples(without, 1)["t0"]
     inputs = {"t0": np.repeat(one, 4, axis=0)}
     exponents = [everywhere(program, inputs).tensors["y"].exponent for program in (without, raised)]
@@ -106,7 +106,7 @@ def test_a_margin_is_head_room_with_the_rule_lead_too(policy: Callable[[int], Po
 def test_a_margin_is_head_room_of_rules_on_results_before(kind: Policy, rule: str) -> None:
     """FP R17, R21: where the collector looks at results as they leave."""
     fields = {"rule": LeadRule[rule.upper()], "rate": 6, "base": -12}
-    without, raised = (one_convolution(learned(kind, margin, **fields)) for margin in (0, 3))
+    without, raised = (one_convolution(learned(kind, margin, **fields), size=(5, 4)) for margin in (0, 3))
     one = samples(without, 1)["t0"]
     inputs = {"t0": np.repeat(one, 3, axis=0)}
     exponents = [everywhere(program, inputs).tensors["y"].exponent for program in (without, raised)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import each_once
 from kernel_pairs import SMALL
 from small_networks import Network, attention_network, compiled
 
@@ -100,8 +101,7 @@ def measured(program: Program, host: Callable[[HostNode, int], float], inputs: d
     return clock.now
 
 
-@pytest.mark.parametrize("scale", [0.0, 0.2, 1.0, 5.0])
-@pytest.mark.parametrize("network", [head_and_tail, attention_network])
+@pytest.mark.parametrize(("network", "scale"), each_once([head_and_tail, attention_network], [0.0, 0.2, 1.0, 5.0]))
 def test_a_sample_of_a_long_stream_takes_what_the_slower_of_both_takes(
     network: Callable[[], Network], scale: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,7 @@ def assert_equal(x: np.ndarray, encoding: Encoding) -> None:
         np.testing.assert_array_equal(its, exponents)
 
 
-@settings(max_examples=drawn(900), deadline=None)
+@settings(max_examples=drawn(360), deadline=None)
 @given(
     st.lists(st.lists(VALUES, min_size=19, max_size=19), min_size=1, max_size=3), FORMATS,
     st.one_of(st.none(), st.integers(-12, 12)), st.booleans(), st.sampled_from([0, 0, 4, 7]), st.integers(1, 2),

@@ -73,6 +73,7 @@ def test_a_constructor_is_words_at_power_on_and_no_logic() -> None:
     assert "bfpga_array_segment_0" in text
 
 
+@pytest.mark.slow
 def test_a_loop_has_the_interval_that_synthesis_finds() -> None:
     """Pragmas of variables stand in constructors, which are no hardware: they count all the same."""
     dense = load_accelerator("pynq_z2_dense")

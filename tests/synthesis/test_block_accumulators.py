@@ -77,7 +77,9 @@ def test_what_no_block_accumulates_stays_outside(other: dict[str, object]) -> No
     assert not Summing(**other).schedule().accumulators  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("family", "part", "period"), DEVICES)
+@pytest.mark.parametrize(
+    ("family", "part", "period"), [DEVICES[0], pytest.param(*DEVICES[1], marks=pytest.mark.slow)]
+)
 def test_an_accumulator_takes_a_block_and_no_more(
     family: Family, part: str, period: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,7 +198,7 @@ def top_around(header: str, units: int) -> str:
     )
 
 
-@pytest.mark.parametrize("header", some_of(AROUND, "distributor", "broadcast"))
+@pytest.mark.parametrize("header", some_of(AROUND, "distributor"))
 def test_a_process_around_the_units_takes_a_word_a_clock(header: str) -> None:
     """SC R62: a cell, a step, a block of sums each clock; no path of the mapped netlist above the clock."""
     loops = scheduled(top_around(header, UNITS))
@@ -342,7 +342,7 @@ def test_the_processes_of_variant_a_in_a_kernel_take_a_tap_a_clock(name: str) ->
         assert made.logic.lut < row[4]
 
 
-@pytest.mark.parametrize("name", some_of(IN_KERNEL, "array", "step_maker"))
+@pytest.mark.parametrize("name", some_of(IN_KERNEL, "step_maker"))
 def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R36, SC R62, SC 7.1: cells, steps and pixels leave one a clock; memories keep the distance that they are
     promised."""

