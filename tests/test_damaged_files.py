@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from damaged_files import KINDS, damage, outcome, prepared
+from effort import drawn
 
-COUNT = 100
+COUNT = drawn(180)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -20,9 +20,8 @@ from bfpga.cli import main
 
 
 @pytest.fixture
-def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def arguments(tmp_path: Path) -> list[str]:
     """A run of 40 samples on `tiny` with two cores."""
-    monkeypatch.setenv("BFPGA_CXXFLAGS", "-O2")
     path, _ = accelerator_path("tiny")
     (tmp_path / "two.yaml").write_text(path.read_text().replace("name: tiny", "name: two\ncores: 2"))
     files = [str(MODELS / "mlp_digits.onnx"), "-a", str(tmp_path / "two.yaml"), "-d", str(MODELS / "digits_test.npz")]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from array_kinds import each_kind
 
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.board import overlays
@@ -76,7 +77,7 @@ def build_of(folder: Path, content: bytes = b"bits") -> OverlayBuild:
 # The overlays of ready accelerators
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", each_kind())
 def test_a_ready_overlay_is_written_when_it_is_asked_for(name: str, tmp_path: Path, cache: Path) -> None:
     accelerator = load_accelerator(name)
     overlay = find_overlay(name)

@@ -125,7 +125,9 @@ def test_products_that_memory_does_not_hold_pass_the_host_and_say_so(tmp_path: P
     assert largest_error(network, program) < CLOSE
 
 
-@pytest.mark.parametrize("name", ["vit_dynamo_batch1", "vit_legacy", "decoder_legacy"])
+@pytest.mark.parametrize(
+    "name", ["vit_dynamo_batch1", pytest.param("vit_legacy", marks=pytest.mark.slow), "decoder_legacy"]
+)
 def test_files_of_exporters_leave_the_host_nothing(name: str, tmp_path: Path) -> None:
     """Nothing of a vision transformer, nor of a decoder with a mask of infinite numbers."""
     network = read_network(EXPORTED / f"{name}.onnx")

@@ -61,8 +61,7 @@ def test_a_residual_network_gives_the_same_bits(policy: str, kernel: CSimulation
     check(network, compiled(network, tmp_path, kernel.config, options), kernel)
 
 
-@pytest.mark.parametrize("build", [joined_network, attention_network])
-@pytest.mark.parametrize("calibrate", [True, False])
+@pytest.mark.parametrize(("build", "calibrate"), each_once([joined_network, attention_network], [True, False]))
 def test_joined_tensors_and_products_of_activations_give_the_same_bits(
     build: object, calibrate: bool, kernel: CSimulation, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import each_once
 from onnx import helper
 from small_networks import WIDE, Network, compiled, largest_error, recurrent_network
 
@@ -45,9 +46,7 @@ def cell(kind: str, steps: int, directions: int = 1, outputs: str = "last", **at
     return network
 
 
-@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
-@pytest.mark.parametrize("outputs", ["last", "all"])
-@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize(("kind", "outputs", "directions"), each_once(["RNN", "GRU", "LSTM"], ["last", "all"], [2, 1]))
 def test_products_and_gates_are_layers_of_every_step(
     kind: str, outputs: str, directions: int, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from array_programs import Place, Program, empty, random_tensor
+from effort import each_once
 from kernel_pairs import NIBBLES, SMALL, KernelPair
 
 from bfpga.contract.descriptor import Flag, Operation, Policy
@@ -79,13 +80,12 @@ POLICIES = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "fields"), POLICIES)
-@pytest.mark.parametrize("preset", [False, True])
+@pytest.mark.parametrize(("kind", "preset"), each_once(POLICIES, [False, True]))
 def test_predicting_policies_follow_a_series_of_inputs(
-    pair: KernelPair, policy: Policy, fields: dict[str, int], preset: bool
+    pair: KernelPair, kind: tuple[Policy, dict[str, int]], preset: bool
 ) -> None:
     """R26-R29, R31, R33, R37, R38, R44: the first run measures or has a preset, the next predict; loud, quiet."""
-    exponents = []
+    (policy, fields), exponents = kind, []
     for start, scale in enumerate((1, 1, 4, 60, 200, 200, 1, 1, 1, 1, 1)):
         measure = start == 0 and not preset
         flags = Flag.PRESET if preset else 0

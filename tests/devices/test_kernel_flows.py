@@ -198,8 +198,7 @@ def test_weights_may_be_resident_loaded_or_streamed(flow: str, words: dict[str, 
     everywhere(program, samples(program))
 
 
-@pytest.mark.parametrize("words", [40, 64])
-@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("flow", "words"), each_once(FLOWS, [40, 64]))
 def test_layers_in_strips_are_measured_and_kept_strip_by_strip(flow: str, words: int) -> None:
     """FP R14, R24, R25: rows of the sample go on across strips."""
     config = replace(POSITIONS, activation_words=words, wide_words=1024)

@@ -92,7 +92,7 @@ LEARNING = [Policy.ROLLING_MAX, Policy.STATISTICS, Policy.FEEDBACK]
 def test_a_margin_is_head_room_with_the_rule_lead_too(policy: Callable[[int], PolicySpec]) -> None:
     """FP R17: without a collector, which most accelerators do not have; of zeros there is no lead to raise."""
     plain = replace(POSITIONS, position_bins=0)
-    without, raised = (one_convolution(policy(margin), plain, size=(5, 4)) for margin in (0, 3))
+    without, raised = (one_convolution(policy(margin), plain, size=(9, 4)) for margin in (0, 3))
     one = samples(without, 1)["t0"]
     inputs = {"t0": np.repeat(one, 4, axis=0)}
     exponents = [everywhere(program, inputs).tensors["y"].exponent for program in (without, raised)]
@@ -240,8 +240,9 @@ def test_biases_alone_are_seen_with_exponents_of_their_own() -> None:
             assert exponent(result) == 31
 
 
-@pytest.mark.parametrize("function", [Function.SIGMOID, Function.TANH])
-@pytest.mark.parametrize("rule", ["max", "rate", "lsb", "window"])
+@pytest.mark.parametrize(
+    ("function", "rule"), each_once([Function.SIGMOID, Function.TANH], ["max", "rate", "lsb", "window"])
+)
 def test_results_of_tables_have_their_own_unit(function: Function, rule: str) -> None:
     """FP R10, R17: sigmoid and tanh end at 2^-14, whatever the rows' exponents are."""
     policy = dynamic(rule=rule, rate=2, base=-1)
@@ -442,8 +443,9 @@ def test_the_expected_position_is_only_a_label() -> None:
         np.testing.assert_array_equal(tensor.exponent, found[0].exponent)
 
 
-@pytest.mark.parametrize("rounding", ["trunc", "tozero", "half_up", "half_away", "rne"])
-@pytest.mark.parametrize("saturation", ["sym", "full", "wrap"])
+@pytest.mark.parametrize(
+    ("rounding", "saturation"), each_once(["trunc", "tozero", "half_up", "half_away", "rne"], ["sym", "full", "wrap"])
+)
 def test_results_are_those_of_the_chosen_exponent_in_every_format(rounding: str, saturation: str) -> None:
     """FP R12: shift, rounding, saturation and its count."""
     form = replace(POSITIONS.format, rounding=rounding, saturation=saturation)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cpp_units import exact_compiler
-from effort import drawn
+from effort import drawn, each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import WIDE_MEMORY
@@ -53,8 +53,7 @@ def same(program: Program, kernel: CSimulation, inputs: dict[str, Any], trace: b
     assert mismatch is None, str(mismatch)
 
 
-@pytest.mark.parametrize("flow", ["keep", "keep_sampled"])
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(("layer", "flow"), each_once(list(LAYERS), ["keep", "keep_sampled"]))
 def test_a_layer_that_no_buffer_holds_keeps_in_memory_or_by_the_host(
     kernel: CSimulation, layer: str, flow: str
 ) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cluster_configs import TILE
 from eager_cases import CASES, IMAGES, KERNELS, B, W, X, integers, plain_convolution, random_convolution, tiny_with
+from effort import each_once
 from skip_arrays import SKIPPING
 
 import bfpga
@@ -91,8 +92,7 @@ def collecting(tmp_path_factory: pytest.TempPathFactory) -> Accelerator:
     return load_accelerator(tiny_with(tmp_path_factory.mktemp("accelerator"), "position_bins: 24", "wide_words: 4096"))
 
 
-@pytest.mark.parametrize("rule", ["rate", "window"])
-@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(("flow", "rule"), each_once(FLOWS, ["rate", "window"]))
 def test_flows_give_the_same_bits_on_kernels(collecting: Accelerator, flow: Flow, rule: RuleName) -> None:
     """FP R22-R25: what precedes an operation measures all or a sample, and keeps its accumulators or does not."""
     options = {"flow": flow, "rule": rule, "rate": 4}

@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from effort import drawn
 from sparse_arrays import SparseArray
 
 from bfpga.devices.csim import Integers
@@ -60,7 +61,7 @@ def test_random_operations_of_any_size(number: int) -> None:
     array = SparseArray.of(number, "native")
     rng = np.random.default_rng(number)
     full = array.chunk // array.lanes
-    for seed in range(20 if number != PYNQ else 4):
+    for seed in range(drawn(60) if number != PYNQ else 4):
         operations = []
         for _ in range(6):
             steps = int(rng.integers(1, full * 2))

@@ -24,14 +24,6 @@ def test_figures_of_the_common_accelerator_are_there() -> None:
     assert "pynq_z2_dense" in PACKAGED
 
 
-@pytest.mark.parametrize("name", PACKAGED)
-def test_figures_belong_to_the_sources(name: str, tmp_path: Path) -> None:
-    """python -m benchmarks.synthesis.figures NAME makes them anew."""
-    figures = kept_figures(load_accelerator(name), tmp_path)
-    assert figures is not None, f"the kernel of {name} has changed"
-    assert figures.counted
-
-
 def test_figures_are_kept_for_other_accelerators(tmp_path: Path) -> None:
     other = load_accelerator("tiny_first_light")
     assert kept_figures(replace(other, clock_mhz=50.0), tmp_path) is None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from array_kinds import each_kind
 from process_designs import ZYNQ7
 from vendor_tools.artefacts import bitstream, component_xml, driver_header, timing_report, utilization_report
 
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.process_stream import SEQUENCER
 from bfpga.contract.registers import INPUT_STREAM
 from bfpga.vendor.bitstream.bitstream import check_bitstream
@@ -34,7 +35,7 @@ def written(path: Path, content: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", each_kind())
 def test_ip_of_every_accelerator_passes(name: str, tmp_path: Path) -> None:
     design = block_design(load_accelerator(name))
     for ip in kernel_ips(design.accelerator.config):
@@ -87,7 +88,7 @@ def test_ip_that_is_none_is_refused(design: BlockDesign, tmp_path: Path, content
         check_ip(kernel_ips(design.accelerator.config)[0], tmp_path / "nothing.xml")
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", each_kind())
 def test_handoff_of_every_design_passes(name: str, tmp_path: Path) -> None:
     design = block_design(load_accelerator(name))
     check_handoff(design, written(tmp_path / "system.hwh", render_handoff(design)))

@@ -13,7 +13,7 @@ from process_designs import TINY
 from vendor_tools.artefacts import csynth_xml, utilization_report
 from vendor_tools.workshop import HERE, Workshop
 
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.estimate.hardware import ROUTED_LIMITS
 from bfpga.vendor.bitstream import source_stages
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_whole_report_is_refused_with_one_reason(tmp_path: Pat
 # What a kernel states
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", each_kind())
 def test_every_pipeline_of_a_kernel_belongs_to_a_loop_with_a_label(name: str) -> None:
     accelerator = load_accelerator(name)
     sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.config))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,12 @@ FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense", "small": TINY}
 NAMES = accelerator_names()
 
 
+@functools.cache
 def design(name: str) -> BlockDesign:
     return block_design(load_accelerator(name))
 
 
+@functools.cache
 def document(name: str) -> ElementTree.Element:
     return ElementTree.fromstring(render_handoff(design(name)).encode())
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from activation_arrays import ACTIVATIONS
+from array_kinds import each_kind
 from changed_kernels import changed
 from cluster_configs import CLUSTER
 from cpp_units import exact_compiler
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from skip_arrays import SKIPS
 from two_arrays import TWO_ARRAYS
 
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
@@ -173,8 +174,13 @@ def test_stages_that_mean_nothing_are_refused_before_a_kernel_is_built(target: s
         verify(CONFIGS[:1], [target], cases=1)
 
 
-@pytest.mark.parametrize("target", ["csim:stalled:scheduled,pauses", "csim:stalled:around", "csim:stalled:8,pauses"])
-@pytest.mark.parametrize("name", ["tiny", "pynq_z2_zero_skip"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    each_once(
+        ["tiny", "pynq_z2_zero_skip"],
+        ["csim:stalled:scheduled,pauses", "csim:stalled:around", "csim:stalled:8,pauses"],
+    ),
+)
 def test_ready_accelerators_agree_with_the_stages_of_their_schedule_and_pauses(name: str, target: str) -> None:
     """Issue 36: the figures of the package say the stages."""
     report = verify([load_accelerator(name).config], [target], cases=6, seed=36)
@@ -189,14 +195,14 @@ def test_a_cluster_agrees_with_stages_and_pauses() -> None:
     assert report.cases == 6
 
 
-@pytest.mark.parametrize("accelerator", accelerator_names())
+@pytest.mark.parametrize("accelerator", each_kind())
 def test_a_schedule_has_stages_for_loops_of_every_process(accelerator: str, tmp_path: Path) -> None:
     """Those of the package's figures, under the names that the simulation asks for."""
     described = load_accelerator(accelerator)
+    figures = packaged_figures(described)
+    assert figures is not None  # else they would be made, which takes minutes
     depths = loop_depths(described, tmp_path)
     assert {name.partition(".")[0] for name in depths} == set(kernel_processes(described.config))
-    figures = packaged_figures(described)
-    assert figures is not None
     for loop in figures.loops:
         assert depths[f"{loop.ip}.{loop.name}"] == loop.depth  # one iteration a cycle
 

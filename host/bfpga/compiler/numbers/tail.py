@@ -8,6 +8,7 @@ steeper, by a part of its standard error.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,13 +55,25 @@ class Tail:
         """
         if self.scale <= 0:
             return 0.0
-        start = np.log2(max(limit, self.largest) / self.threshold)
+        steps = self._beyond_largest if limit <= self.largest else self._beyond(limit)
+        if steps is None:
+            return 0.0
+        shares, magnitudes = steps
+        return self.threshold**2 * float(np.dot(shares, (1 - limit / magnitudes) ** 2))
+
+    @functools.cached_property
+    def _beyond_largest(self) -> tuple[Floats, Floats] | None:
+        """Most of the limits that are tried lie below ``largest``."""
+        return self._beyond(self.largest)
+
+    def _beyond(self, magnitude: float) -> tuple[Floats, Floats] | None:
+        """Steps of the tail from a magnitude on: shares of all samples and their magnitudes; None if few are there."""
+        start = np.log2(magnitude / self.threshold)
         share = self.share * float(np.exp(-start / self.scale))
         if share <= _RAREST:
-            return 0.0
+            return None
         edges = np.geomspace(_RAREST, share, _STEPS + 1)
-        lost = 1 - limit / self._magnitude(np.sqrt(edges[1:] * edges[:-1]))
-        return self.threshold**2 * float(np.dot(np.diff(edges), lost**2))
+        return np.diff(edges), self._magnitude(np.sqrt(edges[1:] * edges[:-1]))
 
     def _magnitude(self, shares: Floats) -> Floats:
         return np.asarray(self.threshold * np.exp2(self.scale * np.log(self.share / shares)), np.float64)
