@@ -264,7 +264,7 @@ def interrupted(workshop: Workshop, number: signal.Signals, runs: int) -> str:
     while workshop.calls().count("hls_sequencer") != runs and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     return errors
 
