@@ -56,6 +56,7 @@ def local_client(workers: int, resources: Mapping[str, int]) -> Iterator[Client]
         "distributed.nanny.pre-spawn-environ": variables,
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.admin.tick.limit": "1h",  # a busy machine is no news
+        "distributed.comm.timeouts.connect": "5s",  # to a worker that has ended; 30 of Dask's held up the others
     }
     with tempfile.TemporaryDirectory(prefix="bfpga_workers_", ignore_cleanup_errors=True) as folder:
         options = {
