@@ -32,6 +32,12 @@ PYNQ, KV260 = load_board("pynq_z2"), load_board("kv260")
 CLOCK = 142.857
 
 
+@pytest.fixture(autouse=True)
+def short_products_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks here are small."""
+    monkeypatch.setattr("bfpga.engines.kernel.cycles.RESULT_LATENCY", 0)
+
+
 def blocks(additions: int, kernel: int = 1, count: int = 2) -> Network:
     """Convolutions of 8 x 6 pixels; to the results of the first ones what they read is added."""
     network = Network(16, 8, 6)
