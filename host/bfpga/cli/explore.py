@@ -221,13 +221,13 @@ def _say_chance(found: Exploration) -> None:
 def _best(found: Exploration, written: list[Row]) -> Row:
     """The point to take: the plainest of those as good within a tie; says so."""
     from bfpga.estimate.advice import TIE
-    from bfpga.explore.front import ties
+    from bfpga.explore.results import recommended
 
-    tied = ties([row.point for row in written], found.task.goal)
-    best, *others = [next(row for row in written if row.point is point) for point in tied]
+    best, *others = tied = recommended(written, found.task.goal)
     if others:
         names = ", ".join(row.name for row in written if row in others)
-        output.say(f"ties within {100 * TIE:.0f} %: {best.name} with {_plainest(tied, found.task.board)}; {names}")
+        why = _plainest([row.point for row in tied], found.task.board)
+        output.say(f"ties within {100 * TIE:.0f} %: {best.name} with {why}; {names}")
     return best
 
 

@@ -47,7 +47,11 @@ class Goal:
         if not dominates(self.costs(point.figures), self.costs(other.figures)):
             return False
         plainer = other.candidate.plainness < point.candidate.plainness
-        return not plainer or self.first(point)[0] < (1 - TIE) * self.first(other)[0]
+        return not plainer or self.leads(point, other)
+
+    def leads(self, point: Point, other: Point) -> bool:
+        """Whether a point is better than another by more than a tie."""
+        return self.first(point)[0] < (1 - TIE) * self.first(other)[0]
 
     def accepts(self, point: Point) -> bool:
         """Whether a point fits, loses no more accuracy than it may, and no synthesis contradicts its clock."""
@@ -66,9 +70,8 @@ def by_chance(points: Iterable[Point], best: Sequence[Point], goal: Goal) -> Poi
         loss = (point.figures.loss or 0.0) - CHANCE * point.figures.spread
         return replace(point, figures=replace(point.figures, loss=loss))
 
-    limit = (1 - TIE) * goal.first(best[0])[0] if best else float("inf")
-    leading = [point for point in points if goal.first(point)[0] < limit and not goal.accepts(point)]
-    chosen = [point for point in leading if goal.accepts(lucky(point))]
+    leading = [point for point in points if not best or goal.leads(point, best[0])]
+    chosen = [point for point in leading if not goal.accepts(point) and goal.accepts(lucky(point))]
     return min(chosen, key=goal.first, default=None)
 
 
@@ -95,8 +98,5 @@ def ties(best: Sequence[Point], goal: Goal) -> list[Point]:
 
     That is the plainest, and of those as plain the one with the fewest look-up tables.
     """
-    if not best:
-        return []
-    limit = goal.first(best[0])[0] / (1 - TIE)
-    tied = [point for point in best if goal.first(point)[0] <= limit]
+    tied = [point for point in best if not goal.leads(best[0], point)]
     return sorted(tied, key=lambda point: (*point.candidate.plainness, point.figures.used["lut"]))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bfpga.explore.candidate import RESTRICTED
 from bfpga.explore.figures import Point
-from bfpga.explore.front import ties
 from bfpga.explore.picture import front_chart, loss_chart
-from bfpga.explore.results import Row
+from bfpga.explore.results import Row, recommended
 from bfpga.explore.search import Exploration
 from bfpga.explore.tables import HEADINGS, table_row
 from bfpga.report import words
@@ -56,8 +55,7 @@ def _facts(found: Exploration, front: list[Row]) -> list[Fact]:
     if not front:
         return [Fact("best point", "none", "nothing fits and keeps the accuracy", "", "warn")]
     goal = found.task.goal
-    recommended = ties([row.point for row in front], goal)[0]
-    best = next(row for row in front if row.point is recommended)
+    best = recommended(front, goal)[0]
     figures = best.point.figures
     rate = f"{words.rate(1 / figures.seconds)} a second"
     facts = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 
 from bfpga.explore.candidate import RESTRICTED
 from bfpga.explore.figures import Point
+from bfpga.explore.front import Goal, ties
 from bfpga.explore.search import Exploration
 from bfpga.formats.files import read_file, replace_file
 from bfpga.precision.judge import MEASURES
@@ -36,6 +38,12 @@ class Row:
 def rows(found: Exploration) -> list[Row]:
     """The front, the best point first, with names for its accelerators."""
     return [_row(found, point) for point in found.front]
+
+
+def recommended(written: Sequence[Row], goal: Goal) -> list[Row]:
+    """Of the rows of a front those that tie, the one to be recommended first (``ties``)."""
+    tied = ties([row.point for row in written], goal)
+    return [next(row for row in written if row.point is point) for point in tied]
 
 
 def _row(found: Exploration, point: Point) -> Row:
