@@ -86,8 +86,7 @@ class _Fusion:
             and product.covers(self.tensors[name])
             and self._alike(node)
             and self._has_room(product, node.inputs[1 - node.inputs.index(name)])
-            and product.weights is not None
-            and results_return_in_time(product.weights.shape, self.config)
+            and results_return_in_time(product, self.config)
         )
 
     def _alike(self, node: ArrayNode) -> bool:

@@ -198,7 +198,7 @@ class NetworkBuilder:
         policy = replace(policy, preset=True) if learns else PolicySpec(exponent=policy.exponent)
         self.product(source, output, window, 1, channels, 0, policy)
         node = self.nodes[-1]
-        if node.weights is not None and results_return_in_time(node.weights.shape, self.config):
+        if results_return_in_time(node, self.config):
             node.inputs, node.adds_second, node.function_first = (source, second), True, False
         return output
 

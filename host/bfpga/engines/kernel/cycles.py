@@ -7,6 +7,7 @@ from bfpga.contract.descriptor import ADDS_SECOND, SECOND_WEIGHS, Descriptor, Fl
 from bfpga.contract.functions import Function
 from bfpga.contract.loaded_tables import COLUMNS_OF_A_UNIT, LOADED_TABLE
 from bfpga.contract.process_stream import ADDED_WORDS, RESULT_LATENCY
+from bfpga.contract.program import ArrayNode
 from bfpga.contract.rows import RowOperation
 from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.rows.cycles import operation_cycles as row_cycles
@@ -55,14 +56,14 @@ def adds_tensor(descriptor: Descriptor) -> bool:
     return descriptor.operation == Operation.GEMM and bool(descriptor.flags & _ADDS)
 
 
-def results_return_in_time(weights: tuple[int, ...], config: KernelConfig) -> bool:
+def results_return_in_time(product: ArrayNode, config: KernelConfig) -> bool:
     """Whether a product may add a tensor: results return while the passes whose words are on the way are still sent.
 
-    weights: shape (output channels, rows, columns, input channels of a group). Otherwise the scratchpad may come to
-    wait with operands of later passes, and the output stage for words that it has not sent (docs/kernel.md, Why the
-    kernel cannot deadlock).
+    Otherwise the scratchpad may come to wait with operands of later passes, and the output stage for words that it has
+    not sent (docs/kernel.md, Why the kernel cannot deadlock).
     """
-    _, height, width, channels = weights
+    assert product.weights is not None
+    _, height, width, channels = product.weights.shape
     steps = height * width * -(-channels // config.lanes)
     return (ADDED_WORDS - 2) // config.pass_words * steps >= RESULT_LATENCY
 
