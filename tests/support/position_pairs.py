@@ -75,7 +75,7 @@ def on_csim(program: Program) -> LayerMachine:
 def turns(seed: int) -> Turn:
     """Sides in any order: what stalls of either of them do."""
     generator = np.random.default_rng(seed)
-    share = generator.uniform(0.1, 0.9)
+    share = generator.uniform(0.05, 0.95)
 
     def turn() -> Side:
         return "preceding" if generator.random() < share else "main"

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from position_pairs import turns
 from reference import load_vectors, saturate, shift
 
 from bfpga.engines.positions import pipeline_run as position_pipeline_run
 from bfpga.engines.positions.closure import batch_sample
-from bfpga.engines.positions.pipeline_events import Side
-from bfpga.engines.positions.pipeline_run import Pipeline, PipelineLayer, Turn
+from bfpga.engines.positions.pipeline_run import Pipeline, PipelineLayer
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.engines.positions.transfer import narrowest_bytes, pack_wide, unpack_wide
 from bfpga.errors import ConfigurationError
@@ -92,17 +92,6 @@ def random_case(seed: int, batch: int) -> Case:
     scale = int(generator.integers(1, 128))
     weights = tuple(generator.integers(-scale, scale + 1, pair) for pair in pairwise(sizes))
     return Case(generator.integers(-128, 128, (batch, sizes[0])), weights)
-
-
-def turns(seed: int) -> Turn:
-    """Sides in any order, each as long as it likes."""
-    generator = np.random.default_rng(seed)
-    preceding = generator.uniform(0.05, 0.95)
-
-    def turn() -> Side:
-        return "preceding" if generator.random() < preceding else "main"
-
-    return turn
 
 
 SEEDS = st.integers(0, 10_000)
