@@ -19,7 +19,6 @@ from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
 from bfpga.contract.rows import GAIN_BITS, SOFTMAX_EXPONENT, RowOperation, RowWork
-from bfpga.engines.kernel.cycles import results_return_in_time
 from bfpga.engines.output.exponents import LEARNING
 from bfpga.engines.rows.settings import RowSettings
 from bfpga.engines.sparse_cluster.unit_maps import possible_joins, refusal
@@ -198,8 +197,7 @@ class NetworkBuilder:
         policy = replace(policy, preset=True) if learns else PolicySpec(exponent=policy.exponent)
         self.product(source, output, window, 1, channels, 0, policy)
         node = self.nodes[-1]
-        if results_return_in_time(node, self.config):
-            node.inputs, node.adds_second, node.function_first = (source, second), True, False
+        node.inputs, node.adds_second, node.function_first = (source, second), True, False
         return output
 
     def averaging(self, source: str) -> str:

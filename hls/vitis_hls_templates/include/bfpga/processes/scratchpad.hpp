@@ -310,8 +310,10 @@ class ScratchpadProcess {
         const bool returned = writer_.returned();
         writer_.step(results, reader_.asks(may), computer_.writer_starts());
         load_.step(loads, writes, moves.loads);
-        const bool computed = reader_.step(may, returned, left, computer_.walk_starts(), moves.computes);
-        added_.step(adds, added, moves.computes);
+        const bool begun = reader_.begun();
+        const bool computed =
+            reader_.step(may, returned, left, added_.lets(begun), computer_.walk_starts(), moves.computes);
+        added_.step(adds, added, begun, moves.computes);
         store_.step(goes, credits, moves.stores);
         const bool takes_port = added_.wants();
         const bool forces = store_.forced();

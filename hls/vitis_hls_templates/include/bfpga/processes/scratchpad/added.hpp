@@ -3,6 +3,8 @@
 //
 // Every word meets a word of results, and a word of results that has come back is a credit for another one. So no more
 // words are on the way than their stream holds, whatever waits behind the array, and the loop never waits to send one.
+// A pass begins when the words of all passes before it have been sent: so the sums before it can leave, and the loop
+// never waits with its operands for sums that wait for words of the same loop.
 #pragma once
 #include "bfpga/memory/adds_tensor.hpp"
 #include "bfpga/processes/counters.hpp"
@@ -19,10 +21,11 @@ class AddedReader {
     void clear() {}
     void take(const Descriptor&) {}
     bool running() const { return false; }
+    bool lets(bool) const { return true; }
     bool wants() const { return false; }
     bool issued() const { return false; }
     void requests(PortRequest<Config> (&)[ScratchpadTypes<Config>::ports]) const {}
-    void step(bool, bool, bool) {}
+    void step(bool, bool, bool, bool) {}
 };
 
 template <class Config>
@@ -30,9 +33,12 @@ class AddedReader<Config, true> {
     using T = ScratchpadTypes<Config>;
     using word_t = typename T::word_t;
     static constexpr int bits = Geometry<Config>::coordinate_bits;
+    static constexpr int pass_bits = bit_length(2 * Config::words_per_block) + 1;
     // Words on the way to results; flags that lag let two more go than this.
     static constexpr int may_be_out = ProcessLimits::added_words - 2;
     using out_t = uint_t<bit_length(ProcessLimits::added_words)>;
+    // Passes whose words have been sent are at most as many as words, and one more.
+    using ahead_t = uint_t<bit_length(ProcessLimits::added_words + 1)>;
 
    public:
     void clear() {
@@ -41,6 +47,10 @@ class AddedReader<Config, true> {
         issue_.valid = false;
         out_ = 0;
         room_ = true;
+        joins_ = false;
+        ahead_ = 1;
+        any_ = true;
+        several_ = false;
     }
 
     // What the next operation needs.
@@ -55,10 +65,13 @@ class AddedReader<Config, true> {
         pixels_ = static_cast<int_t<bits>>(pixels);
         pixel_count_ = static_cast<int_t<bits>>(d.output_pixels);
         words_.set(static_cast<int_t<bits>>(output_words<Config>(d)));
+        pass_.set(static_cast<int_t<pass_bits>>(pass_words<Config>(d)));
         groups_.set(static_cast<int_t<bits>>(d.groups));
     }
 
     bool running() const { return running_; }
+    // Whether a pass may begin; `begun`: another one did in the cycle before.
+    bool lets(bool begun) const { return !joins_ | several_ | (any_ & !begun); }
     // It reads next, before any operand: what the results wait for comes first.
     bool wants() const { return running_ & room_; }
     // The request of the step before is read in this one.
@@ -76,12 +89,17 @@ class AddedReader<Config, true> {
         }
     }
 
-    // One cycle; `goes`: the port is its own in the next one; `returned`: a word of results has come back; `starts`: an
-    // operation does.
-    void step(bool goes, bool returned, bool starts) {
+    // One cycle; `goes`: the port is its own in the next one; `returned`: a word of results has come back; `begun`: a
+    // pass did in the cycle before; `starts`: an operation does.
+    void step(bool goes, bool returned, bool begun, bool starts) {
 #pragma HLS INLINE
         const bool last_word = words_.last();
         const bool group = goes & last_word;
+        const bool ends_pass = last_word | pass_.last();
+        count_passes(goes & ends_pass, begun & joins_);
+        joins_ = starts ? adds_ : joins_;
+        simulation_check(!starts || ahead_ == 1, "an operation",
+                         "begins with passes of the one before left, ahead:", static_cast<long long>(ahead_));
         issue(goes);
         room_ = out_ < may_be_out;
         const bool more = goes & !returned;
@@ -103,10 +121,23 @@ class AddedReader<Config, true> {
             left_ = pixel_count_;
         }
         words_.step_late(goes, starts);
+        pass_.step_late(goes, ends_pass, starts);
         groups_.step_late(group, starts);
     }
 
    private:
+    // One cycle; `sent`: the last word of a pass; `begun`: a pass that needed those of the ones before.
+    void count_passes(bool sent, bool begun) {
+#pragma HLS INLINE
+        const bool more = sent & !begun;
+        const bool fewer = begun & !sent;
+        simulation_check(!fewer || ahead_ > 0, "a pass",
+                         "begins before words of others, which are on the way:", static_cast<long long>(out_));
+        any_ = more | (fewer ? several_ : any_);
+        several_ = more ? ahead_ > 0 : fewer ? ahead_ > 2 : several_;
+        ahead_ = more ? static_cast<ahead_t>(ahead_ + 1) : fewer ? static_cast<ahead_t>(ahead_ - 1) : ahead_;
+    }
+
     struct Issue {
         bool valid;
         typename T::bank_t bank;
@@ -138,8 +169,12 @@ class AddedReader<Config, true> {
     word_t word_;
     int_t<bits> left_;
     Turns<bits> words_, groups_;
+    Turns<pass_bits> pass_;
     bool running_, room_;
     out_t out_;
+    // Of the operation at work: whether it adds, passes that may begin, whether it is one, or more
+    bool joins_, any_, several_;
+    ahead_t ahead_;
     Issue issue_;
 };
 

@@ -163,10 +163,13 @@ class PassNest {
     // accumulators.
     bool asks(bool may) const { return chunks_.begins_group(begins(may), goes(may)) && passes_.returns(); }
 
+    // Whether results are awaited since the cycle before.
+    bool begun() const { return begun_; }
+
     // One cycle; `full`: the pixels of a pass are there, `fills`: in the next one; `returned`: the results of a group
-    // have arrived; `left`: the array has left a chunk; `starts`: an operation does. Returns whether the cycle is one
-    // of the operation's work.
-    bool step(bool may, bool full, bool fills, bool returned, bool left, bool starts) {
+    // have arrived; `left`: the array has left a chunk; `lets`: what it adds lets a pass begin; `starts`: an operation
+    // does. Returns whether the cycle is one of the operation's work.
+    bool step(bool may, bool full, bool fills, bool returned, bool left, bool lets, bool starts) {
 #pragma HLS INLINE
         // `&` and `|`, here and elsewhere in the process: flags are evaluated in parallel, not one conditionally on
         // another.
@@ -181,7 +184,7 @@ class PassNest {
         const bool on = go ? primes_ | (next_.last & may_end) : pausing_ & may_end;
         const bool group = pass & last_block_;
         const bool last_pass = chunks_.last_pass(last_pass_);
-        const bool room = chunks_.has_room(awaited_, begun_, returned);
+        const bool room = chunks_.has_room(awaited_, begun_, returned) & lets;
         const bool halts = chunks_.halts();
         // The needs of a pass that ends in the cycle in which it began are known a cycle later.
         const bool may_come = !last_block_ | full;

@@ -128,12 +128,16 @@ class OperandReader {
     // Whether the results of a group are awaited from now on.
     bool asks(bool may) const { return nest_.asks(may); }
 
-    // One cycle; `returned`: the results of a group have arrived; `left`: the array has left a chunk; `walks`: the walk
-    // of an operation starts; `starts`: its passes do, not before. Returns whether it is one of the operation's work.
-    bool step(bool may, bool returned, bool left, bool walks, bool starts) {
+    // Whether a pass has begun in the cycle before.
+    bool begun() const { return nest_.begun(); }
+
+    // One cycle; `returned`: the results of a group have arrived; `left`: the array has left a chunk; `lets`: a pass
+    // may begin, as far as the words go that it adds; `walks`: the walk of an operation starts; `starts`: its passes
+    // do, not before. Returns whether it is one of the operation's work.
+    bool step(bool may, bool returned, bool left, bool lets, bool walks, bool starts) {
 #pragma HLS INLINE
         const bool take = nest_.takes_group(may);
-        const bool work = nest_.step(may, walk_.full(), walk_.fills_up(), returned, left, starts);
+        const bool work = nest_.step(may, walk_.full(), walk_.fills_up(), returned, left, lets, starts);
         hand_over(take);
         fill(walks);
         walk_.step(setup_, take, walks);
