@@ -17,12 +17,10 @@ from bfpga.compiler import residual_adds
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function, Policy
-from bfpga.contract.process_stream import RESULT_LATENCY
 from bfpga.contract.program import ArrayNode, PolicySpec, Program
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY
-from bfpga.engines.kernel import cycles
 from bfpga.errors import ModelError
 from bfpga.program.cycles import program_cycles
 from bfpga.program.listing import listing
@@ -32,12 +30,6 @@ PLAIN = replace(load_accelerator("pynq_z2_dense").config, residual_adds=False)
 ADDING = replace(PLAIN, residual_adds=True)
 #: Memories that hold no whole map of the networks here.
 LITTLE = small(residual_adds=True, activation_words=160, weight_words=2000, parameter_rows=200)
-
-
-@pytest.fixture(autouse=True)
-def short_products_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks here are small."""
-    monkeypatch.setattr(cycles, "RESULT_LATENCY", 0)
 
 
 def identity(relu: bool = True, turned: bool = False) -> Network:
@@ -330,17 +322,3 @@ def test_without_the_fusion_the_network_has_its_addition(tmp_path: Path, monkeyp
     monkeypatch.setattr(residual_adds, "SPARE_BITS", 99)
     program = compiled(identity(), tmp_path, ADDING)
     assert (sums(program), adding(program)) == (1, [])
-
-
-@pytest.mark.parametrize(("rows", "channels", "adds"), [(8, 8, True), (8, 4, False), (16, 16, True), (16, 12, False)])
-def test_a_short_product_leaves_the_addition_a_layer(
-    rows: int, channels: int, adds: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Words that are added come with few passes; these must last until the first results return."""
-    monkeypatch.setattr(cycles, "RESULT_LATENCY", RESULT_LATENCY)
-    network = Network(3, 12, 10)
-    first = network.add("Relu", network.conv(channels, 3, 3, pads=[1, 1, 1, 1]))
-    network.add("Relu", network.conv(channels, channels, 3, pads=[1, 1, 1, 1]))
-    network.add("Add", network.conv(channels, channels, 3, pads=[1, 1, 1, 1]), first)
-    program = compiled(network, tmp_path, replace(ADDING, rows=rows))
-    assert any(node.adds_second for node in program.nodes if isinstance(node, ArrayNode)) == adds

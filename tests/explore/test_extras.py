@@ -13,7 +13,6 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli.explore import _best, _show
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Policy
-from bfpga.contract.process_stream import RESULT_LATENCY
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.errors import ConfigurationError
@@ -31,12 +30,6 @@ from bfpga.program.cycles import program_cycles
 PYNQ, KV260 = load_board("pynq_z2"), load_board("kv260")
 #: MHz of `pynq_z2_dense`.
 CLOCK = 142.857
-
-
-@pytest.fixture(autouse=True)
-def short_products_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks here are small."""
-    monkeypatch.setattr("bfpga.engines.kernel.cycles.RESULT_LATENCY", 0)
 
 
 def blocks(additions: int, kernel: int = 1, count: int = 2) -> Network:
@@ -80,14 +73,6 @@ def test_additions_to_sums_are_searched_for_networks_that_have_some(
     assert searched.choices["residual_adds"] == choices
     assert searched.choices["static_exponents"] == (0,), "nothing calibrates"
     assert searched.nearest(load_accelerator("pynq_z2_dense"))["residual_adds"] == choices[-1]
-
-
-def test_additions_are_searched_for_where_some_array_takes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Arrays of few rows take additions of shorter products."""
-    monkeypatch.setattr("bfpga.engines.kernel.cycles.RESULT_LATENCY", RESULT_LATENCY)
-    assert task(blocks(1, kernel=3), tmp_path).space.choices["residual_adds"] == (0, 1)
 
 
 def test_static_exponents_are_searched_where_samples_calibrate_and_nobody_says_no(

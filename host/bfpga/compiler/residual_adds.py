@@ -21,7 +21,6 @@ from bfpga.compiler.schedule.measuring import histogram_base, measures
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import ArrayNode, Node, TensorSpec, values_read
-from bfpga.engines.kernel.cycles import results_return_in_time
 
 #: Bits of an accumulator that an aligned operand leaves free: one for the sign, one to spare.
 SPARE_BITS = 2
@@ -86,7 +85,6 @@ class _Fusion:
             and product.covers(self.tensors[name])
             and self._alike(node)
             and self._has_room(product, node.inputs[1 - node.inputs.index(name)])
-            and results_return_in_time(product, self.config)
         )
 
     def _alike(self, node: ArrayNode) -> bool:

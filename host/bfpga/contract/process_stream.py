@@ -29,8 +29,6 @@ STORE_CREDITS = 64
 AWAITED_PASSES = 16
 #: Words of a tensor that is added to sums which may be on the way to a word of results: as many as its stream holds.
 ADDED_WORDS = 16
-#: Cycles from the operands of a pass to its results, through the pipelines of scratchpad, array and output stage.
-RESULT_LATENCY = 100
 #: Cycles between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24

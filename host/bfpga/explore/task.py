@@ -79,7 +79,7 @@ class Task:
         """What an array computes of this network that has all functions, adds to its sums and has room for all."""
         space = Space(self.board, self.board_name, FUNCTION_NAMES, False, False, self.board.clock_default)
         values = {key: choices[0] for key, choices in space.choices.items()} | {"residual_adds": 1}
-        values |= {"lanes": 2, "activation_words": 4096, "weight_words": 4096, "accumulator_bits": 32}
+        values |= {"lanes": 2, "rows": 16, "activation_words": 4096, "weight_words": 4096, "accumulator_bits": 32}
         candidate = space.candidate(values)
         program = self.compiled(candidate, candidate.accelerator())
         return [node for node in program.nodes if isinstance(node, ArrayNode)]

@@ -6,8 +6,6 @@ from bfpga.contract.configuration import KernelConfig, WeightFormat
 from bfpga.contract.descriptor import ADDS_SECOND, SECOND_WEIGHS, Descriptor, Flag, Operation
 from bfpga.contract.functions import Function
 from bfpga.contract.loaded_tables import COLUMNS_OF_A_UNIT, LOADED_TABLE
-from bfpga.contract.process_stream import ADDED_WORDS, RESULT_LATENCY
-from bfpga.contract.program import ArrayNode
 from bfpga.contract.rows import RowOperation
 from bfpga.engines.kernel.engine import engine_of
 from bfpga.engines.rows.cycles import operation_cycles as row_cycles
@@ -54,18 +52,6 @@ def multiplies_tensors(descriptor: Descriptor) -> bool:
 def adds_tensor(descriptor: Descriptor) -> bool:
     """Whether a GEMM adds a tensor to its sums."""
     return descriptor.operation == Operation.GEMM and bool(descriptor.flags & _ADDS)
-
-
-def results_return_in_time(product: ArrayNode, config: KernelConfig) -> bool:
-    """Whether a product may add a tensor: results return while the passes whose words are on the way are still sent.
-
-    Otherwise the scratchpad may come to wait with operands of later passes, and the output stage for words that it has
-    not sent (docs/kernel.md, Why the kernel cannot deadlock).
-    """
-    assert product.weights is not None
-    _, height, width, channels = product.weights.shape
-    steps = height * width * -(-channels // config.lanes)
-    return (ADDED_WORDS - 2) // config.pass_words * steps >= RESULT_LATENCY
 
 
 def on_skip_array(config: KernelConfig, descriptor: Descriptor) -> bool:
