@@ -22,7 +22,7 @@ from bfpga.errors import DataError
 from bfpga.runtime_async import AsyncDevice
 
 pytestmark = pytest.mark.board
-CASE = "lenet_tiny"
+CASE = "digits_tiny"
 
 
 class Gated:

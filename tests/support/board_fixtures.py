@@ -102,6 +102,7 @@ CASES = {
     "lenet_zcu104": Case("zcu104_dense", _lenet),
     "residual_pynq_z2": Case("pynq_z2_dense", _residual),
     "residual_zcu104": Case("zcu104_dense", _residual),
+    "digits_tiny": Case("tiny", _digits),
     # Exponents that follow the data: what a start leaves behind changes the next one.
     "digits_tiny_learning": Case("tiny", _digits, {"policy": "rolling_max", "window": 4}),
     "digits_two_cores": Case("tiny", _digits, cores=2),
