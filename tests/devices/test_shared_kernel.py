@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from array_kinds import each_kind
+from activation_arrays import ACTIVATIONS
+from cluster_configs import CLUSTER, TILE
 from kernel_pairs import SMALL
 from row_kernels import ROWS
+from skip_arrays import SKIPS
 from small_networks import Network, attention_network, compiled
+from two_arrays import TWO_ARRAYS
 
-from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.program import HostNode, Program
@@ -81,9 +83,8 @@ def in_turn(found: list[Program], kernel: Counting, rounds: int = 2) -> list[int
     return moved
 
 
-@pytest.mark.parametrize("name", each_kind())
-def test_every_array_computes_the_same_with_weights_elsewhere(name: str, tmp_path: Path) -> None:
-    config = load_accelerator(name).config
+@pytest.mark.parametrize("config", [SMALL, SKIPS, ACTIVATIONS, TWO_ARRAYS, CLUSTER, TILE])
+def test_every_array_computes_the_same_with_weights_elsewhere(config: KernelConfig, tmp_path: Path) -> None:
     found = programs(tmp_path, network(1), network(2), config=config)
     placed = apart(found)
     assert [room_of(program).words[0] for program in placed].count(0) == 1
