@@ -61,8 +61,11 @@ ARRAYS = {
 }
 #: Output stages of few columns make every kind of array wait.
 ARRAYS |= {f"{name}, half of a row at a time": replace(ARRAYS[name], post_columns=4) for name in SLICED}
-#: Arrays wait for these as others of both kinds do.
-REPEATED = ("weights, half of a row at a time", "cluster, half of a row at a time")
+#: Others wait as these do: a column at a time, additions of half a row, activations half of a row at a time.
+REPEATED = (
+    "dense, half of a row at a time", "dense that adds",
+    "weights, half of a row at a time", "cluster, half of a row at a time",
+)  # fmt: skip
 
 
 def network(size: int = 16) -> Network:
