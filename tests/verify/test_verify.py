@@ -94,9 +94,9 @@ def test_a_fixed_slice_agrees_with_ap_int_too() -> None:
 
 def test_arrays_with_shift_units_agree_with_exact_integers_and_their_waivers() -> None:
     exact_compiler()
-    report = verify(CONFIGS[2:4], ["csim:exact"], cases=8, seed=7)
+    report = verify(CONFIGS[3:4], ["csim:exact"], cases=8, seed=7)
     assert report.mismatch is None
-    assert (report.cases, report.accelerators, report.targets) == (8, 2, ["csim:exact"])
+    assert (report.cases, report.accelerators, report.targets) == (8, 1, ["csim:exact"])
 
 
 @pytest.mark.parametrize("target", ["csim", "csim:ap_int", "csim:exact", "csim:stalled"])
@@ -104,13 +104,13 @@ def test_arrays_with_four_products_a_block_agree_in_every_simulation(target: str
     """One that takes taps from adjacent columns, blocks of columns that hop, activations of all 16 values."""
     if target == "csim:exact":
         exact_compiler()
-    quads = [config for config in random_configs(300, seed=1) if config.multiplier == "dsp_quad"]
-    assert {config.format.mantissa_bits for config in quads[5:9]} == {4, 5}
-    assert any(config.tap_reuse for config in quads[5:9])
-    assert any(0 < config.array.weight_copy_columns(config) < config.columns for config in quads[5:9])
-    report = verify(quads[5:9], [target], cases=8, seed=40)
+    quads = [config for config in random_configs(300, seed=1) if config.multiplier == "dsp_quad"][5:9:3]
+    assert {config.format.mantissa_bits for config in quads} == {4, 5}
+    assert any(config.tap_reuse for config in quads)
+    assert any(0 < config.array.weight_copy_columns(config) < config.columns for config in quads)
+    report = verify(quads, [target], cases=8, seed=40)
     assert report.mismatch is None
-    assert (report.cases, report.accelerators) == (8, 4)
+    assert (report.cases, report.accelerators) == (8, 2)
 
 
 def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:

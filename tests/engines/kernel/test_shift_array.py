@@ -80,7 +80,9 @@ def tall_array(exp_width: int) -> KernelConfig:
     [
         pytest.param(tall_array(1), marks=SLOW),
         tall_array(4),
-        shift_array(exp_width=2, zero_code="flag", changes={"lanes": 4, "rows": 8, "columns": 1}),
+        pytest.param(
+            shift_array(exp_width=2, zero_code="flag", changes={"lanes": 4, "rows": 8, "columns": 1}), marks=SLOW
+        ),
         pytest.param(shift_array(5, exp_width=4, changes={"stream_bits": 32, "lanes": 1}), marks=SLOW),
         pytest.param(
             shift_array(12, exp_width=2, base_log2=2, zero_code="exp_max", changes={"accumulator_bits": 40}), marks=SLOW
