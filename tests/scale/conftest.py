@@ -15,10 +15,6 @@ def cluster() -> Iterator[Cluster]:
     """Ended with its file: processes that idle until the last test of all cost more than their start."""
     pytest.importorskip("distributed")
     pytest.importorskip("cryptography")
-    with pytest.MonkeyPatch.context() as patch:
-        # Their virtual boards run for minutes without optimization. Processes have the settings of when they start.
-        patch.setenv("BFPGA_CXXFLAGS", "-O1")
-        with open_workers(2) as workers:
-            patch.undo()
-            assert isinstance(workers, Cluster)
-            yield workers
+    with open_workers(2) as workers:
+        assert isinstance(workers, Cluster)
+        yield workers

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pool_boards import FaultyBoards, ReprogrammedBoards, SlowBoards, StationsHere, WrongBoards
+from scale_parts import set_environment
 
 pytest.importorskip("pynq")
 
@@ -30,6 +31,13 @@ from bfpga.scale.cluster import Cluster
 ROOT = Path(__file__).parents[2]
 CASE = "lenet_tiny"
 NAMES = ("virtual", "virtual")
+
+
+@pytest.fixture(scope="module")
+def quick_boards(cluster: Cluster) -> Cluster:
+    """The workers of this file: virtual boards run for minutes without optimization."""
+    cluster.client.run(set_environment, {"BFPGA_CXXFLAGS": "-O1"})
+    return cluster
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +75,11 @@ def spread(
     return result
 
 
-def test_faults_cost_no_sample(cluster: Cluster, program: Program, inputs: dict[str, np.ndarray]) -> None:
+def test_faults_cost_no_sample(quick_boards: Cluster, program: Program, inputs: dict[str, np.ndarray]) -> None:
     """Virtual boards with a fault in every fifth run, be it of samples or of a self-test: out, tested, back."""
     some = {name: value[:23] for name, value in inputs.items()}
     # Faults come by the run: eight small parts, the last one short, meet as many as eight large ones.
-    result = spread(cluster, program, some, FaultyBoards("tiny", every=5), part_samples=3)
+    result = spread(quick_boards, program, some, FaultyBoards("tiny", every=5), part_samples=3)
     assert sum(board.taken_out for board in result.boards) > 0
     assert sum(len(board.failures) for board in result.boards) >= sum(board.taken_out for board in result.boards)
     assert all(board.returned >= board.taken_out - 1 for board in result.boards)
@@ -179,7 +187,7 @@ def test_wrong_choices_are_one_message(options: list[str], words: str, capsys: p
 
 
 def test_run_reports_each_board(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    quick_boards: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Throughput and health of each in the table and in the JSON; the comparison runs on all boards too."""
 
@@ -187,7 +195,7 @@ def test_run_reports_each_board(
         """The cluster of these tests in the place of a new one."""
 
         def __enter__(self) -> Cluster:
-            return cluster
+            return quick_boards
 
         def __exit__(self, *error: object) -> None:
             return
