@@ -62,7 +62,7 @@ def banks(made: IpVerilog) -> int:
     return sum(name.endswith("_bank") or "_bank_" in name for name in made.modules)
 
 
-@pytest.mark.parametrize("words", [257, 512])
+@pytest.mark.parametrize("words", [257, pytest.param(512, marks=pytest.mark.slow)])
 def test_each_table_has_its_words(words: int, tmp_path: Path) -> None:
     made = verilog(words, CHOSEN)
     assert banks(made) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ opt_expr
 opt_clean
 write_cxxrtl -g0 design.cpp
 """
-_FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-shared")
+_FLAGS = ("-std=c++17", "-O0", "-w", "-fPIC", "-shared")
 HARNESS = r"""
 #include "design.cpp"
 #include <random>
@@ -128,9 +129,9 @@ class SimulatedIp:
         text = HARNESS.replace("TOP", _member(verilog.ip.function)).replace("QUIET", str(QUIET))
         text = text.replace("PORTS", ", ".join(map(_port, self.ports)))
         script = _SCRIPT.replace("TOP", verilog.ip.function)
-        yosys, command = find_yosys(), ("g++", *_FLAGS)
+        yosys, command = find_yosys(), (os.environ.get("CXX", "g++"), *_FLAGS)
         content = hashlib.sha256()
-        for part in (verilog.text, text, script, yosys.package, yosys.version, compiler_version("g++"), *command):
+        for part in (verilog.text, text, script, yosys.package, yosys.version, compiler_version(command[0]), *command):
             content.update(part.encode() + b"\0")
 
         def build(built: Path, folder: Path) -> None:
