@@ -48,9 +48,7 @@ SKIPPING = replace(COUNTED, array=SkipArray(8, chunk=64))
 SLICED = ("weights", "activations", "cluster")
 ARRAYS = {
     "dense": COUNTED,
-    "dense, half of a row at a time": replace(COUNTED, post_columns=COUNTED.columns // 2),
     "dense, a column at a time": replace(COUNTED, post_columns=1),
-    "dense that adds": replace(COUNTED, residual_adds=True),
     "dense that adds, half of a row at a time": replace(COUNTED, residual_adds=True, post_columns=COUNTED.columns // 2),
     "weights": SKIPPING,
     "weights that come meanwhile": replace(SKIPPING, weight_words=700),

@@ -24,7 +24,6 @@ SMALL: dict[str, Any] = {"array_kernel": 2, "array_queue": 16, "lanes": 2}
         ("virtual", "B", {}, 6),
         ("csim:exact", "D", {**SMALL, "array_lanes": 4, "array_moves": 0, "columns": 3}, 8),
         ("csim", "E", {"array_form": "halo"}, 15),
-        ("virtual", "E", {"array_form": "halo"}, 6),
         *(
             pytest.param(*case, 8, marks=SLOW)
             for case in (
@@ -43,7 +42,7 @@ SMALL: dict[str, Any] = {"array_kernel": 2, "array_queue": 16, "lanes": 2}
                 ("csim:ap_int", "A", {"array_queue": 16, "lanes": 1}),
                 ("csim", "B", {"array_form": "halo"}),
                 ("csim", "C", {"array_form": "halo"}),
-                ("virtual", "D", {"array_form": "halo"}),
+                *(("virtual", variant, {"array_form": "halo"}) for variant in "DE"),
                 ("csim:exact", "B", {**SMALL, "array_form": "halo", "array_lanes": 3}),
                 ("csim:exact", "D", {"array_form": "halo", "array_lanes": 8, "rows": 8, "columns": 3}),
                 ("csim:exact", "E", {"array_form": "halo", "array_moves": 0, "columns": 3}),

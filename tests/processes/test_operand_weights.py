@@ -70,7 +70,7 @@ def products(program: Program) -> list[ArrayNode]:
     return [node for node in program.nodes if isinstance(node, ArrayNode) and node.operand is not None]
 
 
-@pytest.mark.parametrize("config", [OPERANDS, WITH_ROWS], ids=["alone", "beside rows"])
+@pytest.mark.parametrize("config", some_of((OPERANDS, WITH_ROWS), WITH_ROWS), ids=["alone", "beside rows"])
 @pytest.mark.parametrize(
     "target",
     ["csim", "csim:ap_int", "csim:exact", "csim:stalled", "virtual", pytest.param("rtl", marks=pytest.mark.slow)],

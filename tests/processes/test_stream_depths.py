@@ -50,7 +50,6 @@ def test_what_streams_need_suffices_whatever_the_depths_of_pipelines(number: int
 #: What a stream has in place of what it needs, and the kernel in which processes then wait for each other.
 TOO_FEW = [
     (SMALL, "parameters", 2),
-    (SMALL, "results", 2),
     (SMALL, "stored", 8),
     (ACTIVATIONS, "windows", 1),
     (TWO_ARRAYS, "windows", 1),
