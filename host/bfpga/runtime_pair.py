@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING
 from bfpga.contract.program import Program
 from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine
 from bfpga.devices.position_pair import PositionPair
+from bfpga.devices.streamed_pair import EmulatedCore, KernelCore, StreamedPair, StreamingCore
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.positions.closure import batch_sample
 from bfpga.engines.positions.sampling import Sampling
 from bfpga.errors import ConfigurationError
-from bfpga.runtime import open_device
+from bfpga.runtime import SIMULATIONS, open_device
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
@@ -87,6 +89,73 @@ def open_pair(
         for machine in machines:
             machine.close()
         raise
+
+
+def open_streamed_pair(
+    model: str | Path | Network,
+    accelerator: str | Path | Accelerator,
+    batch: int,
+    sampling: Sampling | None = None,
+    *,
+    device: str = "virtual",
+    rule: str = "rate",
+    rate: int = 12,
+    margin: int = 0,
+    once: bool = True,
+) -> StreamedPair:
+    """A network on the cores of one overlay, which run at the same time: exponents go from core to core. FP R37-R42.
+
+    accelerator: its name, its YAML file, or loaded; with `positions: stream`. batch: items that share an exponent a
+    layer. sampling: those of the first core, along B; one of eight if None. One item may be a sample of any network;
+    several have to be items of a network of fully connected layers. device: `virtual`, `board`, `remote:HOST`, or
+    `emulator` and `csim`, which compute the cores one after the other. once: the other cores leave the sampled items to
+    the first one. ModelError for another network, ConfigurationError for what does not fit, DeviceError for a device
+    that cannot be opened.
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.compiler.options import CompileOptions
+    from bfpga.compiler.read.network import read_network
+    from bfpga.compiler.schedule.given_exponents import with_streamed_exponents
+
+    described, sampling = load_accelerator(accelerator), sampling or Sampling.along("B")
+    sampled, cores = len(batch_sample(sampling, batch)), described.cores
+    rest = batch - sampled if once else batch
+    share = _share("main", rest, cores - 1) if cores > 1 else rest
+    # Items that precede are one sample, whose exponents are common; the others' are given, one by one or together.
+    together = [1] * cores if sampled == 1 else [sampled, *[share] * (cores - 1)]
+    options = CompileOptions(
+        policy="dynamic", flow="two_pass", sample=1, rule=rule, rate=rate, margin=margin, remainders="never"  # type: ignore[arg-type]
+    )  # fmt: skip
+    side = PairSide(described)
+    network = read_network(model)
+    compiled = {count: _compiled(network, side, count, options) for count in dict.fromkeys(together)}
+    programs = [
+        with_streamed_exponents(compiled[count], awaits=index > 0, hands_on=0 < index < cores - 1)
+        for index, count in enumerate(together)
+    ]
+    opened = open_cores(programs, described, device)
+    try:
+        return StreamedPair(opened, batch, sampling, once, together)
+    except BaseException:
+        for core in opened:
+            core.close()
+        raise
+
+
+def open_cores(programs: Sequence[Program], accelerator: Accelerator, device: str) -> list[StreamingCore]:
+    """Each program on a core of its own: of one overlay, or emulated or simulated one by one; errors of
+    ``open_device``."""
+    if device == "emulator":
+        return [EmulatedCore(program) for program in programs]
+    if device in SIMULATIONS:
+        simulated = [open_device(device, program) for program in programs]
+        return [KernelCore(each) for each in simulated if isinstance(each, StreamingDevice)]
+    from bfpga.board.load import open_program_cores
+    from bfpga.board.overlays import provide_overlay
+
+    if device == "virtual":
+        provide_overlay(programs[0], accelerator)
+    return [KernelCore(each) for each in open_program_cores(programs, device)]
 
 
 def open_layers(program: Program, device: str) -> LayerMachine:

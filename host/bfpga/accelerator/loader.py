@@ -269,6 +269,7 @@ def systolic_config(document: Document, section: SystolicSection, config: Kernel
         shift_columns=section.shift_columns,
         shift=shift_format(document, section, config.format.mantissa_bits),
         wide_memory=section.wide_memory,
+        position_stream=section.positions == "stream",
         row_columns=section.row_columns,
         operand_weights=section.operand_weights,
         residual_adds=section.residual_adds,
@@ -329,6 +330,9 @@ def check(document: Document, described: AcceleratorFile, board: Board, config: 
         check_clock(document, "first_light_mhz", described.first_light_mhz, described.clock_mhz, board)
     for finding in config_findings(config) or board_findings(config, board):
         document.refuse(section_path(finding.key), finding.text)
+    if config.position_stream and described.cores < 2:
+        text = "is stream, and the overlay has one core; exponents go from one to the next: give `cores: 2` or more"
+        document.refuse(section_path("positions"), text)
     document.raise_problems("an accelerator")
     if excess := cores_excess(config, board, described.cores):
         document.refuse(("cores",), excess)

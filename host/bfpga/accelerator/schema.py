@@ -166,6 +166,11 @@ class SystolicSection(Section):
     wide_memory: bool = Field(
         False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
     )
+    positions: Literal["own", "stream"] = Field(
+        "own",
+        description="own: each core finds its exponents; stream: it may tell them to the next of several `cores`, and "
+        "take them from the one before",
+    )
     hop_columns: int = Field(0, ge=0, le=128, description="columns that share a copy of the weights; 0: all of them")
     row_columns: int = Field(
         0, ge=0, le=128,

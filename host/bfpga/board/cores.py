@@ -6,6 +6,7 @@ while the others go on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bfpga.board.errors import BoardError
@@ -28,8 +29,10 @@ class BoardOfCores(Board, Protocol):
 class CoreBoard:
     """One core as the board of its kernel; all that is not the core's is the overlay's."""
 
-    def __init__(self, overlay: BoardOfCores, index: int) -> None:
+    def __init__(self, overlay: BoardOfCores, index: int, released: Callable[[], None] = lambda: None) -> None:
+        """released: called when the core's kernel was closed."""
         self.connection_lost = False
+        self._released = released
         self._overlay, self._index = overlay, index
         self._out = False
 
@@ -76,6 +79,31 @@ class CoreBoard:
         """The kernel was closed; its buffers are free for the next one unless they may still be written to."""
         if not self._out:
             self.hardware.pool.reclaim()
+        self._released()
+
+
+class ProgramCores:
+    """A program of its own on each of the first cores of an overlay; the overlay is released when all are closed."""
+
+    def __init__(self, overlay: BoardOfCores, programs: Sequence[Program], name: str) -> None:
+        """BoardError for more programs than cores."""
+        if len(programs) > len(overlay.cores):
+            raise BoardError(f"{len(programs)} programs need a core each, and the overlay has {len(overlay.cores)}")
+        self._overlay, self._left = overlay, len(programs)
+        self.devices = [
+            StreamingDevice(program, BoardKernel(CoreBoard(overlay, index, self._one_released)), name)
+            for index, program in enumerate(programs)
+        ]
+
+    def close(self) -> None:
+        """Close all of them."""
+        for device in self.devices:
+            device.close()
+
+    def _one_released(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._overlay.release()
 
 
 class OverlayCores:

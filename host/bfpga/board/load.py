@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bfpga.board.errors import BoardDiagnosis, BoardError
 from bfpga.board.kernel import BoardKernel
-from bfpga.board.overlay import BoardOverlay, load, open_overlay, open_program
+from bfpga.board.overlay import BoardOverlay, load, open_overlay, open_program, open_program_cores
 from bfpga.board.target import on_board
 from bfpga.board.target_choice import TARGETS, default_target, open_target
 
@@ -22,5 +22,6 @@ __all__ = [
     "on_board",
     "open_overlay",
     "open_program",
+    "open_program_cores",
     "open_target",
 ]

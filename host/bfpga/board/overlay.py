@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +32,7 @@ from bfpga.program.learning import learns
 from bfpga.vendor.manifest import Manifest
 
 if TYPE_CHECKING:
+    from bfpga.board.cores import ProgramCores
     from bfpga.contract.program import Program
     from bfpga.devices.cores import CoresDevice
     from bfpga.devices.shared_kernel import SharingDevice
@@ -77,6 +78,16 @@ def open_program(program: Program, target: str) -> StreamingDevice | CoresDevice
         raise
 
 
+def open_program_cores(programs: Sequence[Program], target: str) -> list[StreamingDevice]:
+    """A program of its own on each core of the overlay of their accelerator; see ``open_program``."""
+    board = open_overlay(overlay_for_program(programs[0]), target)
+    try:
+        return board.open_on_cores(programs, close_overlay=True)
+    except BaseException:
+        board.close()
+        raise
+
+
 class BoardOverlay:
     """A loaded overlay; a context manager. ``target`` is closed with it. `bfpga.Overlay` is its public name.
 
@@ -101,7 +112,7 @@ class BoardOverlay:
         self._wait = wait
         self._timeout = timeout
         self._cores: tuple[BoardHardware, ...] = ()
-        self._kernel: BoardKernel | CoresDevice | None = None
+        self._kernel: BoardKernel | CoresDevice | ProgramCores | None = None
         self._close_with_kernel = False
         self._left: list[Any] = []
         self._disconnected = False
@@ -156,6 +167,21 @@ class BoardOverlay:
         except BaseException:
             kernel.close()
             raise
+
+    def open_on_cores(self, programs: Sequence[Program], *, close_overlay: bool = False) -> list[StreamingDevice]:
+        """A program of its own on each core, for batches that all of them compute together; see ``open``.
+
+        Closing all devices closes the overlay too with close_overlay. ProgramError for a program that was compiled for
+        another accelerator, BoardError for more programs than cores.
+        """
+        from bfpga.board.cores import ProgramCores
+
+        for program in programs:
+            self._files.check_program(program)
+        self._make_ready()
+        self._kernel = cores = ProgramCores(self, programs, self.target.name)
+        self._close_with_kernel = close_overlay
+        return cores.devices
 
     def kernel(self, close_overlay: bool = False) -> BoardKernel:
         """The first core's kernel alone, for starts of one's own; what was opened before is closed."""

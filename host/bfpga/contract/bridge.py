@@ -46,6 +46,8 @@ class StartState(IntEnum):
     NEEDS_WEIGHTS = 2
     NEEDS_SPACE = 3
     FAILED = 4
+    NEEDS_EXPONENT = 5
+    NEEDS_READER = 6
 
 
 #: The bytes of the streams that a start reads, and room for those that it writes.

@@ -74,6 +74,8 @@ class KernelConfig:
     wide_words: Annotated[int, Between(0, 65536)] = 0
     #: Whether accumulators may be kept as words of the activation memory, and so in the host's memory (FP R24).
     wide_memory: bool = False
+    #: Whether its output stage has a stream of exponents from the core before and one to the next core (FP R42).
+    position_stream: bool = False
     #: Memories of UltraRAM, which some devices have in addition to block memories.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none.

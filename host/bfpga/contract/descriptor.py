@@ -94,6 +94,10 @@ ADDS_SECOND = Flag.COMPRESSED
 #: STORE of a kernel with a collector: its header has word `input_slot` of what that holds (engines/output/collector.py)
 #: in the place of the exponent. Operations that compute alone use the bit otherwise.
 TELLS_STATISTICS = Flag.MEASURE
+#: Computing operation of a kernel with `positions: stream`: with policy MAX it tells the next core the exponent with
+#: which its layer's main pass begins; with policy STATIC it takes that from the core before, at its first sample after
+#: the policies were cleared, and hands it on if output_exponent is 1. Only policies that predict use the bit otherwise.
+STREAMS_EXPONENT = Flag.PRESET
 #: What the metadata of a field calls the field whose word it shares.
 _SHARES, _SHARES_IN_ROWS, _SHARES_IN_ADDS = "shares", "shares in rows", "shares in adds"
 #: Operations of kernels that have some part.

@@ -15,6 +15,7 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.functions import Function
 from bfpga.contract.layout import layout_digest
 from bfpga.contract.number_group import Number, NumberGroup, number_group
+from bfpga.contract.position_stream import AWAITED_EXPONENTS, POSITION_STREAM, TOLD_EXPONENTS
 from bfpga.contract.processes import host_streams, kernel_processes, process_streams
 from bfpga.contract.program_header import HEADER_WORDS
 from bfpga.formats.shift_format import ShiftFormat
@@ -42,7 +43,9 @@ def kernel_identity(config: KernelConfig) -> dict[str, Any]:
         "streams": {item.name: [item.source, item.target, item.bits] for item in process_streams(config)},
         "commands": {item.process: [sorted(map(int, item.operations)), list(item.fields)] for item in commands(config)},
         "layout": layout_digest(*config.layout_parts),
-    } | ({"program_header": list(HEADER_WORDS)} if config.program_descriptors else {})
+    } | ({"program_header": list(HEADER_WORDS)} if config.program_descriptors else {}) | (
+        {"positions": [TOLD_EXPONENTS, AWAITED_EXPONENTS, POSITION_STREAM.bits]} if config.position_stream else {}
+    )
 
 
 def _numbers(config: KernelConfig) -> dict[str, Number]:

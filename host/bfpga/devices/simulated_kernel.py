@@ -15,9 +15,13 @@ from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
+from bfpga.devices.position_words import PositionWords
 from bfpga.engines.kernel import streams
 from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.errors import DeviceError
+
+#: Words of exponents that a start may tell in a simulation: its reader has room for all of them.
+TOLD_BYTES = 1 << 16
 
 
 def load_library(path: Path) -> ctypes.CDLL:
@@ -104,6 +108,9 @@ class SimulatedKernel(OwnedKernel):
         self._library = load_library(library)
         self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
         self._instance = create_kernel(self._library)
+        self._words = PositionWords(self._library) if config.position_stream else None
+        #: Words of exponents that starts have told the next core, and that this one has from the core before.
+        self.told, self.awaited = bytearray(), bytearray()
         self._results: list[KernelResult] = []
         self.seconds: dict[str, float] = {}
         #: The name of the device that simulates a kernel as this one is; errors add it.
@@ -172,10 +179,16 @@ class SimulatedKernel(OwnedKernel):
             output_capacity=capacity,
             operation_cycles=cycles.ctypes.data,
         )
+        if self._words is not None:
+            self._words.give(self._instance, np.frombuffer(bytes(self.awaited), np.uint8), TOLD_BYTES)
         if self._library.bfpga_run(self._instance, ctypes.byref(run)):
             again = f" ({self.repeated_by})" if self.repeated_by else ""
             raise DeviceError(f"{self.title} stopped: {run.error.decode(errors='replace')}{again}")
         self._check_finished(run)
+        if self._words is not None:
+            used, told = self._words.moved(self._instance)
+            del self.awaited[:used]
+            self.told += told.tobytes()
         return KernelResult(
             output=output[: run.output_bytes].tobytes(),
             cycles=run.cycles,

@@ -37,7 +37,7 @@ from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.kernel import streams
 from bfpga.engines.kernel.map_streams import MapStreams
 from bfpga.engines.kernel.records import waits_for_store
-from bfpga.errors import ClockWarning
+from bfpga.errors import ClockWarning, ProgramError
 from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, operation_clocks
 from bfpga.program.groups import START_BYTES, START_SAMPLES
@@ -172,6 +172,8 @@ class StreamingDevice(KernelDevice):
     """
 
     samples_a_start: int | None = None
+    #: What ``begin_batch`` has begun.
+    _batch: _Group | None = None
 
     def __init__(self, program: Program, kernel: StreamingKernel, name: str) -> None:
         self.streaming = kernel
@@ -201,6 +203,40 @@ class StreamingDevice(KernelDevice):
             result.seconds[part] = seconds - before.get(part, 0.0)
         if result.measured is not None and result.measured.warning:
             warnings.warn(result.measured.warning, ClockWarning, stacklevel=2)
+        return result
+
+    def begin_batch(self, values: Values, other_cycles: int = 0) -> int:
+        """Begin all samples as one start before which the policies are cleared; ``finish_batch`` ends it.
+
+        other_cycles: of other cores for which this one may have to wait. Returns the cycles that the start may take.
+        ProgramError for a program of more than one start a sample.
+        """
+        if len(self._turns) != 1 or not self._turns[0].shared or not self._may_group():
+            raise ProgramError(
+                f"program {self.program.name}: its cores cannot run a batch in one start: the host computes between "
+                "layers, or keeps results for them"
+            )
+        turn = self._turns[0]
+        with self._kernel_in_use():
+            self._host_steps(turn.before, values, {})
+            packets = self._packed(turn)
+            group = _Group(packets, values, self._sources(_launch(turn), values), self._programs.sends(packets))
+            start = self._start(group)
+            start = replace(start, clear_policies=True, predicted_cycles=start.predicted_cycles + other_cycles)
+            self.streaming.begin(start)
+        self._batch = group
+        return start.predicted_cycles
+
+    def finish_batch(self) -> DeviceResult:
+        """Wait for the start of ``begin_batch``; DeviceError if the kernel fails."""
+        group, tally = self._batch, Tally()
+        assert group is not None
+        result = DeviceResult({}, group.values.samples)
+        with self._kernel_in_use():
+            self._finish(group, tally)
+            self._host_steps(self._turns[0].after, group.values, result.seconds)
+        result.outputs = group.values.outputs()
+        self._report(result, tally, False)
         return result
 
     def _cancel(self) -> None:

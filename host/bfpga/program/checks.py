@@ -16,6 +16,7 @@ from bfpga.contract.rows import EPSILON_BITS, GAIN_BITS, LARGEST_ROW, RowOperati
 from bfpga.engines.output.exponents import LEARNING
 from bfpga.errors import ProgramError
 from bfpga.formats.arrays import IntArray
+from bfpga.program import streamed_exponents
 from bfpga.program.layout import unfolded
 
 #: More values than a tensor has, and more pixels, taps, channels or steps than anything counts.
@@ -48,6 +49,7 @@ def _problems(program: Program) -> Iterator[str]:
             yield f"two nodes are named {node.name}"
         yield from (f"layer {node.name}: {problem}" for problem in _node_problems(program, node, known))
         known |= set(node.outputs) if isinstance(node, parts.HostNode) else {node.output}
+    yield from streamed_exponents.problems(program)
     yield from _joined_problems(program)
     for name in program.leaving:
         if name not in known:

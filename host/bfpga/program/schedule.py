@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bfpga.contract.configuration import KernelConfig
@@ -120,6 +121,8 @@ class StartSchedule:
 
     clocks: int
     operations: list[TimedOperation]
+    #: When the output stage took the command of each operation.
+    taken: Mapping[int, float]
 
 
 @dataclass(slots=True)
@@ -191,17 +194,19 @@ def schedule(
     bytes_per_clock: float | StreamRates | None = None,
     needs: IntArray | None = None,
     skipped: Sequence[bool] = (),
+    arrivals: Mapping[int, float] | None = None,
 ) -> StartSchedule:
     """Clocks of one start of ``samples`` samples, and when each operation ran.
 
     bytes_per_clock: what memory gives each stream; None: streams are never waited for. needs: (operations, counts) what
     every operation waits for, not wrapped; by default what ``start_counts`` finds. skipped: of every operation, whether
-    it is; by default none.
+    it is; by default none. arrivals: by operation, the clock before which the output stage cannot begin it, because its
+    exponent comes from another core.
     """
     if needs is None:
         needs = start_counts(operations, config, samples)
     rates = bytes_per_clock if isinstance(bytes_per_clock, StreamRates) else StreamRates(*[bytes_per_clock] * 3)
-    return _Run(config, operations, samples, rates, needs, skipped).schedule()
+    return _Run(config, operations, samples, rates, needs, skipped, arrivals or {}).schedule()
 
 
 def works(config: KernelConfig, operations: Sequence[KernelOperation]) -> dict[str, int]:
@@ -225,7 +230,11 @@ class _Run:
         rates: StreamRates,
         needs: IntArray,
         skipped: Sequence[bool] = (),
+        arrivals: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
+        self.arrivals = arrivals
+        #: When the output stage took the command of each operation.
+        self.taken_at: dict[int, float] = {}
         self.config, self.count, self.samples = config, len(operations), samples
         # Samples have the same operations, and what one takes is the longest to find out.
         known = {id(operation): operation.descriptor for operation in operations}
@@ -276,7 +285,8 @@ class _Run:
             self._advance()
         ends = [end + STORE_LATENCY for end in self.times[STORER].end.values()]
         ends += [end + _PASSED for end in self.results]
-        return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
+        clocks = math.ceil(max([self.now, *ends])) + END_CLOCKS
+        return StartSchedule(clocks, list(self._timeline()), self.taken_at)
 
     def _done(self) -> bool:
         if self.next_command < len(self.tasks) or self.sending is not None or any(self.queues.values()):
@@ -353,9 +363,10 @@ class _Run:
     def _take(self) -> bool:
         """The output stage takes the next command when the results before it are through."""
         queue = self.at_post
-        if not self._at_post(self.tasks[queue[0]].earlier_results):
+        if not self._at_post(self.tasks[queue[0]].earlier_results) or not self._past(self.arrivals.get(queue[0], 0.0)):
             return False
         index = queue.popleft()
+        self.taken_at[index] = self.now
         if self.tasks[index].engine == TABLES:
             self.times[TABLES].begin[index] = self.times[TABLES].end[index] = self.now
         return True
@@ -449,6 +460,8 @@ class _Run:
         # The output stage takes rows when it has the command, and there is room for a few only before it.
         passes = name == COMPUTER and not task.weighs
         held = self.last_rows + POST_TURN + task.rows - self.now if passes and self.last_rows is not None else 0.0
+        if passes and index in self.arrivals:
+            held = max(held, self.arrivals[index] + task.rows - self.now)
         return max(task.work, task.streamed, held)
 
     def _ready(self, name: str, index: int) -> float:
@@ -524,6 +537,8 @@ class _Run:
                 index, ready = engine.taken
                 result.append(max(ready, self._ready(engine.name, index)) - now)
         result += [moment + _PASSED - now for moment in self.results[-2:]]
+        if self.at_post and self.at_post[0] in self.arrivals:
+            result.append(self.arrivals[self.at_post[0]] - now)
         return result
 
     def _advance(self) -> None:

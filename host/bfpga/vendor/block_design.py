@@ -13,6 +13,8 @@ from bfpga.accelerator.clocks import ClockSetting, clock_setting
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.cores import Core, cores_of
+from bfpga.contract.position_stream import AWAITED_EXPONENTS, POSITION_STREAM, TOLD_EXPONENTS, following
+from bfpga.contract.process_stream import POST, ProcessStream
 from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import (
     CLOCK_COUNTER,
@@ -233,11 +235,16 @@ def _cells(
     )
 
 
+def _fifos(config: KernelConfig) -> tuple[ProcessStream, ...]:
+    """The streams of a core that have a FIFO: those between its processes, and that to the next core."""
+    return (*process_streams(config), *((POSITION_STREAM,) if config.position_stream else ()))
+
+
 def _core_cells(accelerator: Accelerator, system: ProcessingSystem, core: Core) -> Iterator[Cell]:
     config, dma = accelerator.config, "xilinx.com:ip:axi_dma"
     for ip in kernel_ips(config):
         yield Cell(core.cell(ip.cell), ip.ip, KERNEL_VERSION)
-    for stream in process_streams(config):
+    for stream in _fifos(config):
         yield Cell(core.cell(fifo_cell(stream)), FIFO_IP, FIFO_VERSION, fifo_parameters(stream))
     yield Cell(core.clock_counter, f"{MODULE_REFERENCE}:{CLOCK_COUNTER}", "1.0")
     yield Cell(core.tensor_dma, dma, "7.1", _dma(accelerator, system, config.stream_bits, True))
@@ -274,6 +281,7 @@ def _links(
 ) -> tuple[Link, ...]:
     return (
         *(link for core in cores for link in _core_links(config, core)),
+        *(link for pair in following(cores) if config.position_stream for link in _position_links(*pair)),
         *(link for interconnect in interconnects for link in _memory_links(interconnect)),
         Link(f"ps/{system.control_port}", "control_interconnect/S00_AXI", "aximm"),
         *(
@@ -305,6 +313,14 @@ def _inner_links(config: KernelConfig, core: Core) -> Iterator[Link]:
         source, target = (f"{core.cell(process_cell(process))}/{stream.name}" for process in ends)
         yield Link(source, f"{fifo}/S_AXIS", "axis", bits, packets=False)
         yield Link(f"{fifo}/M_AXIS", target, "axis", bits, packets=False)
+
+
+def _position_links(core: Core, after: Core) -> Iterator[Link]:
+    """From the output stage of a core into the FIFO of its exponents, and on to that of the next core."""
+    fifo, bits = core.cell(fifo_cell(POSITION_STREAM)), POSITION_STREAM.bits
+    source, target = (item.cell(process_cell(POST)) for item in (core, after))
+    yield Link(f"{source}/{TOLD_EXPONENTS}", f"{fifo}/S_AXIS", "axis", bits, packets=False)
+    yield Link(f"{fifo}/M_AXIS", f"{target}/{AWAITED_EXPONENTS}", "axis", bits, packets=False)
 
 
 def _memory_links(interconnect: _Interconnect) -> Iterator[Link]:
@@ -340,7 +356,7 @@ def _clock_and_reset(
 def _core_clocks(config: KernelConfig, core: Core) -> tuple[str, ...]:
     return (
         *(f"{core.cell(ip.cell)}/ap_clk" for ip in kernel_ips(config)),
-        *(f"{core.cell(fifo_cell(stream))}/s_axis_aclk" for stream in process_streams(config)),
+        *(f"{core.cell(fifo_cell(stream))}/s_axis_aclk" for stream in _fifos(config)),
         f"{core.clock_counter}/aclk",
         f"{core.tensor_dma}/s_axi_lite_aclk",
         f"{core.tensor_dma}/m_axi_mm2s_aclk",
@@ -353,7 +369,7 @@ def _core_clocks(config: KernelConfig, core: Core) -> tuple[str, ...]:
 def _core_resets(config: KernelConfig, core: Core) -> tuple[str, ...]:
     return (
         *(f"{core.cell(ip.cell)}/ap_rst_n" for ip in kernel_ips(config)),
-        *(f"{core.cell(fifo_cell(stream))}/s_axis_aresetn" for stream in process_streams(config)),
+        *(f"{core.cell(fifo_cell(stream))}/s_axis_aresetn" for stream in _fifos(config)),
         f"{core.clock_counter}/aresetn",
         f"{core.tensor_dma}/axi_resetn",
         f"{core.weight_dma}/axi_resetn",

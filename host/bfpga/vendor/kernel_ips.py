@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.cores import KERNEL
-from bfpga.contract.process_stream import SEQUENCER, ProcessStream
+from bfpga.contract.position_stream import AWAITED_EXPONENTS, POSITION_STREAM, TOLD_EXPONENTS
+from bfpga.contract.process_stream import POST, SEQUENCER, ProcessStream
 from bfpga.contract.processes import host_streams, kernel_processes, process_function, process_streams
 from bfpga.contract.registers import OUTPUT_STREAM, WEIGHT_STREAM
 
@@ -116,6 +117,9 @@ def _process_ip(config: KernelConfig, process: str) -> KernelIp:
         for stream in process_streams(config)
         if process in (stream.source, stream.target)
     )
+    if config.position_stream and process == POST:
+        ends = ((TOLD_EXPONENTS, True), (AWAITED_EXPONENTS, False))
+        inner += tuple(StreamPort(name, master, POSITION_STREAM.bits, packets=False) for name, master in ends)
     source = f"src/{process}.cpp"
     return KernelIp(
         process, process_cell(process), process_function(process), source, process == SEQUENCER, outer + inner

@@ -32,9 +32,11 @@ from bfpga.contract.loaded_tables import (
     TABLE_USE,
 )
 from bfpga.contract.names import SHORT_DIGITS, check_digest, check_name
+from bfpga.contract.position_stream import AWAITED_EXPONENTS, POSITION_STREAM, TOLD_EXPONENTS
 from bfpga.contract.process_stream import (
     ADDED_WORDS,
     AWAITED_PASSES,
+    POST,
     PROCESSES,
     SEQUENCER,
     START_GUARD,
@@ -263,6 +265,14 @@ def _host_ports() -> list[dict[str, str]]:
     return [*streams, *({key: item[key] for key in ("name", "type", "offset")} for item in _registers())]
 
 
+def _position_ports(config: KernelConfig, process: str) -> list[dict[str, str]]:
+    """The ports of a process to other cores: words of exponents."""
+    if not config.position_stream or process != POST:
+        return []
+    kind = f"bfpga::stream<{_COMMAND_TYPE}>&"
+    return [{"name": name, "type": kind, "offset": ""} for name in (TOLD_EXPONENTS, AWAITED_EXPONENTS)]
+
+
 def _processes(config: KernelConfig) -> list[dict[str, Any]]:
     """The processes of a kernel: top function, whether the host starts it, and its ports."""
     inner = [{**wire, "type": f"bfpga::stream<{wire['type']}>&", "offset": ""} for wire in _wires(config)]
@@ -270,7 +280,7 @@ def _processes(config: KernelConfig) -> list[dict[str, Any]]:
     result = []
     for process in kernel_processes(config):
         outer = [port for port in _host_ports() if host_streams(config).get(port["name"], SEQUENCER) == process]
-        own = [port for port in inner if process in ends[port["name"]]]
+        own = [port for port in inner if process in ends[port["name"]]] + _position_ports(config, process)
         ports = [port for port in outer if not port["offset"]] + own + [port for port in outer if port["offset"]]
         started = process == SEQUENCER
         result.append({"name": process, "function": process_function(process), "started": started, "ports": ports})
@@ -315,6 +325,8 @@ def _context(name: str, digest: str, config: KernelConfig) -> dict[str, Any]:
         "simulation_header": simulation[0],
         "simulation_class": simulation[1],
         **{flag: flag in config.array.flags() for flag in ARRAY_FLAGS},
+        "streams_positions": config.position_stream,
+        "positions": {"told": TOLD_EXPONENTS, "awaited": AWAITED_EXPONENTS, "depth": POSITION_STREAM.depth},
         "maps": config.compressed_maps,
         "programs": config.program_descriptors > 0,
         "has_rows": config.has_rows,

@@ -17,12 +17,13 @@ from bfpga.board.virtual.bus import WORD, Slave
 from bfpga.board.virtual.faults import Faults, SlowKernel, SlowStream
 from bfpga.board.virtual.hls_slave import HlsSlave
 from bfpga.board.virtual.kernel_model import KernelModel, OperationTime, OverlappingKernel, RepeatingKernel
-from bfpga.board.virtual.process_time import ProcessTime, process_time
+from bfpga.board.virtual.process_time import ProcessTime, process_time, told_times
 from bfpga.board.virtual.stream_faults import BoardStream
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.predicates import predicate_of
 from bfpga.contract.registers import COUNTER_REGISTERS, counter_offset_of
 from bfpga.program.start_clocks import FOLLOWED_SAMPLES
+from bfpga.program.streamed_exponents import awaiting_operations
 
 #: Clocks from the start to the first beat of an input: the host launches the DMAs after the kernel.
 FIRST_BEAT_CLOCKS = 60
@@ -74,13 +75,17 @@ def elapsed(operations: Iterable[OperationTime], paces: Sequence[StreamPace], in
 
 
 def _repeated(
-    model: RepeatingKernel, clocks_a_beat: Sequence[float], interval: float, works: Sequence[int]
+    model: RepeatingKernel,
+    clocks_a_beat: Sequence[float],
+    interval: float,
+    works: Sequence[int],
+    arrivals: Sequence[float] = (),
 ) -> ProcessTime:
     """Of a start that repeats operations: a few samples are followed, where nothing decides which operations run."""
 
     def of(descriptors: Sequence[Descriptor]) -> ProcessTime:
         return process_time(
-            model.config, descriptors, clocks_a_beat, FIRST_BEAT_CLOCKS, interval, works, model.opening_beats
+            model.config, descriptors, clocks_a_beat, FIRST_BEAT_CLOCKS, interval, works, model.opening_beats, arrivals
         )
 
     received, half = model.received(FOLLOWED_SAMPLES), FOLLOWED_SAMPLES // 2
@@ -98,6 +103,8 @@ class ClockCounter(Slave):
         self.kernel = kernel
         self.faults = faults
         self._values: dict[int, int] = {}
+        #: The counter of the core whose exponents this one's kernel awaits.
+        self.before: ClockCounter | None = None
         kernel.watchers.append(self)
         self.reset()
 
@@ -129,14 +136,30 @@ class ClockCounter(Slave):
         for register, value in zip(COUNTER_REGISTERS, values, strict=False):
             self._values[register.offset] = min(value, WORD)
 
-    @staticmethod
-    def _elapsed(model: KernelModel, paces: Sequence[StreamPace], interval: float) -> Elapsed | ProcessTime:
+    def _arrivals(self) -> list[float]:
+        """When the exponents that the kernel awaits have come; most await none."""
+        model, before = self.kernel.kernel, self.before
+        if before is None or not isinstance(model, OverlappingKernel) or not awaiting_operations(model.received()):
+            return []
+        return before.told_times()
+
+    def told_times(self) -> list[float]:
+        """When the kernel has told the exponents of the start that it is in, or was in last."""
+        model = self.kernel.kernel
+        if not isinstance(model, OverlappingKernel):
+            return []
+        return told_times(model.config, model.received(), FIRST_BEAT_CLOCKS, self._arrivals())
+
+    def _elapsed(self, model: KernelModel, paces: Sequence[StreamPace], interval: float) -> Elapsed | ProcessTime:
+        arrivals = self._arrivals()
         clocks_a_beat = [pace.clocks_a_beat for pace in paces]
         works = [operation.cycles for operation in model.operations()]
         if isinstance(model, RepeatingKernel) and model.repeated_samples:
-            return _repeated(model, clocks_a_beat, interval, works)
+            return _repeated(model, clocks_a_beat, interval, works, arrivals)
         if isinstance(model, OverlappingKernel) and (received := model.received()):
-            return process_time(model.config, received, clocks_a_beat, FIRST_BEAT_CLOCKS, interval, works)
+            return process_time(
+                model.config, received, clocks_a_beat, FIRST_BEAT_CLOCKS, interval, works, arrivals=arrivals
+            )
         return elapsed(model.operations(), paces, interval)
 
     def _pace(self, port: str, credit: float) -> StreamPace:

@@ -20,10 +20,12 @@ from bfpga.contract.configuration import ARRAY, KernelConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.names import check_digest, check_name
+from bfpga.contract.position_stream import AWAITED_EXPONENTS, TOLD_EXPONENTS
 from bfpga.contract.process_stream import ProcessStream
 from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build
+from bfpga.devices.position_words import PositionWords
 from bfpga.devices.simulated_kernel import OwnedKernel, create_kernel, disturb_kernel, load_library
 from bfpga.engines.configurations import config_from_dict
 from bfpga.engines.kernel.map_streams import MapStreams
@@ -60,6 +62,7 @@ class CompiledKernel(OwnedKernel):
         library.bfpga_operations.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32)]
         library.bfpga_operations.restype = ctypes.POINTER(OperationRecord)
         self._library = library
+        self._words = PositionWords(library) if config.position_stream else None
         self._instance = create_kernel(library)
         self._output = np.zeros(PIECE_BYTES, np.uint8)
         self._state = StartState.FINISHED
@@ -90,6 +93,11 @@ class CompiledKernel(OwnedKernel):
         elif self._instance is not None:
             self._thread.later(functools.partial(self._library.bfpga_destroy, self._instance))
             self._instance = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Names of its ports to other kernels, which carry exponents."""
+        return () if self._words is None else (TOLD_EXPONENTS, AWAITED_EXPONENTS)
 
     @property
     def between(self) -> tuple[ProcessStream, ...]:
@@ -158,14 +166,33 @@ class CompiledKernel(OwnedKernel):
             output=self._output.ctypes.data,
             output_capacity=min(sink.space, most[2]),
         )
+        exchanges = self._give_words(streams)
         self._in_thread(lambda: self._library.bfpga_resume(self._instance, ctypes.byref(piece)))
+        moved = self._move_words(streams) if exchanges else 0
         self._input += read[: piece.input_used].tobytes()
         source.drop(piece.input_used)
         weights.drop(piece.weights_used)
         if piece.output_bytes:
             sink.push(self._output[: piece.output_bytes], bool(piece.packet_ended))
         self._state, self._text = StartState(piece.state), piece.text.decode(errors="replace")
-        return bool(piece.input_used or piece.weights_used or piece.output_bytes or self.finished)
+        return bool(piece.input_used or piece.weights_used or piece.output_bytes or moved or self.finished)
+
+    def _give_words(self, streams: Mapping[str, Stream]) -> bool:
+        """The exponents that the core before has told, and room for those that the next one takes."""
+        if self._words is None or self._instance is None:
+            return False
+        awaited = streams[AWAITED_EXPONENTS].peek(PIECE_BYTES)
+        self._words.give(self._instance, awaited, min(streams[TOLD_EXPONENTS].space, PIECE_BYTES))
+        return True
+
+    def _move_words(self, streams: Mapping[str, Stream]) -> int:
+        """Bytes of them that the piece has moved."""
+        assert self._words is not None
+        assert self._instance is not None
+        used, told = self._words.moved(self._instance)
+        streams[AWAITED_EXPONENTS].drop(used)
+        streams[TOLD_EXPONENTS].push(told, False)
+        return used + len(told)
 
     def results(self) -> dict[str, int]:
         """Output registers of the start that finished last, by name."""

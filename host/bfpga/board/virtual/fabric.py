@@ -15,11 +15,12 @@ from bfpga.board.virtual.faults import Faults
 from bfpga.board.virtual.hardware_description import HardwareDescription, Instance
 from bfpga.board.virtual.hls_slave import Argument, HlsSlave, is_block_register, is_own_kernel, own_arguments
 from bfpga.board.virtual.interrupt_controller import InterruptController
-from bfpga.board.virtual.kernel_model import AnyKernel, Kernel, KernelModel, KernelWithRegisters
+from bfpga.board.virtual.kernel_model import AnyKernel, Kernel, KernelModel, KernelWithRegisters, TellingKernel
 from bfpga.board.virtual.kernel_processes import check_processes, process_cells
 from bfpga.board.virtual.kernel_slave import CounterPort, KernelSlave, RegisterPort
 from bfpga.board.virtual.memory import Memory
 from bfpga.board.virtual.stream_faults import BoardStream
+from bfpga.contract.position_stream import AWAITED_EXPONENTS, TOLD_EXPONENTS
 from bfpga.errors import DeviceError
 
 #: Stream port of each DMA channel.
@@ -90,6 +91,7 @@ class FabricBuilder:
                 fabric.slaves[name] = self._slave(self._hardware.instances[name], kernels.get(name))
         self._connect_clock_counters(fabric)
         self._connect_streams(fabric)
+        self._connect_tellers(fabric)
         self._connect_interrupts(fabric)
         return fabric
 
@@ -145,12 +147,24 @@ class FabricBuilder:
             elif name in fabric.slaves and isinstance(kernel, RegisterPort):
                 fabric.slaves[name] = CounterPort(name, kernel.kernel)
 
+    def _connect_tellers(self, fabric: Fabric) -> None:
+        """Counters of kernels that await exponents know the counters of those that tell them."""
+        counters = {id(slave.kernel): slave for slave in fabric.slaves.values() if isinstance(slave, ClockCounter)}
+        tellers = {id(kernel.streams.get(TOLD_EXPONENTS)): kernel for kernel in fabric.kernels}
+        for kernel in fabric.kernels:
+            awaited = kernel.streams.get(AWAITED_EXPONENTS)
+            if awaited is not None and id(kernel) in counters:
+                counters[id(kernel)].before = counters.get(id(tellers.get(id(awaited))))
+
     def _connect_streams(self, fabric: Fabric) -> None:
         processes = self._processes(fabric)
         for link in self._hardware.streams:
-            if link.source in processes and link.sink in processes:
+            between = link.source_port == TOLD_EXPONENTS
+            if link.source in processes and link.sink in processes and not between:
                 continue  # inside of the kernel's model
-            stream = BoardStream(link.ends, self._stream_bytes + link.buffer_bytes, link.beat_bytes, self._faults)
+            # From kernel to kernel there is nothing but the FIFO.
+            room = link.buffer_bytes + (0 if between else self._stream_bytes)
+            stream = BoardStream(link.ends, room or link.beat_bytes, link.beat_bytes, self._faults)
             source, sink = (fabric.slaves.get(processes.get(name, name)) for name in (link.source, link.sink))
             if isinstance(source, AxiDma) or isinstance(sink, AxiDma) or isinstance(source, KernelSlave):
                 fabric.streams.append(stream)
@@ -162,7 +176,9 @@ class FabricBuilder:
                         if port == dma_port and channel in slave.channels:
                             slave.channels[channel].mover.stream = stream
         for kernel in fabric.kernels:
-            missing = [port for port in (*kernel.kernel.inputs, *kernel.kernel.outputs) if port not in kernel.streams]
+            words = kernel.kernel.words if isinstance(kernel.kernel, TellingKernel) else ()
+            ports = (*kernel.kernel.inputs, *kernel.kernel.outputs, *words)
+            missing = [port for port in ports if port not in kernel.streams]
             if missing:
                 raise DeviceError(f"stream ports of kernel `{kernel.name}` that the design does not connect: {missing}")
 

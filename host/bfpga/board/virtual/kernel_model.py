@@ -127,6 +127,16 @@ class RepeatingKernel(OverlappingKernel, Protocol):
 
 
 @runtime_checkable
+class TellingKernel(Protocol):
+    """A kernel that may tell another one exponents."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Names of its ports to other kernels."""
+        ...
+
+
+@runtime_checkable
 class ThreadBoundKernel(Protocol):
     """A kernel whose start cannot begin in one thread and go on in another."""
 

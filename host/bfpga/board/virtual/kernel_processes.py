@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from bfpga.board.virtual.hardware_description import HardwareDescription, Instance, StreamLink
 from bfpga.contract.arrays.skip_array import SKIP_ARRAY
+from bfpga.contract.position_stream import TOLD_EXPONENTS
 from bfpga.contract.process_stream import MAPS, PROCESSES, PROGRAM, SEQUENCER, ProcessStream
 from bfpga.contract.processes import HOST_STREAMS, MAP_STREAMS, PROGRAM_STREAMS, process_function
 from bfpga.contract.registers import OUTPUT_STREAM
@@ -52,7 +53,11 @@ def _cells_around(hardware: HardwareDescription, kernel: str) -> list[Instance]:
         return list(hardware.instances.values())
     processes = (*PROCESSES, SKIP_ARRAY, *MAPS, PROGRAM)
     inner = {cell.name for cell in hardware.instances.values() if any(_is(cell, process) for process in processes)}
-    links = [{link.source, link.sink} for link in hardware.streams if {link.source, link.sink} <= inner]
+    links = [
+        {link.source, link.sink}
+        for link in hardware.streams
+        if {link.source, link.sink} <= inner and link.source_port != TOLD_EXPONENTS
+    ]
     joined, found = {kernel}, {kernel}
     while found:
         found = set().union(*(link for link in links if link & found)) - joined - (kernels - {kernel})

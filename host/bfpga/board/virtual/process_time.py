@@ -16,6 +16,7 @@ from bfpga.engines.kernel.cycles import COUNTED_OPERATIONS, WITH_PARAMETERS, ten
 from bfpga.engines.kernel.order import COUNT_BITS, COUNTS, FILLS, LOADS, READS, RESULTS, STORES
 from bfpga.formats.arrays import IntArray
 from bfpga.program.schedule import StreamRates, schedule
+from bfpga.program.streamed_exponents import awaiting_operations, telling_operations
 
 _WORD_BYTES = 4
 _COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS} | dict.fromkeys(
@@ -83,12 +84,13 @@ def process_time(
     interval: float = 1.0,
     works: Sequence[int] = (),
     opening: int = 0,
+    arrivals: Sequence[float] = (),
 ) -> ProcessTime:
     """What a start takes. clocks_a_beat: of input, weights and output; begin: clocks to the first beat of the input.
 
     opening: beats of the input before its first operation.
     interval: clocks that the hardware takes for each clock of the schedule. works: of every operation; one with a
-    predicate and no work was skipped.
+    predicate and no work was skipped. arrivals: when the exponents that the start awaits came from the core before.
     """
     skipped = [predicate_of(item) is not None and not work for item, work in zip(descriptors, works, strict=False)]
     operations = [KernelOperation("", descriptor) for descriptor in descriptors]
@@ -96,8 +98,10 @@ def process_time(
     widths = config.stream_bits // 8, config.weight_stream_bits // 8, config.stream_bits // 8
     rates = [None if clocks <= 1 else width / clocks for width, clocks in zip(widths, clocks_a_beat, strict=True)]
 
+    come = dict(zip(awaiting_operations(descriptors), arrivals, strict=False)) if arrivals else {}
+
     def clocks(given: StreamRates) -> int:
-        return schedule(config, operations, 1, given, needs, skipped if any(skipped) else ()).clocks
+        return schedule(config, operations, 1, given, needs, skipped if any(skipped) else (), come).clocks
 
     free = clocks(StreamRates())
     alone = [0 if rate is None else clocks(StreamRates()._replace(**{name: rate})) - free
@@ -106,3 +110,16 @@ def process_time(
     begin += first - opening
     waits = begin + (clocks(StreamRates(*rates)) - free if any(rates) else 0)
     return ProcessTime(math.ceil(free * interval) + opening + waits, waits, (begin + alone[0], *alone[1:]))
+
+
+def told_times(
+    config: KernelConfig, descriptors: Sequence[Descriptor], begin: int, arrivals: Sequence[float] = ()
+) -> list[float]:
+    """When a start tells each of its exponents, in clocks from its begin; parameters as for ``process_time``.
+
+    The next core's start is taken to begin with this one: a host begins both within some microseconds.
+    """
+    operations = [KernelOperation("", descriptor) for descriptor in descriptors]
+    come = dict(zip(awaiting_operations(descriptors), arrivals, strict=False))
+    taken = schedule(config, operations, 1, None, received_counts(descriptors), (), come).taken
+    return [begin + taken[index] for index in telling_operations(descriptors)]

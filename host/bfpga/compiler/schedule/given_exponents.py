@@ -13,6 +13,7 @@ from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, HostNode, HostStep, PolicySpec, Program, Step
 from bfpga.errors import ConfigurationError, ModelError
+from bfpga.program.streamed_exponents import finds_exponent
 
 
 def with_given_exponents(program: Program) -> Program:
@@ -21,6 +22,37 @@ def with_given_exponents(program: Program) -> Program:
     Static exponents are 0 in the program; the start of a layer writes another one into its descriptors.
     """
     return with_policies(program, lambda node: PolicySpec(Policy.STATIC, inherit=node.policy.inherit))
+
+
+def with_streamed_exponents(program: Program, awaits: bool = False, hands_on: bool = False) -> Program:
+    """The same network on a core whose exponents go to the next one, or come from the core before. FP R37, R38, R42.
+
+    Layers that find their exponents by measuring do so and tell them; with ``awaits`` they take those that the core
+    before tells, and with ``hands_on`` tell them again. Exponents that both cores know are told by neither.
+    ConfigurationError for an accelerator without `positions: stream`, or with too few policy slots.
+    """
+    config = program.config
+    if not config.position_stream:
+        raise ConfigurationError(
+            f"accelerator {program.accelerator}: its cores have no stream of exponents; give it `positions: stream` "
+            "and `cores: 2` or more"
+        )
+    found = [node.name for node in program.nodes if isinstance(node, ArrayNode) and finds_exponent(node.policy)]
+    if len(found) >= config.policy_slots:
+        raise ConfigurationError(
+            f"accelerator {program.accelerator}: {len(found)} layers take a policy slot each, beside the one of all "
+            f"others; give it {len(found) + 1} policy_slots, it has {config.policy_slots}"
+        )
+    slots = {name: slot for slot, name in enumerate(found, 1)}
+
+    def policy(node: ArrayNode) -> PolicySpec:
+        if node.name not in slots:
+            return node.policy
+        if awaits:
+            return PolicySpec(Policy.STATIC, int(hands_on), slots[node.name], preset=True)
+        return replace(node.policy, slot=slots[node.name], preset=True, sample=None)
+
+    return with_policies(program, policy)
 
 
 def with_given_accumulators(program: Program, rows: int) -> Program:

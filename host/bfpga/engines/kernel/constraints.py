@@ -29,6 +29,7 @@ def findings(config: KernelConfig) -> Iterator[Finding]:
     yield from width_findings(config)
     yield from function_findings(config)
     yield from position_findings(config)
+    yield from position_stream_findings(config)
     yield from wide_memory_findings(config)
     yield from count_findings(config)
     yield from map_findings(config)
@@ -181,10 +182,18 @@ def add_findings(config: KernelConfig) -> Iterator[Finding]:
         yield Finding("residual_adds", "is true; only the sums of a systolic array have a tensor added")
 
 
+def position_stream_findings(config: KernelConfig) -> Iterator[Finding]:
+    """Words of exponents between cores."""
+    if config.position_stream and config.array.kind != SystolicArray.kind:
+        yield Finding("positions", "is stream; only kernels whose array is a systolic one tell each other exponents")
+
+
 def static_findings(config: KernelConfig) -> Iterator[Finding]:
     """Exponents that are all static: nothing collects statistics, nothing is kept that was measured."""
     if config.static_exponents and config.position_bins:
         yield Finding("position_bins", f"is {config.position_bins}; a kernel with static_exponents has no collector: 0")
+    if config.position_stream and config.static_exponents:
+        yield Finding("positions", "is stream; a kernel with static_exponents neither finds exponents nor takes any")
     for key, there in (("wide_words", config.wide_words > 0), ("wide_memory", config.wide_memory)):
         if config.static_exponents and there:
             yield Finding(key, "keeps accumulators that are measured, and a kernel with static_exponents measures none")

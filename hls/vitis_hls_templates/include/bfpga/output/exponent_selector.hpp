@@ -158,6 +158,15 @@ class PolicySlot {
         return exponent_from_lead<Config>(measured_, status);
     }
 
+    // Whether another core has given the layer's exponent, which stays until the policies are cleared.
+    bool is_given() const { return in_use_; }
+    int32_t given() const { return exponent_; }
+    void give(int32_t exponent) {
+#pragma HLS INLINE
+        exponent_ = exponent;
+        in_use_ = true;
+    }
+
     // The lead of the results of a measuring descriptor.
     void measure(const Lead& lead) {
 #pragma HLS INLINE

@@ -120,6 +120,74 @@ class OutsideSink : public OutsideEnd, private WordUnderWay {
     bool starves_ = false;
 };
 
+// A kernel without words of exponents has nothing beside its counts.
+struct NoPositions {
+    template <class Counts>
+    class Ends {
+       public:
+        Ends(Counts& counts, NoPositions&, ProcessScheduler&) : counts_(counts) {}
+
+        Counts& of_post() { return counts_; }
+        void join(std::vector<OutsideEnd*>&) {}
+
+       private:
+        Counts& counts_;
+    };
+};
+
+// Words of exponents to the next core and from the one before, in a simulation of one of them.
+template <class Told, class Awaited>
+struct PositionStreams {
+    Told& told;
+    Awaited& awaited;
+
+    struct Writer {
+        OutsideSink<32, Told>& sink;
+
+        void write(command_t word) {
+            bits_t<32> beat = 0;
+            set_signed<32>(beat, 0, static_cast<int64_t>(word));
+            sink.write(beat, false);
+        }
+    };
+
+    struct Reader {
+        OutsideSource<32, Awaited>& source;
+
+        command_t read() { return static_cast<command_t>(get_signed<32>(source.read(), 0)); }
+    };
+
+    template <class Counts>
+    class Ends {
+       public:
+        Ends(Counts& counts, PositionStreams& streams, ProcessScheduler& scheduler)
+            : sink_("told_exponents", streams.told, scheduler),
+              source_("awaited_exponents", streams.awaited, scheduler),
+              writer_{sink_},
+              reader_{source_},
+              ends_{counts, writer_, reader_} {
+            source_.expect(1, "exponent of a layer, from the core before;", 0);
+        }
+        Ends(const Ends&) = delete;
+        Ends& operator=(const Ends&) = delete;
+
+        WithPositions<Counts, Writer, Reader>& of_post() { return ends_; }
+
+        // The host's streams are the more urgent ones: nothing that they wait for waits for words.
+        void join(std::vector<OutsideEnd*>& ends) {
+            ends.push_back(&sink_);
+            ends.push_back(&source_);
+        }
+
+       private:
+        OutsideSink<32, Told> sink_;
+        OutsideSource<32, Awaited> source_;
+        Writer writer_;
+        Reader reader_;
+        WithPositions<Counts, Writer, Reader> ends_;
+    };
+};
+
 // Sorts the processes' reports of their operations into the order of the descriptors.
 template <class Trace>
 class DescriptorTrace {
@@ -214,6 +282,14 @@ class ProcessKernel {
     template <class Source, class WeightSource, class Sink, class Trace>
     KernelStatus run(int descriptors, bool clear, Source& source, WeightSource& weight_source, Sink& sink,
                      Trace& trace) {
+        NoPositions none;
+        return run(descriptors, clear, source, weight_source, sink, trace, none);
+    }
+
+    // The same with words of exponents from and to other cores.
+    template <class Source, class WeightSource, class Sink, class Trace, class Positions>
+    KernelStatus run(int descriptors, bool clear, Source& source, WeightSource& weight_source, Sink& sink, Trace& trace,
+                     Positions& positions) {
         using Input = OutsideSource<Config::stream_bits, Source>;
         using Output = OutsideSink<Config::stream_bits, Sink>;
         Input input("input", source, scheduler_);
@@ -222,7 +298,10 @@ class ProcessKernel {
         DescriptorTrace<Trace> descriptor_trace(trace, scheduler_);
         KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         join_streams();
-        scheduler_.outside({&output, &weights, &input});
+        typename Positions::template Ends<stream<command_t>> words(counts_, positions, scheduler_);
+        std::vector<OutsideEnd*> ends = {&output, &weights, &input};
+        words.join(ends);
+        scheduler_.outside(ends);
         std::vector<ProcessScheduler::Body> bodies = {
             [&] {
                 typename Paths::template Read<Input> beats = paths_.read(input);
@@ -241,8 +320,8 @@ class ProcessKernel {
         };
         multiplying_.add_arrays(bodies, operands_, sums_);
         bodies.push_back([&] {
-            multiplying_.run_post(post_, post_commands_, sums_, vectors_, parameters_, results_, exponents_, counts_,
-                                  post_reports_);
+            multiplying_.run_post(post_, post_commands_, sums_, vectors_, parameters_, results_, exponents_,
+                                  words.of_post(), post_reports_);
         });
         bodies.push_back([&] {
             typename Paths::template Written<Output> beats = paths_.written(output);

@@ -17,6 +17,7 @@
 #include "bfpga/processes/held_beat.hpp"
 #include "bfpga/processes/output_rows.hpp"
 #include "bfpga/processes/pass_shape.hpp"
+#include "bfpga/processes/position_words.hpp"
 #include "bfpga/processes/vector_words.hpp"
 
 namespace bfpga {
@@ -56,7 +57,7 @@ class PostProcess {
         run(commands, sums, vectors, parameters, results, exponents, counts, reports);
     }
 
-    // `counts`: a word of each operation that counts what it stores.
+    // `counts`: a word of each operation that counts what it stores; or `WithPositions`.
     template <class Counts>
     void run(stream<command_t>& commands, stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
              stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results, stream<command_t>& exponents,
@@ -94,8 +95,8 @@ class PostProcess {
             } else if (operation == Operation::None) {
                 running = false;
             } else if (!brings_table(operation)) {
-                compute(d, sums, skip_sums, vectors, parameters, results);
-                values_.finish(d, counts);
+                compute(d, sums, skip_sums, vectors, parameters, results, counts);
+                values_.finish(d, counts_of(counts));
             }
         }
         reports.write(static_cast<command_t>(counters_.overflows));
@@ -150,12 +151,14 @@ class PostProcess {
     }
 
     // A GEMM, MAX or SUM.
-    template <class SkipSums>
+    template <class SkipSums, class Counts>
     void compute(const Descriptor& d, stream<wire_t<Sums>>& sums, SkipSums& skip_sums, stream<wire_t<Vectors>>& vectors,
-                 stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results) {
+                 stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results, Counts& counts) {
 #pragma HLS INLINE
         PolicySlot<Config> policy = layers_.policy(d.policy_slot);
-        start(d, layers_.begin(d, policy, counters_.bits));
+        LayerExponents exponents = layers_.begin(d, policy, counters_.bits);
+        exchange(layers_, d, policy, exponents, counts);
+        start(d, exponents);
         if (works_on_rows<Config>(d)) {
             tell_rows(layers_.exponent(d.input_slot), skip_sums);
         }

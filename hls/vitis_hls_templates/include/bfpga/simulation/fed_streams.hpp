@@ -10,7 +10,15 @@
 namespace bfpga {
 
 // Why a start is not running.
-enum class StartState : int32_t { Finished = 0, NeedsInput = 1, NeedsWeights = 2, NeedsSpace = 3, Failed = 4 };
+enum class StartState : int32_t {
+    Finished = 0,
+    NeedsInput = 1,
+    NeedsWeights = 2,
+    NeedsSpace = 3,
+    Failed = 4,
+    NeedsExponent = 5,
+    NeedsReader = 6
+};
 
 // Thrown through a kernel whose start is given up.
 struct StartAborted {};
@@ -93,7 +101,8 @@ class FedSource {
 template <int Bits>
 class FedSink {
    public:
-    explicit FedSink(Suspension& suspension) : suspension_(suspension) {}
+    explicit FedSink(Suspension& suspension, StartState reason = StartState::NeedsSpace)
+        : suspension_(suspension), reason_(reason) {}
 
     // Gives the space that may be written until the next suspension.
     void provide(uint8_t* bytes, uint64_t capacity) {
@@ -109,7 +118,7 @@ class FedSink {
     // Suspends the kernel until there is room.
     void await() {
         while (!ready()) {
-            suspension_.wait(StartState::NeedsSpace);
+            suspension_.wait(reason_);
         }
     }
 
@@ -128,6 +137,7 @@ class FedSink {
 
    private:
     Suspension& suspension_;
+    StartState reason_;
     uint8_t* begin_ = nullptr;
     uint8_t* next_ = nullptr;
     uint8_t* end_ = nullptr;
