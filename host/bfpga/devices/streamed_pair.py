@@ -6,8 +6,10 @@ core through the overlay's streams, and the host does nothing between layers.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -28,9 +30,10 @@ from bfpga.program.streamed_exponents import streamed, with_exponents
 
 
 class StreamingCore(Protocol):
-    """A core with its program, which runs a batch as one start."""
+    """A core with its program, which runs a batch as one start; ``depth`` of them may be begun."""
 
     program: Program
+    depth: int
 
     def begin(self, x: HostArray, exponent: int | None, other_cycles: int) -> int:
         """Begin samples (samples, ...), whose input has a common exponent unless that is None; see
@@ -38,7 +41,7 @@ class StreamingCore(Protocol):
         ...
 
     def finish(self) -> DeviceResult:
-        """What the start gave; DeviceError if it failed."""
+        """What the oldest start gave; DeviceError if it failed."""
         ...
 
     def close(self) -> None:
@@ -50,7 +53,7 @@ class KernelCore:
     """A core that is a kernel: of a board, or simulated."""
 
     def __init__(self, device: StreamingDevice) -> None:
-        self.program, self.device = device.program, device
+        self.program, self.device, self.depth = device.program, device, device.streaming.depth
 
     def begin(self, x: HostArray, exponent: int | None, other_cycles: int) -> int:
         """See ``StreamingCore``."""
@@ -71,9 +74,12 @@ class KernelCore:
 class EmulatedCore:
     """An emulated core. told: the exponents of its layers, by policy slot; awaited: those of the core before."""
 
+    depth = 1
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.told: dict[int, int] = {}
+        self._results: deque[DeviceResult] = deque()
         self.awaited: Mapping[int, int] = {}
 
     def begin(self, x: HostArray, exponent: int | None, other_cycles: int) -> int:
@@ -81,14 +87,15 @@ class EmulatedCore:
         ((name, spec),) = _inputs(self.program)
         known = with_exponents(self.program, self.awaited) if self.awaited else self.program
         given = replace(known, tensors={**known.tensors, name: replace(spec, input_exponent=exponent)})
-        self._result = Emulator(given).run({name: x}, trace=True)
-        found = {node.policy.slot: self._result.tensors[node.output].exponent for node in streamed(self.program)}
+        result = Emulator(given).run({name: x}, trace=True)
+        self._results.append(result)
+        found = {node.policy.slot: result.tensors[node.output].exponent for node in streamed(self.program)}
         self.told = {slot: int(exponents[0]) for slot, exponents in found.items()}
         return 0
 
     def finish(self) -> DeviceResult:
         """See ``StreamingCore``."""
-        return self._result
+        return self._results.popleft()
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -96,12 +103,22 @@ class EmulatedCore:
 
 @dataclass(frozen=True)
 class StreamedRun:
-    """What the cores computed. outputs: (samples, ...) by name. clocks: of each core, by batch; None where no counter
-    measures them and nothing predicts that cores wait for each other."""
+    """What the cores computed. outputs: (samples, ...) by name. clocks: of each core, by batch, with those in which it
+    waits; None where no counter measures them."""
 
     outputs: dict[str, HostArray]
     batches: int
     clocks: tuple[tuple[int, ...], ...] | None
+
+    def begins_and_ends(self) -> list[list[tuple[int, int]]]:
+        """Begin and end of every batch on each core, in clocks, where a core begins a batch as it ends the one before.
+
+        DeviceError where no counter has measured them.
+        """
+        if self.clocks is None:
+            raise DeviceError("the cores have no clock counter: use a board or the virtual board")
+        ends = [list(accumulate(clocks)) for clocks in self.clocks]
+        return [list(zip([0, *each[:-1]], each, strict=True)) for each in ends]
 
 
 class StreamedPair:
@@ -130,6 +147,8 @@ class StreamedPair:
         self.items: list[IntArray] = [self.sample, *np.array_split(rest, max(1, len(self.cores) - 1))]
         for problem in self._problems():
             raise ConfigurationError(f"the cores do not fit together: {problem}")
+        #: Cycles that a batch may take each core alone, as far as they are known.
+        self._cycles = [0] * len(self.cores)
         self._failed = False
 
     def run(self, x: HostArray) -> StreamedRun:
@@ -143,10 +162,16 @@ class StreamedPair:
         values = self._checked(x)
         filled = -(-len(values) // self.batch) * self.batch
         values = np.concatenate([values, np.repeat(values[-1:], filled - len(values), axis=0)])
-        results = []
+        results: list[list[DeviceResult]] = []
+        begun, most = 0, min(core.depth for core in self.cores)
         try:
             for first in range(0, filled, self.batch):
-                results.append(self._run_batch(values[first : first + self.batch]))
+                if begun - len(results) == most:
+                    results.append([core.finish() for core in self.cores])
+                self._begin_batch(values[first : first + self.batch])
+                begun += 1
+            while len(results) < begun:
+                results.append([core.finish() for core in self.cores])
         except BaseException:
             self._failed = True
             raise
@@ -161,16 +186,18 @@ class StreamedPair:
         for core in self.cores:
             core.close()
 
-    def _run_batch(self, x: HostArray) -> list[DeviceResult]:
-        """Every core is started once, the first one first; the others follow it as far as their words have come."""
+    def _begin_batch(self, x: HostArray) -> None:
+        """Every core is started once, the first one first; the others follow it as far as their words have come.
+
+        The first core goes on with the next batch while the others compute this one, as far as its words have room.
+        """
         exponent = self._exponent(x)
-        cycles = 0
         for index, (core, items) in enumerate(zip(self.cores, self.items, strict=True)):
             if index:
                 _hand_on(self.cores[index - 1], core)
             given = _as_samples(x[items], self.together[index])
-            cycles = core.begin(given, exponent, cycles)
-        return [core.finish() for core in self.cores]
+            others = sum(self._cycles) - self._cycles[index]
+            self._cycles[index] = core.begin(given, exponent, others)
 
     def _exponent(self, x: HostArray) -> int | None:
         """The exponent of the input of all cores: that of the whole batch, which the host has."""

@@ -172,9 +172,6 @@ class StreamingDevice(KernelDevice):
     """
 
     samples_a_start: int | None = None
-    #: What ``begin_batch`` has begun.
-    _batch: _Group | None = None
-
     def __init__(self, program: Program, kernel: StreamingKernel, name: str) -> None:
         self.streaming = kernel
         self._packets: dict[tuple[int, ...], SamplePackets] = {}
@@ -182,6 +179,8 @@ class StreamingDevice(KernelDevice):
         self._work = stream_work()
         self._programs = KeptPrograms(program.config, self._work)
         self._encoders: dict[str, SampleEncoder] = {}
+        #: What ``begin_batch`` has begun.
+        self._batches: deque[_Group] = deque()
         super().__init__(program, OperationStarts(kernel, program.config), name)
         self._turns = turns_of(program)
 
@@ -208,7 +207,7 @@ class StreamingDevice(KernelDevice):
     def begin_batch(self, values: Values, other_cycles: int = 0) -> int:
         """Begin all samples as one start before which the policies are cleared; ``finish_batch`` ends it.
 
-        other_cycles: of other cores for which this one may have to wait. Returns the cycles that the start may take.
+        other_cycles: of other cores for which this one may have to wait. Returns the cycles that it may take alone.
         ProgramError for a program of more than one start a sample.
         """
         if len(self._turns) != 1 or not self._turns[0].shared or not self._may_group():
@@ -224,13 +223,12 @@ class StreamingDevice(KernelDevice):
             start = self._start(group)
             start = replace(start, clear_policies=True, predicted_cycles=start.predicted_cycles + other_cycles)
             self.streaming.begin(start)
-        self._batch = group
-        return start.predicted_cycles
+        self._batches.append(group)
+        return start.predicted_cycles - other_cycles
 
     def finish_batch(self) -> DeviceResult:
-        """Wait for the start of ``begin_batch``; DeviceError if the kernel fails."""
-        group, tally = self._batch, Tally()
-        assert group is not None
+        """Wait for the oldest start of ``begin_batch``; DeviceError if the kernel fails."""
+        group, tally = self._batches.popleft(), Tally()
         result = DeviceResult({}, group.values.samples)
         with self._kernel_in_use():
             self._finish(group, tally)
@@ -240,6 +238,7 @@ class StreamingDevice(KernelDevice):
         return result
 
     def _cancel(self) -> None:
+        self._batches.clear()
         self.streaming.cancel()
 
     def _may_group(self) -> bool:

@@ -20,6 +20,7 @@ from bfpga.board.virtual.kernel_model import KernelModel, OperationTime, Overlap
 from bfpga.board.virtual.process_time import ProcessTime, process_time, told_times
 from bfpga.board.virtual.stream_faults import BoardStream
 from bfpga.contract.descriptor import Descriptor
+from bfpga.contract.position_stream import TOLD_EXPONENTS
 from bfpga.contract.predicates import predicate_of
 from bfpga.contract.registers import COUNTER_REGISTERS, counter_offset_of
 from bfpga.program.start_clocks import FOLLOWED_SAMPLES
@@ -95,21 +96,36 @@ def _repeated(
     return of(received).followed_by(of(model.received(half)), more, FOLLOWED_SAMPLES - half)
 
 
+@dataclass
+class HostClock:
+    """The clock at which the processor acts, which takes no time itself: it knows of no start that ends later."""
+
+    now: float = 0.0
+
+
 class ClockCounter(Slave):
     """Registers of the clock counter that watches ``kernel``. It counts until the kernel's interrupt rises."""
 
-    def __init__(self, name: str, kernel: HlsSlave, faults: Faults) -> None:
+    def __init__(self, name: str, kernel: HlsSlave, faults: Faults, host: HostClock | None = None) -> None:
         super().__init__(name)
         self.kernel = kernel
         self.faults = faults
         self._values: dict[int, int] = {}
         #: The counter of the core whose exponents this one's kernel awaits.
         self.before: ClockCounter | None = None
+        self._host = host or HostClock()
         kernel.watchers.append(self)
         self.reset()
 
     def reset(self) -> None:
         self._running = False
+        #: When the start began, in clocks of the board; when exponents were told, and how many of them were taken.
+        self._begin = self._host.now
+        self._told: list[float] = []
+        self._taken = 0
+        self._clear()
+
+    def _clear(self) -> None:
         self._values = dict.fromkeys((register.offset for register in COUNTER_REGISTERS), 0)
 
     def read(self, offset: int) -> int:
@@ -121,8 +137,8 @@ class ClockCounter(Slave):
 
     def begins(self) -> None:
         """The kernel was started."""
-        self.reset()
-        self._running = True
+        self._clear()
+        self._running, self._begin = True, self._host.now
 
     def ends(self) -> None:
         """The kernel's interrupt has risen."""
@@ -136,22 +152,35 @@ class ClockCounter(Slave):
         for register, value in zip(COUNTER_REGISTERS, values, strict=False):
             self._values[register.offset] = min(value, WORD)
 
-    def _arrivals(self) -> list[float]:
-        """When the exponents that the kernel awaits have come; most await none."""
-        model, before = self.kernel.kernel, self.before
-        if before is None or not isinstance(model, OverlappingKernel) or not awaiting_operations(model.received()):
-            return []
-        return before.told_times()
+    def observed(self) -> None:
+        """The processor knows that the start has ended."""
+        self._host.now = max(self._host.now, self._begin + self._values[counter_offset_of("clocks")])
 
-    def told_times(self) -> list[float]:
-        """When the kernel has told the exponents of the start that it is in, or was in last."""
-        model = self.kernel.kernel
-        if not isinstance(model, OverlappingKernel):
+    def _arrivals(self) -> list[float]:
+        """When the exponents that the start awaits came, in clocks from its begin; most await none."""
+        model, before = self.kernel.kernel, self.before
+        if before is None or not isinstance(model, OverlappingKernel):
             return []
-        return told_times(model.config, model.received(), FIRST_BEAT_CLOCKS, self._arrivals())
+        awaited = len(awaiting_operations(model.received()))
+        return [moment - self._begin for moment in before.take(awaited)] if awaited else []
+
+    def take(self, count: int) -> list[float]:
+        """When the next so many exponents were told, in clocks of the board."""
+        told = self._told + (self._told_now(self._arrivals()) if self._running else [])
+        self._taken += count
+        return told[self._taken - count : self._taken]
+
+    def _told_now(self, arrivals: Sequence[float]) -> list[float]:
+        """When the start tells its exponents, as far as it has come."""
+        model = self.kernel.kernel
+        if not self.kernel.streams.keys() & {TOLD_EXPONENTS} or not isinstance(model, OverlappingKernel):
+            return []
+        times = told_times(model.config, model.received(), FIRST_BEAT_CLOCKS, arrivals)
+        return [self._begin + moment for moment in times]
 
     def _elapsed(self, model: KernelModel, paces: Sequence[StreamPace], interval: float) -> Elapsed | ProcessTime:
         arrivals = self._arrivals()
+        self._told += self._told_now(arrivals)
         clocks_a_beat = [pace.clocks_a_beat for pace in paces]
         works = [operation.cycles for operation in model.operations()]
         if isinstance(model, RepeatingKernel) and model.repeated_samples:

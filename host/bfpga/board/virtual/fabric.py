@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bfpga.board.virtual.bus import AddressMap, PlainRegisters, Slave
-from bfpga.board.virtual.clock_counter import ClockCounter
+from bfpga.board.virtual.clock_counter import ClockCounter, HostClock
 from bfpga.board.virtual.dma import AxiDma
 from bfpga.board.virtual.dma_channel import DmaConfiguration
 from bfpga.board.virtual.faults import Channel as ChannelName
@@ -140,10 +140,11 @@ class FabricBuilder:
 
     def _connect_clock_counters(self, fabric: Fabric) -> None:
         """Counters that watch a kernel with a model; others stay plain registers."""
+        host = HostClock()
         for name, watched in self._hardware.clock_counters.items():
             kernel = fabric.slaves.get(watched)
             if name in fabric.slaves and isinstance(kernel, HlsSlave):
-                fabric.slaves[name] = ClockCounter(name, kernel, self._faults)
+                fabric.slaves[name] = ClockCounter(name, kernel, self._faults, host)
             elif name in fabric.slaves and isinstance(kernel, RegisterPort):
                 fabric.slaves[name] = CounterPort(name, kernel.kernel)
 

@@ -54,6 +54,10 @@ class Watcher(Protocol):
         """The interrupt has risen at the end of a start."""
         ...
 
+    def observed(self) -> None:
+        """The processor has read that a start is done."""
+        ...
+
 
 class HlsSlave(KernelSlave):
     """Start, done, interrupts and arguments of one kernel that has no registers; ``watchers``: observing logic."""
@@ -153,6 +157,8 @@ class HlsSlave(KernelSlave):
         value |= Control.AUTO_RESTART if self._auto_restart else Control(0)
         value |= Control.INTERRUPT if self.interrupt("interrupt") else Control(0)
         self._done_read |= self._done
+        for watcher in self.watchers if self._done else ():
+            watcher.observed()
         self._done = self._ready = False
         return int(value)
 
