@@ -2,6 +2,7 @@
 
     BFPGA_MODELS=FOLDER python -m benchmarks.positions.pairs [--network NAME ...] [--kernels 8 ...] [--device csim]
         [--picture FILE.png]
+    BFPGA_MODELS=FOLDER python -m benchmarks.positions.pairs --stream [--images 96]
 
 Embodiments 6 (1 of 4 equal kernels precedes 3) and 7 (a kernel of a quarter of the multipliers precedes 2 large ones),
 a pair in which 2 of 4 kernels precede with half of the items and 2 compute the others only, and embodiments 8 (3 of 4
@@ -11,6 +12,11 @@ model puts both sides together, the last column for ten batches in a row. Ends w
 kernel that runs flow 2 with the same sample (of embodiments 8 and 9: of a pair that moves nothing), or if a pair takes
 longer than the main side alone and its longest layer, unless its sample is more than the preceding side can compute in
 the same time.
+
+With --stream two cores of one overlay on the virtual board compute ResNet-8 at the same time, exponents go from core to
+core in hardware: one of three images finds them in two passes, the other core computes the other two (embodiment 7).
+Against one core that does the same, batch after batch, and one of which every image finds its own. Ends with 1 if the
+bits are not those of the emulator, or if two cores are less than 1.6 times as fast as one.
 """
 
 from __future__ import annotations
@@ -26,21 +32,27 @@ from benchmarks.common.command import ROOT, command, required_models_folder
 from benchmarks.common.networks import NETWORKS, Array, Network, scaled, windows
 from benchmarks.common.report import write_picture
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.variants import with_cores
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions, RuleName
+from bfpga.compiler.schedule.given_exponents import with_given_exponents
 from bfpga.contract.flows import Sample
-from bfpga.contract.program import ArrayNode
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.position_pair import PairRun
 from bfpga.engines.positions.pipeline_events import simulate
 from bfpga.engines.positions.pipeline_picture import draw_timeline, timeline_table
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
-from bfpga.runtime_pair import PairSide, open_pair
+from bfpga.runtime_pair import PairSide, open_cores, open_pair, open_streamed_pair
 
 ACCELERATOR = ROOT / "configs" / "accelerators" / "pynq_z2_flows.yaml"
 NAMES = ("mlp_digits", "mlp_mnist", "ad01_autoencoder")
 ARRANGEMENTS = ("6", "2 + 2", "7", "8", "9")
 BATCH = 96
+#: Two cores whose output stage finds exponents, of the size of those of `kv260_two_cores`.
+STREAMED = ROOT / "configs" / "accelerators" / "kv260_two_cores.yaml"
+STREAMED_NETWORK, STREAMED_BATCH, GOAL = "resnet8_cifar10", 3, 1.6
+THIRD = Sampling.along("B", SampleFraction(1, STREAMED_BATCH))
 ITERATIONS = 10
 #: Layers that the preceding side may be ahead: a word of 16 bits each.
 DEPTH = 16
@@ -116,6 +128,57 @@ def run(model: Path, arranged: Arrangement, x: Array, fraction: SampleFraction) 
         pair.close()
 
 
+def streamed_accelerator() -> Accelerator:
+    ready = load_accelerator(STREAMED)
+    config = replace(
+        ready.config, static_exponents=False, residual_adds=False, position_bins=16, position_stream=True
+    )  # fmt: skip
+    return with_cores(replace(ready, name="kv260_streamed", config=config), ready.cores)
+
+
+def clocks_alone(program: Program, accelerator: Accelerator, x: Array) -> int:
+    """Measured clocks of a start with these samples on one core."""
+    cores = open_cores([program, program], accelerator, "virtual")
+    try:
+        cores[0].begin(x, None, 0)
+        measured = cores[0].finish().measured
+    finally:
+        for core in cores:
+            core.close()
+    assert measured is not None
+    return measured.clocks
+
+
+def stream(folder: Path, images: int) -> int:
+    """Two cores that run at the same time; 1 if they are too slow, or compute other bits."""
+    network = next(item for item in NETWORKS if item.name == STREAMED_NETWORK)
+    model = folder / "models" / f"{network.name}.onnx"
+    with np.load(folder / "data" / f"{network.data}.npz", allow_pickle=False) as file:
+        x, accelerator = scaled(file)[:images], streamed_accelerator()
+    runs = []
+    for device in ("virtual", "emulator"):
+        pair = open_streamed_pair(model, accelerator, STREAMED_BATCH, THIRD, device=device)
+        runs.append(pair.run(x))
+        pair.close()
+    found = runs[0]
+    equal = all(np.array_equal(value, runs[1].outputs[name]) for name, value in found.outputs.items())
+    options = CompileOptions(policy="dynamic", flow="two_pass", remainders="never")
+    finding = compile_network(model, accelerator, None, options)
+    finds = clocks_alone(finding, accelerator, x[:1])
+    rest = clocks_alone(with_given_exponents(finding), accelerator, x[1:STREAMED_BATCH])
+    everything = clocks_alone(finding, accelerator, x[:STREAMED_BATCH])
+    print("| batch | core 0 begins | ends | core 1 begins | ends |\n|---|---|---|---|---|")
+    for number, (first, second) in enumerate(zip(*found.begins_and_ends(), strict=True)):
+        print(f"| {number} | {first[0]:,} | {first[1]:,} | {second[0]:,} | {second[1]:,} |")
+    last, rate = max(core[-1][1] for core in found.begins_and_ends()), accelerator.clock_mhz * 1e6
+    one, all_of_them = found.batches * (finds + rest), found.batches * everything
+    print(f"\n{len(x)} images of {network.name}, {accelerator.clock_mhz:g} MHz, bits of the emulator: {equal}\n")
+    print("| cores | clocks | images/s | times one core |\n|---|---|---|---|")
+    for cores, clocks in (("two", last), ("one, same flow", one), ("one, every image finds its own", all_of_them)):
+        print(f"| {cores} | {clocks:,} | {len(x) * rate / clocks:,.0f} | {one / clocks:.2f} |")
+    return 0 if equal and one >= GOAL * last else 1
+
+
 def row(name: str, kernels: str, fraction: SampleFraction, found: PairRun, equal: bool) -> tuple[str, bool]:
     """A line of the table, and whether the goal is met."""
     times, makespan = found.times(), found.timeline().makespan
@@ -135,8 +198,12 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernels", action="append", choices=ARRANGEMENTS)
     parser.add_argument("--device", default="emulator")
     parser.add_argument("--picture", type=Path, help="timeline of the last pair")
+    parser.add_argument("--stream", action="store_true", help="two cores of one overlay that run at the same time")
+    parser.add_argument("--images", type=int, default=BATCH, help="with --stream; a multiple of 3")
     arguments = parser.parse_args(given)
     folder = required_models_folder()
+    if arguments.stream:
+        return stream(folder, arguments.images)
     arranged_so = [item for item in arrangements(arguments.device) if item.name in (arguments.kernels or [item.name])]
     lines, good = [], True
     for network in (item for item in NETWORKS if item.name in (arguments.network or NAMES)):

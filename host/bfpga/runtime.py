@@ -30,6 +30,7 @@ from bfpga.formats import notebook
 from bfpga.program.file import load_program
 from bfpga.program.layout import apart, together
 from bfpga.program.learning import learns
+from bfpga.program.streamed_exponents import awaits, streamed
 from bfpga.scale.work import IN_PROCESS, Workers
 
 if TYPE_CHECKING:
@@ -109,6 +110,11 @@ def open_device(name: str, program: Compiled) -> Device:
     """
     check_device(name)
     program = program_of(program)
+    if any(awaits(node.policy) for node in streamed(program)):
+        raise DeviceError(
+            f"program {program.name} awaits the exponents of another core, which one core alone is never told; open both "
+            "with bfpga.runtime_pair.open_cores"
+        )
     if "," in name:
         from bfpga.board.many.pool import BoardPool
 

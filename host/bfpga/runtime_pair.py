@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfpga.contract.program import Program
 from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine
@@ -148,8 +148,14 @@ def open_cores(programs: Sequence[Program], accelerator: Accelerator, device: st
     if device == "emulator":
         return [EmulatedCore(program) for program in programs]
     if device in SIMULATIONS:
-        simulated = [open_device(device, program) for program in programs]
-        return [KernelCore(each) for each in simulated if isinstance(each, StreamingDevice)]
+        from bfpga.devices.csim import CSimulation
+
+        integers: Any = device.partition(":")[2] or "native"
+        kernels = [CSimulation(item.config, integers, item.accelerator, item.digest) for item in programs]
+        return [
+            KernelCore(StreamingDevice(program, kernel, device))
+            for program, kernel in zip(programs, kernels, strict=True)
+        ]
     from bfpga.board.load import open_program_cores
     from bfpga.board.overlays import provide_overlay
 

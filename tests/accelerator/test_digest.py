@@ -62,6 +62,7 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "functions": ("tiny", ("none", "relu", "clip")), "tensor_slots": ("tiny", 65), "policy_slots": ("tiny", 65),
     "shift_columns": ("pynq_z2_mixed", 3), "shift": ("pynq_z2_mixed", "narrower"), "position_bins": ("tiny", 17),
     "wide_words": ("tiny", 513), "wide_memory": ("tiny", True), "ultra_ram": ("zcu104_dense", ()),
+    "position_stream": ("tiny", True),
     "count_registers": ("tiny", 4), "compressed_maps": ("tiny", True), "row_columns": ("tiny", 2),
     "operand_weights": ("tiny", True), "residual_adds": ("tiny", True),
     "static_exponents": ("tiny", True), "program_descriptors": ("tiny", 8),

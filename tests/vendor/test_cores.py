@@ -247,3 +247,33 @@ def test_handoff_is_xml() -> None:
     root = ElementTree.fromstring(render_handoff(design("pynq_z2", 3)))
     names = [module.attrib["INSTANCE"] for module in root.iter("MODULE")]
     assert len(names) == len(set(names))
+
+
+# Exponents from core to core
+
+
+def streamed(board: str, cores: int) -> BlockDesign:
+    plain = small_accelerator(board)
+    return block_design(with_cores(replace(plain, config=replace(plain.config, position_stream=True)), cores))
+
+
+@pytest.mark.parametrize(("board", "cores"), [("pynq_z2", 2), ("zcu104", 3)])
+def test_exponents_of_each_core_go_to_the_next_one(board: str, cores: int) -> None:
+    """FP R42: through a FIFO of 16 words, in a ring; scripts and handoff agree with it."""
+    target, without = streamed(board, cores), design(board, cores)
+    slaves = {link.master: link for link in target.links}
+    clocked = {load for net in target.nets for load in net.loads}
+    for core, after in zip(target.cores, (*target.cores[1:], target.cores[0]), strict=True):
+        fifo = core.cell("position_words_fifo")
+        link = slaves[f"{core.cell('post')}/told_exponents"]
+        assert (link.slave, link.bits, link.packets) == (f"{fifo}/S_AXIS", 32, False)
+        assert slaves[f"{fifo}/M_AXIS"].slave == f"{after.cell('post')}/awaited_exponents"
+        assert target.cell(fifo).parameters["FIFO_DEPTH"] == "16"
+        assert {f"{fifo}/s_axis_aclk", f"{fifo}/s_axis_aresetn"} <= clocked
+    assert len(target.cells) == len(without.cells) + cores
+    assert len(target.links) == len(without.links) + 2 * cores
+    told = [link for link in read_hardware(render_handoff(target)).streams if link.source_port == "told_exponents"]
+    assert [link.sink_port for link in told] == ["awaited_exponents"] * cores
+    for hls in ("vitis", "own"):
+        options = ScriptOptions(hls=hls)  # type: ignore[arg-type]
+        assert check_scripts(target, render_scripts(target, PATHS, JOBS, options), PATHS, JOBS, options) == []
