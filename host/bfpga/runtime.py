@@ -112,8 +112,8 @@ def open_device(name: str, program: Compiled) -> Device:
     program = program_of(program)
     if any(awaits(node.policy) for node in streamed(program)):
         raise DeviceError(
-            f"program {program.name} awaits the exponents of another core, which one core alone is never told; open both "
-            "with bfpga.runtime_pair.open_cores"
+            f"program {program.name} awaits the exponents of another core, which one core alone is never told; open "
+            "both with bfpga.runtime_pair.open_cores"
         )
     if "," in name:
         from bfpga.board.many.pool import BoardPool

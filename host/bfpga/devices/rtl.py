@@ -60,8 +60,14 @@ def build(accelerator: Accelerator, progress: Progress | None = None) -> Path:
     """The shared library of an accelerator's Verilog, made and compiled unless the cache has it.
 
     $BFPGA_CXXFLAGS follows the flags of this module.
-    ToolError if a tool is missing or fails, or the cache cannot be written.
+    ToolError if a tool is missing or fails, or the cache cannot be written; DeviceError for cores that tell each other
+    exponents.
     """
+    if accelerator.config.position_stream:
+        raise DeviceError(
+            f"accelerator {accelerator.name}: its cores tell each other exponents (`positions: stream`), and the "
+            "simulated Verilog is of one kernel; take csim or virtual"
+        )
     try:
         from bfpga.rtl.simulation import simulation_digest
     except ModuleNotFoundError as error:
