@@ -28,6 +28,7 @@ from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.errors import ConfigurationError, DataError, DeviceError, ProgramError
 from bfpga.formats.block_float import encode_samples
 from bfpga.program.checks import check_parts
+from bfpga.program.listing import listing
 from bfpga.program.streamed_exponents import awaiting_operations, telling_operations
 from bfpga.runtime import open_device
 from bfpga.runtime_pair import PairSide, open_cores, open_pair, open_streamed_pair
@@ -249,6 +250,8 @@ def test_programs_tell_and_await_in_the_same_order(tmp_path: Path) -> None:
         found.append([descriptors[index].policy_slot for index in operations(descriptors)])
         check_parts(program)
     assert found[0] == found[1] == list(range(1, len(found[0]) + 1))
+    assert ", told" in listing(finding, 200)
+    assert listing(following, 200).count("of the core before") == len(found[0])
 
 
 def test_exponents_are_streamed_by_kernels_that_have_the_stream(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from bfpga.accelerator.loader import Accelerator, accelerator_path, load_acceler
 from bfpga.accelerator.variants import with_cores
 from bfpga.board.virtual.hardware import read_hardware
 from bfpga.contract.kernel_numbers import kernel_identity
+from bfpga.engines.kernel.constraints import findings
 from bfpga.errors import ConfigurationError
 from bfpga.synthesis.resources import board_use
 from bfpga.vendor.block_design import BlockDesign, block_design
@@ -277,3 +278,23 @@ def test_exponents_of_each_core_go_to_the_next_one(board: str, cores: int) -> No
     for hls in ("vitis", "own"):
         options = ScriptOptions(hls=hls)  # type: ignore[arg-type]
         assert check_scripts(target, render_scripts(target, PATHS, JOBS, options), PATHS, JOBS, options) == []
+
+
+def test_the_key_of_exponents_from_core_to_core_needs_several_cores(tmp_path: Path) -> None:
+    """FP R42: it makes another kernel; without it nothing is there."""
+    text = accelerator_path(TINY)[0].read_text()
+    own = tmp_path / "own.yaml"
+
+    def loaded(cores: int, more: str = "") -> Accelerator:
+        own.write_text(f"cores: {cores}\n" + text.rstrip() + f"\n    positions: stream\n{more}")
+        return load_accelerator(own)
+
+    accelerator = loaded(2)
+    assert accelerator.config.position_stream
+    assert accelerator.digest != with_cores(load_accelerator(TINY), 2).digest
+    with pytest.raises(ConfigurationError, match="line .*positions.* is stream, and the overlay has one core"):
+        loaded(1)
+    config = replace(accelerator.config, static_exponents=True, position_bins=0, wide_words=0)
+    assert [item.key for item in findings(config)] == ["positions"]
+    sparse = load_accelerator("pynq_z2_sparse").config
+    assert [item.key for item in findings(replace(sparse, position_stream=True))] == ["positions"]

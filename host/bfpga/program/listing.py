@@ -30,6 +30,7 @@ from bfpga.program.flow_listing import FLOW_DROPPED, FLOW_HEADINGS, FLOWS_TITLE,
 from bfpga.program.host import array_alone, host_share
 from bfpga.program.kept_programs import kept_text
 from bfpga.program.places import ARRAY_TITLE
+from bfpga.program.streamed_exponents import awaits, tells
 
 HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponent", "memory", "cycles")
 
@@ -244,9 +245,12 @@ def _point(window: Window) -> Window:
 def _exponent(policy: PolicySpec) -> str:
     if policy.inherit:
         return "of its input"
+    if awaits(policy):
+        return "of the core before"
     if policy.policy == Policy.STATIC:
         return f"static 2^{policy.exponent}"
     start = f" from 2^{policy.exponent}" if policy.preset else ""
+    start = ", told" if tells(policy) else start
     if policy.rule == LeadRule.LEAD and policy.policy in (Policy.STATISTICS, Policy.FEEDBACK):
         return policy.policy.name.lower() + (f" + {policy.margin}" if policy.margin else "") + start
     if policy.rule != LeadRule.LEAD or policy.margin:
