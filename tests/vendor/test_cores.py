@@ -292,7 +292,7 @@ def test_the_key_of_exponents_from_core_to_core_needs_several_cores(tmp_path: Pa
     accelerator = loaded(2)
     assert accelerator.config.position_stream
     assert accelerator.digest != with_cores(load_accelerator(TINY), 2).digest
-    with pytest.raises(ConfigurationError, match="line .*positions.* is stream, and the overlay has one core"):
+    with pytest.raises(ConfigurationError, match=r"line .*positions.* is stream, and the overlay has one core"):
         loaded(1)
     config = replace(accelerator.config, static_exponents=True, position_bins=0, wide_words=0)
     assert [item.key for item in findings(config)] == ["positions"]
