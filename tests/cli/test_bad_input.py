@@ -61,6 +61,7 @@ engines:
     hop_columns: 0
     row_columns: 0
     operand_weights: false
+    positions: own
     residual_adds: false
     count_registers: 0
     compressed_maps: false

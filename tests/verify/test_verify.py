@@ -50,8 +50,9 @@ def kind(config: KernelConfig) -> str:
 
 KINDS = ("dsp", "dsp_packed", "shift", "mixed", "dsp_quad")
 DRAWN = random_configs(40, seed=2026)
-#: Numbers that have one value in all random kernels, since no key changes them or small layers do not reach them.
-CONSTANT = {"tensor_slots", "policy_slots", "skip_array.chunk", "skip_array.queue"}
+#: Numbers that have one value in all random kernels, since no key changes them, small layers do not reach them, or they
+#: take several cores (tests/devices/test_streamed_pair.py).
+CONSTANT = {"tensor_slots", "policy_slots", "position_stream", "skip_array.chunk", "skip_array.queue"}
 #: Arrays of the slice that every test run verifies: the first of each kind.
 CONFIGS = [next(config for config in DRAWN if kind(config) == wanted) for wanted in KINDS]
 
