@@ -76,7 +76,7 @@ def device(board: tuple[BoardOverlay, StreamingDevice]) -> StreamingDevice:
 
 
 def test_a_program_crosses_the_stream_once(program: Program, device: StreamingDevice) -> None:
-    """Two starts in flight, then runs that name program and samples; the last start of each has fewer samples."""
+    """FP R2: two starts in flight, then runs that name program and samples; the last of each has fewer samples."""
     device.reset()
     first, *others, last = check(program, device, SAMPLES)
     descriptors, tensors = sent(program, device), device._packets[next(iter(device._packets))].input_bytes
