@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
     from bfpga.compiler.options import CompileOptions
     from bfpga.compiler.read.network import Network
+    from bfpga.devices.streaming_device import StreamingDevice
 
 Progress = Callable[[int, int], None]
 #: A compiled network, or the file that `bfpga compile` and ``Program.save`` write.
@@ -122,12 +123,7 @@ def open_device(name: str, program: Compiled) -> Device:
     if name == "emulator":
         return Emulator(program)
     if name in SIMULATIONS:
-        from bfpga.devices.csim import CSimulation
-        from bfpga.devices.streaming_device import StreamingDevice
-
-        integers = name.partition(":")[2] or "native"
-        kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
-        return StreamingDevice(program, kernel, name)
+        return simulated_device(name, program)
     if is_rtl(name):
         from bfpga.devices.rtl import RtlSimulation, accelerator_of
         from bfpga.devices.streaming_device import StreamingDevice
@@ -136,6 +132,16 @@ def open_device(name: str, program: Compiled) -> Device:
     from bfpga.board.load import open_program
 
     return open_program(program, name)
+
+
+def simulated_device(name: str, program: Program) -> StreamingDevice:
+    """A program on the C simulation with this name of ``SIMULATIONS``."""
+    from bfpga.devices.csim import CSimulation
+    from bfpga.devices.streaming_device import StreamingDevice
+
+    integers = name.partition(":")[2] or "native"
+    kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
+    return StreamingDevice(program, kernel, name)
 
 
 def check_device(name: str) -> None:

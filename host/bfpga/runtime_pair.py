@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bfpga.contract.program import Program
 from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine
@@ -15,7 +15,7 @@ from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.positions.closure import batch_sample
 from bfpga.engines.positions.sampling import Sampling
 from bfpga.errors import ConfigurationError
-from bfpga.runtime import SIMULATIONS, open_device
+from bfpga.runtime import SIMULATIONS, open_device, simulated_device
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
@@ -148,14 +148,7 @@ def open_cores(programs: Sequence[Program], accelerator: Accelerator, device: st
     if device == "emulator":
         return [EmulatedCore(program) for program in programs]
     if device in SIMULATIONS:
-        from bfpga.devices.csim import CSimulation
-
-        integers: Any = device.partition(":")[2] or "native"
-        kernels = [CSimulation(item.config, integers, item.accelerator, item.digest) for item in programs]
-        return [
-            KernelCore(StreamingDevice(program, kernel, device))
-            for program, kernel in zip(programs, kernels, strict=True)
-        ]
+        return [KernelCore(simulated_device(device, program)) for program in programs]
     from bfpga.board.load import open_program_cores
     from bfpga.board.overlays import provide_overlay
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.cores import Core
 from bfpga.contract.process_stream import COMMAND_BITS, POST, SHALLOW, ProcessStream
+from bfpga.contract.processes import process_streams
 
 #: Ports of `post`: to the next core, and from the one before.
 TOLD_EXPONENTS, AWAITED_EXPONENTS = "told_exponents", "awaited_exponents"
@@ -16,8 +18,11 @@ TOLD_EXPONENTS, AWAITED_EXPONENTS = "told_exponents", "awaited_exponents"
 #: may be so many layers ahead of the next one, and waits when the stream is full. One word would do, since no core
 #: awaits a word of a core that waits for it; 16 are the smallest FIFO that the vendor's IP makes.
 POSITION_STREAM = ProcessStream("position_words", POST, POST, COMMAND_BITS, SHALLOW)
-#: Bits of the exponent in a word.
-EXPONENT_BITS = 16
+
+
+def core_fifos(config: KernelConfig) -> tuple[ProcessStream, ...]:
+    """The streams of a core that have a FIFO: those between its processes, and that to the next core."""
+    return (*process_streams(config), *((POSITION_STREAM,) if config.position_stream else ()))
 
 
 def following(cores: Sequence[Core]) -> Iterator[tuple[Core, Core]]:

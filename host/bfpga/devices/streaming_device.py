@@ -172,6 +172,7 @@ class StreamingDevice(KernelDevice):
     """
 
     samples_a_start: int | None = None
+
     def __init__(self, program: Program, kernel: StreamingKernel, name: str) -> None:
         self.streaming = kernel
         self._packets: dict[tuple[int, ...], SamplePackets] = {}

@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 from bfpga.contract.configuration import KernelConfig
@@ -229,8 +228,8 @@ class _Run:
         samples: int,
         rates: StreamRates,
         needs: IntArray,
-        skipped: Sequence[bool] = (),
-        arrivals: Mapping[int, float] = MappingProxyType({}),
+        skipped: Sequence[bool],
+        arrivals: Mapping[int, float],
     ) -> None:
         self.arrivals = arrivals
         #: When the output stage took the command of each operation.

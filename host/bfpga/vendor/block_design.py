@@ -13,8 +13,8 @@ from bfpga.accelerator.clocks import ClockSetting, clock_setting
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.cores import Core, cores_of
-from bfpga.contract.position_stream import AWAITED_EXPONENTS, POSITION_STREAM, TOLD_EXPONENTS, following
-from bfpga.contract.process_stream import POST, ProcessStream
+from bfpga.contract.position_stream import AWAITED_EXPONENTS, POSITION_STREAM, TOLD_EXPONENTS, core_fifos, following
+from bfpga.contract.process_stream import POST
 from bfpga.contract.processes import process_streams
 from bfpga.contract.registers import (
     CLOCK_COUNTER,
@@ -235,16 +235,11 @@ def _cells(
     )
 
 
-def _fifos(config: KernelConfig) -> tuple[ProcessStream, ...]:
-    """The streams of a core that have a FIFO: those between its processes, and that to the next core."""
-    return (*process_streams(config), *((POSITION_STREAM,) if config.position_stream else ()))
-
-
 def _core_cells(accelerator: Accelerator, system: ProcessingSystem, core: Core) -> Iterator[Cell]:
     config, dma = accelerator.config, "xilinx.com:ip:axi_dma"
     for ip in kernel_ips(config):
         yield Cell(core.cell(ip.cell), ip.ip, KERNEL_VERSION)
-    for stream in _fifos(config):
+    for stream in core_fifos(config):
         yield Cell(core.cell(fifo_cell(stream)), FIFO_IP, FIFO_VERSION, fifo_parameters(stream))
     yield Cell(core.clock_counter, f"{MODULE_REFERENCE}:{CLOCK_COUNTER}", "1.0")
     yield Cell(core.tensor_dma, dma, "7.1", _dma(accelerator, system, config.stream_bits, True))
@@ -356,7 +351,7 @@ def _clock_and_reset(
 def _core_clocks(config: KernelConfig, core: Core) -> tuple[str, ...]:
     return (
         *(f"{core.cell(ip.cell)}/ap_clk" for ip in kernel_ips(config)),
-        *(f"{core.cell(fifo_cell(stream))}/s_axis_aclk" for stream in _fifos(config)),
+        *(f"{core.cell(fifo_cell(stream))}/s_axis_aclk" for stream in core_fifos(config)),
         f"{core.clock_counter}/aclk",
         f"{core.tensor_dma}/s_axi_lite_aclk",
         f"{core.tensor_dma}/m_axi_mm2s_aclk",
@@ -369,7 +364,7 @@ def _core_clocks(config: KernelConfig, core: Core) -> tuple[str, ...]:
 def _core_resets(config: KernelConfig, core: Core) -> tuple[str, ...]:
     return (
         *(f"{core.cell(ip.cell)}/ap_rst_n" for ip in kernel_ips(config)),
-        *(f"{core.cell(fifo_cell(stream))}/s_axis_aresetn" for stream in _fifos(config)),
+        *(f"{core.cell(fifo_cell(stream))}/s_axis_aresetn" for stream in core_fifos(config)),
         f"{core.clock_counter}/aresetn",
         f"{core.tensor_dma}/axi_resetn",
         f"{core.weight_dma}/axi_resetn",

@@ -6,9 +6,8 @@ Only the standard library and numpy are imported.
 from __future__ import annotations
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.position_stream import POSITION_STREAM
+from bfpga.contract.position_stream import core_fifos
 from bfpga.contract.process_stream import ProcessStream
-from bfpga.contract.processes import process_streams
 from bfpga.engines.interface.resource_units import address_bits, half_blocks, lut_memory_tables
 
 #: A FIFO: look-up tables that compute and that store, flip-flops, halves of block memories.
@@ -17,8 +16,7 @@ Cells = tuple[int, int, int, int]
 
 def stream_cells(config: KernelConfig) -> Cells:
     """All FIFOs between the IPs, and that of the exponents to the next core."""
-    told = [POSITION_STREAM] if config.position_stream else []
-    cells = [fifo_cells(stream) for stream in (*process_streams(config), *told)]
+    cells = [fifo_cells(stream) for stream in core_fifos(config)]
     lut, stored, ff, halves = (sum(column) for column in zip(*cells, strict=True))
     return lut, stored, ff, halves
 
