@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import platform
 import re
-import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
 from effort import ALL, drawn
 from hypothesis import settings
-
-from bfpga.errors import BfpgaError
-from bfpga.formats.cache import cache_directory, make_private
-from bfpga.vendor.clang import find_clang
+from quick_compiler import quick_compiler
 
 # Tests that import ONNX Runtime themselves, before the package does, leave no telemetry behind either.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -50,28 +44,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["CXX"] = str(clang)
     # g++ takes as long without optimization as with the little that -Og is, clang a third of g++'s time.
     os.environ.setdefault("BFPGA_CXXFLAGS", "-Og" if clang is None else "-O0 -Wno-unknown-warning-option")
-
-
-def quick_compiler() -> Path | None:
-    """A clang, which makes what is no library without optimization, for the C library of g++; None without clang."""
-    try:
-        clang, folder = find_clang(), cache_directory("tests")
-        make_private(folder)
-    except BfpgaError:
-        return None
-    script = f"""#!/bin/sh
-case " $* " in
-*" -shared "* | *" --version "*) exec {shlex.join(clang)} "$@" ;;
-esac
-exec {shlex.join(clang)} --target={platform.machine()}-linux-gnu -Wno-unknown-warning-option "$@" -O0
-"""
-    target = folder / "c++"
-    if not target.exists() or target.read_text() != script:
-        written = folder / f"c++.{os.getpid()}"
-        written.write_text(script)
-        written.chmod(0o700)
-        written.replace(target)
-    return target
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
