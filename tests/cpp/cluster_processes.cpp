@@ -105,21 +105,18 @@ struct WithUnits : Build {
 template <template <class> class Unit, class... Builds>
 using Clusters = List<WithUnits<Unit, Builds>...>;
 
-// Of each variant 2 x 2 units; 2 x 3 whose numbers all differ; 4 x 4 of a ZCU104.
+// Of each variant 2 x 2 units; 2 x 3 whose numbers all differ; of variant E also 4 x 4 of a ZCU104.
 using Stationary =
     Clusters<bfpga::DataStationaryProcesses, ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 16, 4>,
              ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 9, 6>, ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 16>>;
-using Windows =
-    Clusters<bfpga::ShiftWindowProcesses, ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 12, 4>,
-             ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 12, 6>, ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 16>>;
+using Windows = Clusters<bfpga::ShiftWindowProcesses, ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 12, 4>,
+                         ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 12, 6>>;
 using WithIndices = Clusters<bfpga::IndexedProcesses, IndexedBuild<ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 40, 4>, 6>,
-                             IndexedBuild<ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 40, 6>, 5>,
-                             IndexedBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 72, 16>, 4>>;
+                             IndexedBuild<ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 40, 6>, 5>>;
 // Of variant C; the second one of D.
 using TwoWeights =
     Clusters<bfpga::PackedProcesses, PackedBuild<ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 40, 4>, 3, false>,
-             PackedBuild<ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 40, 6>, 2, true>,
-             PackedBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 48, 16>, 2, false>>;
+             PackedBuild<ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 40, 6>, 2, true>>;
 
 template <class Action>
 int with_cluster(char variant, int number, const Action& action) {

@@ -57,21 +57,20 @@ template <class Processes, class... Builds>
 using Units = List<UnitBuild<Processes, Builds>...>;
 
 // A ZCU104's; one whose numbers all differ; kernels of 5 x 5; one kernel in flight; the first with two products in a
-// DSP block, with products in logic, and with wide words.
+// DSP block, and with products in logic.
 using Stationary =
     Units<DataStationary, ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>, ClusterBuild<2, 2, 3, 6, 5, 24, 4, 128, 9>,
           ClusterBuild<1, 5, 5, 8, 8, 32, 4, 32, 40>, ClusterBuild<3, 1, 1, 16, 16, 48, 1, 256, 8>,
           ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneDspPacked>,
-          ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneLut>, ClusterBuild<16, 3, 3, 8, 8, 32, 16, 64, 20>>;
+          ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneLut>>;
 
 // A ZCU104's; kernels of 2 x 2 and three values at once; 3 x 3 and six; one whose numbers all differ; one kernel in
-// flight, wide numbers, all values of a tile at once; the first with two products in a DSP block; kernels of 1 x 1.
+// flight, wide numbers, all values of a tile at once; kernels of 1 x 1.
 using WithIndices = Units<Indexed, IndexedBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 72>, 4>,
                           IndexedBuild<ClusterBuild<1, 2, 2, 8, 8, 32, 4, 64, 20>, 3>,
                           IndexedBuild<ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 40>, 6>,
                           IndexedBuild<ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 40>, 5>,
                           IndexedBuild<ClusterBuild<1, 3, 3, 16, 16, 48, 1, 256, 40>, 9>,
-                          IndexedBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 72, 1, bfpga::LaneDspPacked>, 4>,
                           IndexedBuild<ClusterBuild<3, 1, 1, 8, 8, 32, 8, 64, 12>, 2>>;
 
 // The same sizes with two weights at once, without the last two.
@@ -83,13 +82,11 @@ using TwoWeights = Units<Packed, PackedBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 
                          PackedBuild<ClusterBuild<1, 3, 3, 16, 16, 48, 1, 256, 40>, 9, ADDS>>;
 
 // A ZCU104's; kernels of 2 x 2; 3 x 3 with few kernels in flight; one whose numbers all differ; kernels of 5 x 5; one
-// kernel in flight, wide numbers; the first with two products in a DSP block; kernels of 1 x 1.
-using Windows =
-    Units<ShiftWindow, ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>, ClusterBuild<1, 2, 2, 8, 8, 32, 4, 64, 8>,
-          ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 8>, ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 8>,
-          ClusterBuild<1, 5, 5, 8, 8, 32, 4, 32, 8>, ClusterBuild<1, 3, 3, 16, 16, 48, 1, 256, 4>,
-          ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneDspPacked>,
-          ClusterBuild<3, 1, 1, 8, 8, 32, 8, 64, 12>>;
+// kernel in flight, wide numbers; kernels of 1 x 1.
+using Windows = Units<ShiftWindow, ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>,
+                      ClusterBuild<1, 2, 2, 8, 8, 32, 4, 64, 8>, ClusterBuild<2, 3, 3, 8, 8, 32, 4, 64, 8>,
+                      ClusterBuild<3, 2, 3, 6, 5, 24, 4, 128, 8>, ClusterBuild<1, 5, 5, 8, 8, 32, 4, 32, 8>,
+                      ClusterBuild<1, 3, 3, 16, 16, 48, 1, 256, 4>, ClusterBuild<3, 1, 1, 8, 8, 32, 8, 64, 12>>;
 
 template <class Action>
 int with_unit(char variant, int number, const Action& action) {

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "bfpga/processes/scratchpad/order.hpp"
 #include "bfpga/processes/sequencer.hpp"
+#include "bfpga/processes/weights.hpp"
 
 namespace {
 
@@ -131,4 +133,19 @@ void run(Run& given) {
 
 extern "C" void run_sequencer(Run* given, int32_t bits) {
     bits == 64 ? run<UnitConfig<64>>(*given) : run<UnitConfig<128>>(*given);
+}
+
+// Whether so many operations are reached when `count` have ended, as the weights process (bit 0) and the scratchpad
+// (bit 1) say it; whether they are with one that ends in this cycle (bit 2).
+extern "C" int unit_reached(int count, int needed) {
+    using Scratchpad = bfpga::FinishedOperations;
+    bfpga::Finished finished;
+    Scratchpad::count_t ended = 0;
+    for (int n = 0; n < count; ++n) {
+        finished.step(true);
+        Scratchpad::add(ended, true);
+    }
+    const bfpga::uint_t<16> least = static_cast<bfpga::uint_t<16>>(needed & 65535);
+    return (finished.reached(least) ? 1 : 0) | (finished.reached(least, true) ? 4 : 0) |
+           (Scratchpad::reached(ended, static_cast<Scratchpad::count_t>(needed & 65535)) ? 2 : 0);
 }

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from changed_kernels import changed
 from cluster_configs import CLUSTER, TILE
-from effort import some_of
 from kernel_pairs import COUNTED, SMALL
 from onnx import numpy_helper
 from small_networks import Network, compiled
@@ -45,25 +44,18 @@ COUNTING_MAPS = "cluster that counts maps"
 #: Units of variant A, whose pieces have whole micro-tiles; a schedule knows of no others.
 WHOLE_TILES = "cluster of variant A"
 SKIPPING = replace(COUNTED, array=SkipArray(8, chunk=64))
-SLICED = ("weights", "activations", "cluster")
+#: Some with output stages of few columns, which make every kind of array wait.
 ARRAYS = {
     "dense": COUNTED,
-    "dense, a column at a time": replace(COUNTED, post_columns=1),
     "dense that adds, half of a row at a time": replace(COUNTED, residual_adds=True, post_columns=COUNTED.columns // 2),
-    "weights": SKIPPING,
     "weights that come meanwhile": replace(SKIPPING, weight_words=700),
-    "activations": replace(COUNTED, array=SparseArray(chunk=64, queue=64, passes=4)),
+    "activations, half of a row at a time": replace(
+        COUNTED, array=SparseArray(chunk=64, queue=64, passes=4), post_columns=4
+    ),
     "cluster": CLUSTERED,
     COUNTING_MAPS: CLUSTERED,
     WHOLE_TILES: changed(CLUSTERED, array_variant="A"),
 }
-#: Output stages of few columns make every kind of array wait.
-ARRAYS |= {f"{name}, half of a row at a time": replace(ARRAYS[name], post_columns=4) for name in SLICED}
-#: Others wait as these do: a column at a time, additions of half a row, activations half of a row at a time.
-REPEATED = (
-    "dense, half of a row at a time", "dense that adds",
-    "weights, half of a row at a time", "cluster, half of a row at a time",
-)  # fmt: skip
 
 
 def network(size: int = 16) -> Network:
@@ -112,7 +104,7 @@ class Counted:
         return self.kernel.clocks(len(operations))
 
 
-@pytest.mark.parametrize("name", some_of(ARRAYS, *(name for name in ARRAYS if name not in REPEATED)))
+@pytest.mark.parametrize("name", ARRAYS)
 def test_a_schedule_takes_the_clocks_of_the_processes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

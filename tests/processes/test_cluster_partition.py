@@ -145,7 +145,7 @@ def test_the_vectors_of_the_exchange(name: str, number: int) -> None:
 
 @pytest.mark.parametrize(
     ("number", "kernel"),
-    [(ZCU104[0], (3, 3)), (ZCU104[1], (3, 3)), (ZCU104[1], (2, 3)), (ZCU104[1], (1, 1))],
+    [(ZCU104[0], (3, 3)), (ZCU104[1], (2, 3))],
 )
 def test_a_map_is_cut_and_computed_by_processes_alone(number: int, kernel: tuple[int, int]) -> None:
     """SC R149: cells are counted, limits found, pieces computed and put together; no limit comes from the host.
@@ -236,7 +236,7 @@ def config_of_build(number: int, threshold: int) -> KernelConfig:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("number", [0, 2, 4, 5, 6, FIRST_HALO, FIRST_HALO + 2, FIRST_HALO + 4])
 def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: int) -> None:
     """SC R21, SC R23, SC R24, SC R25, SC R29, SC R33, SC R155: what `bfpga run` shows of pieces and moves, the process

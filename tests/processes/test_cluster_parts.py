@@ -68,7 +68,6 @@ def large_layer(seed: int, config: KernelConfig) -> Program:
             "csim", changed(CLUSTER, columns=3, array_kernel=4, array_words=64), range(5), marks=pytest.mark.slow
         ),
         ("csim", VARIANTS["B"], range(6)),
-        pytest.param("csim:exact", changed(VARIANTS["D"], array_lanes=8), range(4), marks=pytest.mark.slow),
         ("csim", TILE, range(8)),
     ],
 )  # fmt: skip
@@ -90,7 +89,7 @@ def test_sums_of_the_parts_are_those_of_the_kernel(target: str, config: KernelCo
                 assert operation_cycles(config, d) > 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_parts_are_channels_of_a_smaller_kernel(seed: int) -> None:
     """SC R7: the map in parts and the weights in parts have the sums of the layer, map for map."""
     rng = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ from bfpga.engines.sparse_cluster.window_walk import serpentine, walk_clocks
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
 #: Values that the units of each build take at once; variant D is as C.
-PRODUCTS = {"B": (4, 3, 6, 5, 9, 4, 2), "C": (2, 1, 4, 5, 9), "D": (2, 1, 4, 5, 9)}
+PRODUCTS = {"B": (4, 3, 6, 5, 9, 2), "C": (2, 1, 4, 5, 9), "D": (2, 1, 4, 5, 9)}
 #: Vectors of one piece and one channel with results of variant E.
 STATIONARY = [
     path.stem
@@ -74,7 +74,7 @@ MULTIPLIERS = (0, 4, 5)
 
 
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
-@pytest.mark.parametrize("value", [-128, 127, 1])
+@pytest.mark.parametrize("value", [-128, 127])
 def test_multipliers_of_all_kinds_give_the_same_integers(integers: Integers, value: int) -> None:
     """SC R67, SC R73: every weight with the extremes of a value."""
     weights = np.concatenate([np.arange(-128, 128), [0] * 32]).reshape(4, 8, 3, 3).transpose(1, 2, 3, 0)

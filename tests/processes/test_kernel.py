@@ -17,7 +17,6 @@ from stream_depths import DepthTrial, sufficient_depths
 from bfpga.board.virtual.compiled_kernel import CompiledKernel
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract import program as contract
-from bfpga.contract.arrays.skip_array import SkipArray
 from bfpga.contract.arrays.systolic import SystolicArray
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation
@@ -29,7 +28,6 @@ from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.kernel import streams
 from bfpga.errors import DeviceError
-from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.vendor.render import write_project
 from bfpga.verify.check import verify
@@ -75,7 +73,7 @@ def run_raw(
     )
 
 
-@pytest.mark.parametrize("kind", some_of(KINDS, "plain", "packed", "mixed", "wide"))
+@pytest.mark.parametrize("kind", some_of(KINDS, "plain", "packed", "mixed"))
 def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str) -> None:
     """Whatever the order of the processes and however full their streams are."""
     opened = 0
@@ -93,22 +91,6 @@ def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str)
     report = verify([KINDS[kind]], ["csim"], CASES, device_for=opener)
     assert report.mismatch is None
     assert opened >= CASES
-
-
-#: Two groups of eight pixels: so few that a compiler follows all of their sums.
-FEW = KernelConfig(
-    format=BlockFormat(mantissa_bits=4, exponent_bits=5), columns=4, rows=4, lanes=4, multiplier="dsp_packed",
-    dsp="DSP48E2", accumulator_bits=24, bias_bits=12, activation_words=256, weight_words=256, parameter_rows=64,
-    stream_bits=32, functions=("none", "relu", "sigmoid", "tanh", "clip", "silu"), position_bins=11, wide_words=512,
-    array=SkipArray(2, chunk=64, queue=16), ultra_ram=("activations",),
-)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_skip_array_of_few_sums_compiles_without_a_warning() -> None:
-    """Whatever a compiler that optimizes may find unset: warnings are errors."""
-    report = verify([FEW], ["csim"], CASES)
-    assert (report.mismatch, report.cases) == (None, CASES)
 
 
 def run_waiting(kernel: CSimulation) -> KernelResult:

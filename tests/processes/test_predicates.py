@@ -192,3 +192,13 @@ def test_only_what_computes_with_weights_at_hand_is_skipped() -> None:
         descriptor(register=16)
     with pytest.raises(ValueError, match="cannot come with the stream"):
         run_by(Descriptor(operation=Operation.GEMM, flags=int(Flag.STREAM_WEIGHTS)), Predicate(1))
+
+
+@pytest.mark.parametrize(
+    ("count", "needed"),
+    [(0, 0), (0, 1), (7, 8), (7, 9), (65_535, 65_536), (65_536, 65_535), (65_540, 65_541), (70_000, 65_530)],
+)
+def test_operations_are_counted_beyond_the_bits_of_their_counters(count: int, needed: int) -> None:
+    """Modulo 2**16: a start of many operations goes on when the counters of those that have ended begin anew."""
+    unit = library("sequencer", "native")
+    assert unit.unit_reached(count, needed) == (3 if count >= needed else 0) | (4 if count + 1 >= needed else 0)

@@ -89,13 +89,6 @@ def run(
 
 
 @pytest.mark.parametrize(("build", "integers"), each_once(range(len(BUILDS)), KINDS_OF_INTEGERS))
-def test_builds_are_those_of_the_library(build: int, integers: Integers) -> None:
-    values = (ctypes.c_int32 * 2)()
-    assert library("row_processes", integers).row_numbers(build, values) == 0
-    assert tuple(values) == BUILDS[build]
-
-
-@pytest.mark.parametrize(("build", "integers"), each_once(range(len(BUILDS)), KINDS_OF_INTEGERS))
 def test_operations_give_what_numpy_gives(build: int, integers: Integers) -> None:
     """All operations behind each other, in two starts, in any order of the processes and with pauses of streams."""
     for seed in range(drawn(12)):

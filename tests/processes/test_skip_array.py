@@ -242,18 +242,6 @@ def test_sums_equal_integers_at_every_density(number: int, integers: Integers, d
         assert result.credits == len(operands.window) * len(operands.chunks())
 
 
-@pytest.mark.parametrize("number", SMALL)
-def test_entries_of_the_next_start_may_be_there_before_this_one_has_ended(number: int) -> None:
-    """Operands wait for their start, as the beat that ends this one is in front of them."""
-    array = SkipArray.of(number, "native")
-    rng = np.random.default_rng(number)
-    operands = random_window(array, rng, 2, 3, 2)
-    weights = random_kernels(array, rng, array.groups + 1, operands.window.shape[1], 0.5)
-    result = array.run(operands, entry_lists(array, weights, operands), starts=3)
-    assert np.array_equal(result.sums, np.tile(expected(array, weights, operands), (3, 1)))
-    assert result.credits == 3 * len(operands.window) * len(operands.chunks())
-
-
 @pytest.mark.parametrize("integers", ["native", "exact"])
 def test_empty_kernels_and_empty_maps_give_zeros(integers: Integers) -> None:
     """ZS R7: kernels without a value in some chunks or in all, between others; maps of zeros."""
@@ -269,20 +257,6 @@ def test_empty_kernels_and_empty_maps_give_zeros(integers: Integers) -> None:
     assert not by_pass[1].any()
     assert not by_pass[:, :, 1].any()
     assert by_pass[0].any()
-
-
-@pytest.mark.parametrize("integers", ["native", "exact"])
-def test_products_of_a_pair_are_exact_for_every_neighbour(integers: Integers) -> None:
-    """All values of the low pixel with the extremes of the high one and of the weight: the fields come apart."""
-    array = SkipArray.of(SMALL[0], integers)
-    ends = np.array([-128, -127, -1, 0, 1, 127])
-    low, high = (part.ravel() for part in np.meshgrid(np.arange(-128, 128), ends, indexing="ij"))
-    pixels = np.stack([low, high], axis=1).reshape(-1, array.lanes, array.pixels)
-    operands = Operands(pixels, array.lanes)
-    weights = np.repeat(ends[ends != 0], 2).reshape(-1, 2) * np.array([1, 0])
-    weights[1::2] = weights[1::2, ::-1]
-    sums = array.run(operands, entry_lists(array, weights, operands)).sums
-    assert np.array_equal(sums, expected(array, weights, operands))
 
 
 def pair_sums(integers: Integers, value: Integer, low: Integer, high: Integer) -> Integer:
@@ -311,30 +285,6 @@ def test_a_sum_goes_past_the_room_of_its_field_by_every_product(integers: Intege
         assert (expected[:, 0] - (value * low)[:, 0] == place).all()
 
 
-@pytest.mark.parametrize("integers", ["native", "exact"])
-def test_the_largest_sums_of_a_chunk_are_exact(integers: Integers) -> None:
-    """256 products of extremes alone, of both signs, and mixed."""
-    rng = np.random.default_rng(1)
-    corners = np.array([*itertools.product((-128, 127), repeat=3)])
-    values, lows, highs = (np.repeat(corners[:, k : k + 1], 256, axis=1) for k in range(3))
-    mixed = rng.choice([-128, -127, -1, 0, 1, 127], (3, 400, 256), p=[0.4, 0.1, 0.05, 0.05, 0.05, 0.35])
-    for value, low, high in ((values, lows, highs), tuple(mixed)):
-        expected = np.stack([(value * low).sum(1), (value * high).sum(1)], axis=1)
-        assert np.array_equal(pair_sums(integers, value, low, high), expected)
-    assert expected.shape == (400, 2)
-
-
-def test_a_group_runs_ahead_of_a_slow_one() -> None:
-    """Sums keep their order when the kernels of a group are much shorter than those of the one before it."""
-    array = SkipArray.of(SMALL[0], "native")
-    rng = np.random.default_rng(5)
-    operands = random_window(array, rng, 2, 8, 4)
-    weights = random_kernels(array, rng, 4 * array.groups, operands.window.shape[1], 1.0)
-    weights[1 :: array.groups, 1:] = 0
-    sums = array.run(operands, entry_lists(array, weights, operands), rarely=2).sums
-    assert np.array_equal(sums, expected(array, weights, operands))
-
-
 @pytest.mark.parametrize("number", SMALL)
 def test_chunks_that_follow_each_other_at_once_are_added(number: int) -> None:
     """Short chunks of few kernels, in each of them dealt anew: what left last comes first again, and no word is read
@@ -347,22 +297,6 @@ def test_chunks_that_follow_each_other_at_once_are_added(number: int) -> None:
         deals = [dealt(array, kernels, rng) for _ in operands.chunks()]
         result = array.run(operands, lists_of(weights, operands, deals))
         assert np.array_equal(result.sums, expected(array, weights, operands))
-
-
-@pytest.mark.parametrize("integers", ["native", "exact"])
-def test_each_chunk_may_have_rows_of_its_own(integers: Integers) -> None:
-    """A depthwise layer: a chunk for the kernels of its channels alone, fewer of them in the last."""
-    array = SkipArray.of(SMALL[0], integers)
-    rng = np.random.default_rng(6)
-    operands = random_window(array, rng, 2, 7, 3)
-    operands.apart = True
-    rows = np.split(rng.permutation(9), (4, 7))
-    weights = np.zeros((9, operands.window.shape[1]), np.int64)
-    for own, part in zip(rows, operands.chunks(), strict=True):
-        weights[own, part] = random_kernels(array, rng, len(own), part.stop - part.start, 0.6)
-    deals = [[own[group :: array.groups].tolist() for group in range(array.groups)] for own in rows]
-    sums = array.run(operands, lists_of(weights, operands, deals), rarely=1).sums
-    assert np.array_equal(sums, expected(array, weights, operands))
 
 
 @pytest.mark.parametrize(("number", "integers"), CASES)
@@ -388,20 +322,6 @@ def marked(entries: list[Entry]) -> Iterator[tuple[Entry, bool]]:
     """Entries, each with whether its position is an output row and not a word of the chunk."""
     for entry in entries:
         yield entry, entry[0] == 0 and not entry[2] and not entry[3]
-
-
-@pytest.mark.parametrize("integers", ["native", "exact"])
-@pytest.mark.parametrize("number", SMALL[::2])
-def test_a_pass_without_its_other_halves(number: int, integers: Integers) -> None:
-    """An odd group of pixels at the end of an operation, and the operation behind it."""
-    array = SkipArray.of(number, integers)
-    rng = np.random.default_rng(12)
-    operands = random_window(array, rng, 5, 3, 1)
-    operands.single = frozenset((1, 4))
-    weights = random_kernels(array, rng, 3, operands.window.shape[1], 0.5)
-    for slots, rarely in ((1, 0), (2, 4)):
-        result = array.run(operands, entry_lists(array, weights, operands), slots, rarely)
-        assert np.array_equal(result.sums, expected(array, weights, operands))
 
 
 @pytest.mark.parametrize("integers", ["native", "exact"])
@@ -435,40 +355,12 @@ def test_operands_are_taken_while_nobody_takes_sums(integers: Integers) -> None:
         assert np.array_equal(result.sums, expected(array, weights, operands))
 
 
-@pytest.mark.parametrize("density", [1.0, 0.6])
-def test_zeros_take_no_time(density: float) -> None:
-    """ZS R45: clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums
-    that leave."""
-    array = SkipArray.of(SMALL[2], "native")
-    rng = np.random.default_rng(8)
-    operands = random_window(array, rng, 6, 16, 8)
-    weights = random_kernels(array, rng, 5 * array.groups, operands.window.shape[1], density)
-    lists = entry_lists(array, weights, operands)
-    result = array.run(operands, lists)
-    assert np.array_equal(result.sums, expected(array, weights, operands))
-    dense = weights.size // array.groups * len(operands.window)
-    assert max(map(len, lists)) <= result.clocks < 1.1 * max(map(len, lists)) + 80
-    assert result.clocks < 1.3 * density * dense
-
-
-def test_short_chunks_are_loaded_far_ahead() -> None:
-    """Where loading takes as long as multiplying, four chunks hide what two do not."""
-    array = SkipArray.of(SMALL[2], "native")
-    operands = random_window(array, np.random.default_rng(14), 24, 8, 4)
-    weights = random_kernels(array, np.random.default_rng(14), 2, operands.window.shape[1], 0.8)
-    lists = entry_lists(array, weights, operands)
-    two, four = (array.run(operands, lists, chunks=chunks) for chunks in (2, 4))
-    assert np.array_equal(two.sums, four.sums)
-    assert np.array_equal(four.sums, expected(array, weights, operands))
-    assert four.clocks < 1.2 * max(map(len, lists)) < 0.8 * two.clocks
-
-
 @pytest.mark.parametrize(
     ("kernels", "steps", "density"),
     [(4, 12, 1.0), (4, 12, 0.2), (24, 4, 0.5), (25, 8, 0.4), (12, 20, 0.9), (20, 2, 0.3), (5, 4, 0.6), (28, 7, 1.0)],
 )
 def test_passes_take_the_clocks_that_the_host_counts(kernels: int, steps: int, density: float) -> None:
-    """Loads, products or sums that leave decide, in one chunk or several; entries as the host deals them."""
+    """ZS R45: loads, products or sums that leave decide, in one chunk or several; entries as the host deals them."""
     array = SkipArray.of(SMALL[2], "native")
     rng, passes = np.random.default_rng(kernels * steps), 24
     size = array.groups, array.halves, array.columns, array.lanes, array.chunk
@@ -515,31 +407,6 @@ def test_passes_whose_windows_slide_take_the_clocks_that_the_host_counts(
     counted = (passes - 1) * clocks.total + whole.total + int(whole.load[0])
     assert 0.96 * counted - 60 <= result.clocks <= 1.04 * counted + 60
     assert clocks.total < whole.total or density == 1.0 or kernels == 20
-
-
-@pytest.mark.parametrize(("channels", "taps"), [(2, 3), (8, 9), (12, 4), (4, 16)])
-@pytest.mark.parametrize("single", [False, True])
-def test_depthwise_passes_take_the_clocks_that_the_host_counts(channels: int, taps: int, single: bool) -> None:
-    """Lanes that stand apart, with a half and with two: what the reader brings decides, or sums that leave."""
-    array = SkipArray.of(SMALL[0], "native")
-    rng, passes = np.random.default_rng(channels * taps), 24
-    shape = SkipShape(array.groups, array.halves, array.columns, array.lanes, array.chunk)
-    stored = rng.integers(1, 100, (channels, 1, taps, 1)).astype(np.int32)
-    window = piece_window(stored, channels, 0, channels, shape)
-    chunks = chunk_kernels(stored, channels, 0, channels, window, shape)
-    assert window.apart
-    words = entry_words(chunks, shape)
-    clocks = pass_clocks(chunks, words, shape, single=single)
-    operands = random_window(array, rng, passes, window.blocks * window.steps, window.steps)
-    operands.apart = operands.lanes_apart = True
-    operands.single = frozenset(range(passes)) if single else frozenset()
-    result = array.run(operands, [host_list(codes, shape) * passes for codes in words.words.T])
-    by_channel = operands.window.reshape(passes, window.blocks, taps, channels // window.blocks, array.halves, -1)
-    kernels = stored.reshape(window.blocks, -1, taps)
-    wanted = np.einsum("nbtchp,bct->nhbcp", by_channel, kernels)[:, : 1 if single else array.halves]
-    assert np.array_equal(result.sums, wanted.reshape(-1, array.columns))
-    counted = passes * clocks.total + int(clocks.load[0])
-    assert 0.96 * counted - 60 <= result.clocks <= 1.04 * counted + 60
 
 
 def host_list(codes: Integer, shape: SkipShape) -> list[Entry]:

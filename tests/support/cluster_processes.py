@@ -50,7 +50,7 @@ class _Layer(ctypes.Structure):
 
 @functools.cache
 def builds(variant: str = "E") -> list[ClusterBuild]:
-    """The builds of a variant, the ZCU104's last; those of C have one of D among them."""
+    """The builds of a variant, of E the ZCU104's last; those of C have one of D among them."""
     found: list[ClusterBuild] = []
     values = (ctypes.c_int32 * 10)()
     while library("cluster_processes", "native").cluster_numbers(ord(variant), len(found), values) == 0:
