@@ -14,7 +14,7 @@ from reference import load_vectors, shift
 
 from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.kernel.accumulators import Block, accumulator_function, activation_products
-from bfpga.engines.kernel.products import EXACT_FLOAT32, EXACT_FLOAT64, certified_product, exact_type, row_bound
+from bfpga.engines.kernel.products import EXACT_FLOAT32, EXACT_FLOAT64, certified_product, exact_type
 from bfpga.formats.block_format import BlockFormat
 
 FMT = BlockFormat(mantissa_bits=8)
@@ -115,14 +115,6 @@ def test_sums_align_to_the_larger_exponent(rounding: str, negate: bool) -> None:
         assert acc[sample].ravel().tolist() == [p - q if negate else p + q for p, q in zip(*terms, strict=True)]
 
 
-def test_a_copy_changes_nothing() -> None:
-    node = ArrayNode("copy", "sum", ("a",), "y", 2, Window(output_height=1, output_width=2))
-    x = np.array([[[[1, -2], [127, -127]]]], np.int8)
-    acc, e_acc = accumulator_function(node, FMT)([Block(x, np.array([-9]))])
-    assert acc.ravel().tolist() == [1, -2, 127, -127]
-    assert e_acc.tolist() == [-9]
-
-
 def test_the_worked_example_of_the_specification() -> None:
     """R57, R62: C = W I of bfp_systolic.json, columns of I are pixels."""
     case = load_vectors("bfp_systolic.json")
@@ -148,11 +140,6 @@ def test_sums_that_reach_the_certificate_exactly_are_exact(bound: int) -> None:
         operand = np.array([x], np.int64)
         assert int(product_at(operand)[0, 0]) == (rows - 1) * x[0] + x[1]
         assert int(beyond(operand)[0, 0]) == rows * x[0] + x[1]
-
-
-def test_the_certificate_is_the_largest_row() -> None:
-    assert row_bound(np.array([[[3, -4]], [[1, 1]]]), 10) == 70
-    assert row_bound(np.zeros((0, 3), int), 10) == 0
 
 
 def test_sums_beyond_float64_are_cut_into_exact_pieces() -> None:

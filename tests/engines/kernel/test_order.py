@@ -20,9 +20,7 @@ from bfpga.engines.kernel.order import (
     READS,
     RESULTS,
     STORES,
-    SampleRow,
     descriptor_words,
-    in_stream,
     start_counts,
 )
 from bfpga.formats.block_format import BlockFormat
@@ -299,44 +297,11 @@ def test_nothing_is_read_behind_kept_sums_before_they_are_written() -> None:
     assert counts[:, RESULTS].tolist() == [0, 0, 2, 2]
 
 
-def test_kept_results_read_no_weights_and_uniform_weights_are_read_once() -> None:
-    gemm = Descriptor(
-        Operation.GEMM, kernel_height=3, kernel_width=3, channel_words=2, blocks=4, weight_base=10, weight_tap_step=2,
-        weight_block_step=18, output_rows=13, parameter_base=5,
-    )  # fmt: skip
-    assert order.weight_range(gemm) == (10, 10 + 4 * 18)
-    assert order.parameter_range(gemm) == (5, 18)
-    gemm.weight_tap_step = gemm.weight_block_step = 0
-    assert order.weight_range(gemm) == (10, 12)
-    gemm.flags = int(Flag.KEPT)
-    assert order.weight_range(gemm) == (10, 10)
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_samples_of_a_start_are_one_long_list_of_operations(seed: int) -> None:
     operations = random_operations(np.random.default_rng([15, seed]))
     many = start_counts(operations, CONFIG, 7)
     assert many.reshape(-1, len(COUNTS)).tolist() == start_counts(operations * 7, CONFIG)[0].tolist()
-
-
-@pytest.mark.parametrize("samples", [1, 2, 3, 4, 5, 9])
-def test_samples_that_begin_ahead_are_one_list_in_the_order_of_the_stream(samples: int) -> None:
-    operations = [
-        fill((0, 2), (0, 1)), load(0, 2), load(2, 3), largest((0, 3), (3, 5)), product((3, 4), (5, 6), (0, 2), (0, 1)),
-        load(6, 7), largest((6, 7), (4, 5)), store(4, 6), fill((1, 3), (2, 3)),
-    ]  # fmt: skip
-    for ahead in (4, 5, 7):
-        row = SampleRow.of(operations, ahead)
-        assert row.order[:2] == [1, 2]
-        rows = start_counts(operations, CONFIG, samples, row)
-        listed = in_stream(operations, samples, ahead)
-        expected = start_counts(listed, CONFIG)[0].tolist()
-        assert [rows[place].tolist() for place in row.walk(samples)] == expected
-        assert len(listed) == samples * len(operations)
-        own = [sorted(map(id, listed[start : start + 3])) for start in (0,)]
-        assert own == [sorted(map(id, (operations[1], operations[2], operations[0])))]
-        for operation in operations:
-            assert sum(item is operation for item in listed) == samples
 
 
 def test_counts_stay_near_what_is_done_so_that_they_may_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,7 @@ from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.constraints import board_findings, largest_shift_columns
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import KernelConfig
-from bfpga.engines.kernel.counted_resources import estimate_resources
 from bfpga.engines.systolic import shift_resources as model
-from bfpga.engines.systolic.resources import array_dsp, dsp_columns, tiles
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.shift_format import ShiftFormat
 
@@ -25,10 +23,6 @@ from bfpga.formats.shift_format import ShiftFormat
 COUNTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data" / "lut_counts.json").read_text())
 #: Largest distance of the model from a count, as a share of the count.
 TOLERANCE = 0.15
-MIXED = KernelConfig(columns=17, shift_columns=5, multiplier="dsp_packed", rows=8, lanes=4, shift=ShiftFormat())
-SHIFT = replace(MIXED, multiplier="shift", shift_columns=0)
-
-
 def modelled(module: str, parameters: dict[str, int]) -> float:
     """What the model says of a counted module."""
     fmt = ShiftFormat(x_width=parameters.get("XW", 8), exp_width=parameters.get("EW", 3), d=parameters.get("D", 0))
@@ -58,17 +52,6 @@ def test_model_is_within_15_percent_of_every_count(family: str) -> None:
     assert {name: f"{100 * share:.1f} %" for name, share in off.items() if abs(share) > TOLERANCE} == {}
 
 
-def test_counts_cover_the_widths_of_the_ready_accelerators() -> None:
-    tiles = [count["parameters"] for count in COUNTS if count["module"] == "shift_tile"]
-    for name in ("pynq_z2_shift", "pynq_z2_mixed", "zcu104_mixed"):
-        config = load_accelerator(name).config
-        assert config.shift is not None
-        both = config.accumulator_rows // config.rows - 1
-        wanted = {"EW": config.shift.exp_width, "D": config.shift.d, "LANES": config.lanes, "BOTH": both,
-                  "ACC": config.accumulator_bits}  # fmt: skip
-        assert wanted in tiles, name
-
-
 @given(
     st.sampled_from([1, 2, 3]), st.integers(0, 7), st.sampled_from([1, 2, 4]), st.integers(18, 47), st.booleans(),
     st.integers(2, 15),
@@ -85,35 +68,6 @@ def test_wider_is_never_smaller(exponent: int, d: int, lanes: int, bits: int, bo
     assert tile(fmt, lanes=2 * lanes) > one
     assert tile(fmt, bits=bits + 1) > one
     assert tile(fmt, both=True) >= one
-
-
-def test_shift_tiles_have_no_dsp_block() -> None:
-    parts = tiles(SHIFT)
-    assert array_dsp(SHIFT) == 0
-    assert parts["shift tiles"].dsp == 0
-    assert estimate_resources(SHIFT).parts["array"].dsp == 0
-    assert "dot tiles" not in parts
-    assert "decoder of two-hot words" not in parts
-
-
-def test_mixed_array_is_the_sum_of_its_columns_and_one_decoder() -> None:
-    parts = tiles(MIXED)
-    alone = tiles(replace(MIXED, columns=12, shift_columns=0, shift=None))
-    assert parts["dot tiles"] == alone["dot tiles"]
-    one, two = (tiles(replace(MIXED, columns=12 + n, shift_columns=n))["shift tiles"] for n in (1, 2))
-    assert parts["shift tiles"].lut == pytest.approx(5 * one.lut, abs=5)
-    assert two.lut == pytest.approx(2 * one.lut, abs=2)
-    wide = replace(MIXED, columns=33, shift_columns=1)
-    assert tiles(wide)["decoder of two-hot words"] == parts["decoder of two-hot words"]
-    assert (dsp_columns(MIXED), array_dsp(MIXED)) == (12, 192)
-
-
-def test_power_of_two_mode_costs_a_second_accumulator() -> None:
-    two_hot_only = tiles(replace(MIXED, columns=18, shift_columns=17))["shift tiles"]
-    both = tiles(SHIFT)["shift tiles"]
-    cells = 17 * 8
-    assert both.lut > two_hot_only.lut + cells * MIXED.accumulator_bits
-    assert both.ff > two_hot_only.ff + cells * 2 * MIXED.accumulator_bits
 
 
 def test_refusal_names_the_shift_columns_that_fit() -> None:

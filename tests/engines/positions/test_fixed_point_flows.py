@@ -179,16 +179,6 @@ def test_results_do_not_depend_on_the_first_position(flow: Flow) -> None:
     assert all(run == runs[0] for run in runs)
 
 
-def test_the_next_layer_takes_narrow_data_and_the_new_position() -> None:
-    """FP R27: a layer run by itself on what the layer before gave has the same result"""
-    x, layers = random_network(5)
-    emulator = PositionEmulator(vector_settings("two_pass_sampled"))
-    together = emulator.run(layers, x)
-    for layer in layers:
-        x = PositionEmulator(vector_settings("two_pass_sampled")).run([layer], x)
-    assert (x.mantissa.tolist(), x.position) == (together.mantissa.tolist(), together.position)
-
-
 def test_delayed_uses_the_position_of_the_iteration_before() -> None:
     """FP R21: preset first, then what two passes would have selected an iteration ago"""
     first, layers = random_network(21)
@@ -206,34 +196,6 @@ def test_delayed_uses_the_position_of_the_iteration_before() -> None:
     assert used == [4, *selected]
     assert selected[0] < selected[1]
     assert delayed.iterations == 3
-
-
-def test_a_stale_position_saturates_what_two_passes_keep() -> None:
-    """FP R21: why a position of the same pass is needed"""
-    small, layers = random_network(22)
-    small = tensor(small.mantissa // 16, 4)
-    emulator = PositionEmulator(vector_settings("delayed"))
-    emulator.run(layers, small)
-    emulator.run(layers, tensor(small.mantissa * 16, 4))
-    assert emulator.trace[0].saturated > 0
-    exact = PositionEmulator(vector_settings("two_pass"))
-    exact.run(layers, tensor(small.mantissa * 16, 4))
-    assert exact.trace[0].saturated == 0
-
-
-def test_static_positions_are_used_as_they_are() -> None:
-    """FP R21: no statistics; the calibrated positions of another flow give its results"""
-    x, layers = random_network(30)
-    calibration = PositionEmulator(vector_settings("two_pass"))
-    wanted = calibration.run(layers, x)
-    positions = {trace.layer: int(trace.position) for trace in calibration.trace}
-    emulator = PositionEmulator(vector_settings("static", static_positions=positions))
-    assert emulator.run(layers, x).mantissa.tolist() == wanted.mantissa.tolist()
-    assert [trace.statistics.total for trace in emulator.trace] == [0, 0, 0]
-    with pytest.raises(
-        ConfigurationError, match="layer 'layer2' has no static position; static_positions names layer0"
-    ):
-        PositionEmulator(vector_settings("static", static_positions={"layer0": 0, "layer1": 0})).run(layers, x)
 
 
 @pytest.mark.parametrize("inner", [131071, 131072])
@@ -351,19 +313,6 @@ def test_images_under_every_sampled_flow(axis: Any, granularity: Any) -> None:
     assert np.shape(runs[0][1]) == ((8,) if granularity == "channel" else ())
 
 
-def test_channels_with_positions_of_their_own_lose_less() -> None:
-    """FP 2.1 (granularity channel): channels of very different size"""
-    x = tensor(np.random.default_rng(9).integers(-128, 128, (64, 3)), 5)
-    layer = FullyConnected("fc", tensor(np.eye(3, dtype=np.int64) * [1, 11, 127], 6))
-    exact = x.mantissa * np.array([1, 11, 127]) * 2.0**-11
-    errors = {}
-    for granularity in ("tensor", "channel"):
-        options = FlowSettings("two_pass", rule=PositionRule("max"), granularity=granularity)  # type: ignore[arg-type]
-        errors[granularity] = np.abs(PositionEmulator(options).run([layer], x).values - exact).max(axis=0)
-    assert (errors["channel"] <= errors["tensor"]).all()
-    assert errors["channel"][0] == 0 < errors["tensor"][0]
-
-
 def test_a_network_of_real_numbers_keeps_its_values() -> None:
     """FP R48: positions follow the data; values stay close to those of floating point"""
     rng = np.random.default_rng(12)
@@ -412,17 +361,6 @@ def test_one_training_iteration() -> None:
         assert np.linalg.norm(found.values - exact) < 1e-3 * np.linalg.norm(exact)
     assert emulator.iterations == 1
     assert [trace.flow for trace in emulator.trace] == ["two_pass", None, *["two_pass"] * 5]
-
-
-def test_graphs_may_change_from_run_to_run() -> None:
-    """FP 4.1 (define-by-run): a layer's position does not depend on what ran before it in other iterations"""
-    x, layers = random_network(2)
-    emulator = PositionEmulator(vector_settings("two_pass_sampled"))
-    straight = emulator.run(layers, x)
-    emulator.begin_iteration()
-    first = emulator.layer(layers[2], x)
-    emulator.layer(Addition("sum"), first, emulator.layer(layers[0], x))
-    assert emulator.run(layers, x).mantissa.tolist() == straight.mantissa.tolist()
 
 
 def test_layers_may_have_flows_of_their_own() -> None:

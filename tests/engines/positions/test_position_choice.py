@@ -25,7 +25,6 @@ SELECTIONS: list[dict[str, Any]] = load_vectors("fixed_point_control.json")["sel
 CASES: list[dict[str, Any]] = load_vectors("fixed_point_times.json")["cases"]
 #: Names of the vectors.
 VECTOR_FLOW: dict[Flow, str] = {"two_pass_sampled": "two_pass", "keep_sampled": "keep"}
-SHARES = st.sampled_from([0.05, 0.125, 0.2, 0.3, 0.7, 1.0])
 LAYERS = (PositionLayer("conv", "conv"), PositionLayer("relu", "relu", updates_position=False))
 
 
@@ -59,14 +58,6 @@ def test_both_candidates_run_eight_iterations_then_one() -> None:
         assert chooser.flows("conv") == ("two_pass_sampled", "keep_sampled")
         measure(chooser, {("conv", "two_pass_sampled"): 100, ("conv", "keep_sampled"): 99})
     assert chooser.flows("conv") == ("keep_sampled",)
-
-
-def test_later_clocks_change_nothing() -> None:
-    """FP R33: the choice of iteration A + 1 stays."""
-    chooser = FlowChooser(LAYERS, iterations=1)
-    measure(chooser, {("conv", "two_pass_sampled"): 100, ("conv", "keep_sampled"): 99})
-    measure(chooser, {("conv", "keep_sampled"): 10**6})
-    assert chooser.choice("conv") == "keep_sampled"
 
 
 def test_a_tie_needs_no_buffer() -> None:
@@ -111,22 +102,6 @@ def test_a_layer_may_pass_its_position_through() -> None:
         chooser.record("relu", "two_pass_sampled", 1)
 
 
-def test_a_type_is_judged_by_what_was_measured() -> None:
-    """FP R34: a layer that ran under one flow only counts there, and makes that flow no slower."""
-    layers = [PositionLayer("a", "conv"), PositionLayer("b", "conv")]
-    chooser = FlowChooser(layers, iterations=1, by="operation")
-    measure(chooser, {("a", "two_pass_sampled"): 10, ("a", "keep_sampled"): 9, ("b", "keep_sampled"): 9})
-    assert chooser.choice("b") == "keep_sampled"
-
-
-def test_passing_layers_do_not_weigh_in_their_type() -> None:
-    """FP R34, R35: the type's mean is that of layers that update."""
-    layers = [PositionLayer("a", "add"), PositionLayer("b", "add", updates_position=False)]
-    chooser = FlowChooser(layers, iterations=1, by="operation")
-    measure(chooser, {("a", "two_pass_sampled"): 3, ("a", "keep_sampled"): 2})
-    assert chooser.choices() == {"a": "keep_sampled", "b": None}
-
-
 def test_a_layer_that_never_ran_takes_the_default() -> None:
     """FP R33: in a graph that changes, a layer may appear after the measured iterations; its type may be known."""
     layers = [PositionLayer("a", "conv"), PositionLayer("late", "conv")]
@@ -137,34 +112,12 @@ def test_a_layer_that_never_ran_takes_the_default() -> None:
         assert chooser.flows("late") == (expected,)
 
 
-def test_other_candidates() -> None:
-    """FP R36: flows 1, 3 and static compete as well; the first of equal ones wins."""
-    chooser = FlowChooser(LAYERS, iterations=1, candidates=("static", "two_pass", "keep"))
-    measure(chooser, {("conv", "static"): 7, ("conv", "two_pass"): 7, ("conv", "keep"): 8})
-    assert chooser.flows("conv") == ("static",)
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_model_chooses_as_the_vectors(case: dict[str, Any]) -> None:
     """FP R36: keep or two passes by computed times; ties, also by rounding of floating point, need no buffer."""
     model = TimeModel(case["q"], case.get("duplex", False), case.get("onchip", False))
     choice = modelled_choice(LayerTimes(case["tc"], case["tr"], case["tw"]), model, case["f"])
     assert VECTOR_FLOW[choice].replace("_", "-") == case["choice"].removeprefix("tie->")
-
-
-@given(st.floats(0.1, 3), st.sampled_from([2.0, 3.0, 4.0, 6.0]), SHARES)
-def test_modelled_ties_need_no_buffer(write: float, ratio: float, share: float) -> None:
-    """FP R33, R36: at compute = (q + 1) * write both take the same, whatever rounding makes of it."""
-    layer = LayerTimes((ratio + 1) * write, write / 3, write)
-    assert modelled_choice(layer, TimeModel(ratio), share) == "two_pass_sampled"
-
-
-def test_the_model_chooses_among_any_flows() -> None:
-    """FP R36: the source's layer and one that computes five times as long, with flows 1, 3 and static."""
-    layer, slow = LayerTimes(2.0, 0.4, 1.7), LayerTimes(10.0, 0.4, 1.7)
-    assert modelled_choice(layer, TimeModel(), 0.125, ("keep", "two_pass")) == "two_pass"
-    assert modelled_choice(slow, TimeModel(), 0.125, ("two_pass", "keep")) == "keep"
-    assert modelled_choice(slow, TimeModel(), 0.125, ("keep_sampled", "static", "delayed")) == "static"
 
 
 def transferred(compute: float, read: float, write: float, duplex: bool, tiles: int) -> float:
@@ -214,13 +167,6 @@ def test_the_model_agrees_with_measurements(layer: LayerTimes, model: TimeModel,
     assert loss_of_choice(clocks, modelled_choice(layer, model, eighths / 8)) <= 0.1
 
 
-def test_loss_of_a_choice() -> None:
-    """FP R36: share by which the chosen flow is slower than the best one."""
-    clocks: dict[Flow, float] = {"two_pass_sampled": 100, "keep_sampled": 80}
-    assert loss_of_choice(clocks, "two_pass_sampled") == pytest.approx(0.25)
-    assert loss_of_choice(clocks, "keep_sampled") == 0
-
-
 def test_the_table_shows_what_was_measured() -> None:
     """FP R33, R35, R49: mean clocks of each candidate, the choice and what it saves; layers that pass through."""
     chooser = FlowChooser(LAYERS, iterations=2)
@@ -230,11 +176,6 @@ def test_the_table_shows_what_was_measured() -> None:
     assert headings == ["layer", "operation", "two_pass_sampled", "keep_sampled", "choice", "saves"]
     assert rows[0] == ("conv", "conv", 100, 75, "keep_sampled", "25.0 %")
     assert rows[1] == ("relu", "relu", "-", "-", "passes through", "-")
-
-
-def test_the_table_before_any_measurement() -> None:
-    """FP R33: the default, nothing saved."""
-    assert choice_rows(FlowChooser(LAYERS))[1][0] == ("conv", "conv", "-", "-", "two_pass_sampled", "-")
 
 
 @pytest.mark.parametrize(

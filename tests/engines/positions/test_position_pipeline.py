@@ -14,7 +14,6 @@ from reference import load_vectors
 from bfpga.engines.positions.fifo import PositionEntry, PositionFifo
 from bfpga.engines.positions.pipeline import EMBODIMENTS, StageTimes
 from bfpga.engines.positions.pipeline_events import simulate
-from bfpga.engines.positions.times import LayerTimes, TimeModel
 from bfpga.errors import ConfigurationError, DeviceError
 
 VECTORS: dict[str, Any] = load_vectors("fixed_point_times.json")
@@ -59,28 +58,11 @@ def test_balanced_samples(case: dict[str, Any]) -> None:
     assert times.preceding == pytest.approx(times.main)
 
 
-def test_the_published_example() -> None:
-    """FP R41: 5 layers of 0.25 and 2.1: 11.75 in sequence, 10.75 as a pipeline, 12.6 in lockstep."""
-    times = StageTimes((0.25,) * 5, (2.1,) * 5)
-    assert (times.sequential, times.makespan, times.overhead) == pytest.approx((11.75, 10.75, 0.25))
-    assert times.hidden
-    assert times.lockstep == pytest.approx(6 * 2.1)
-
-
 @given(STAGES)
 def test_the_formula_is_the_recurrence(times: StageTimes) -> None:
     """FP R41: the largest sum over k is the end of the last layer; never longer than in sequence or in lockstep."""
     assert times.makespan == slow_makespan(times)
     assert sum(times.main) <= times.makespan <= min(times.sequential, times.lockstep)
-
-
-@given(STAGES)
-def test_the_overhead_is_one_layer(times: StageTimes) -> None:
-    """FP R41: hidden statistics cost the first layer's only; in lockstep the overhead is one longest stage."""
-    if times.hidden:
-        assert times.overhead == times.preceding[0] <= max(times.preceding)
-    longest = max(*times.preceding, *times.main)
-    assert times.lockstep - len(times.main) * longest == longest
 
 
 @given(STAGES, st.integers(1, 3))
@@ -118,38 +100,6 @@ def test_the_preceding_side_waits_for_room(times: StageTimes, depth: int, seed: 
     main = [span for span in spans if span.side == "main"]
     for layer in range(depth + 1, len(preceding)):
         assert preceding[layer].begin >= main[layer - depth - 1].begin
-
-
-@given(STAGES, st.integers(1, 8))
-def test_a_shallow_queue_only_costs_time(times: StageTimes, depth: int) -> None:
-    """FP R41, R42: deeper is never slower, all layers deep is the formula, and any depth beats the sequence."""
-    spans = [simulate(times, positions_of(times), d).makespan for d in (depth, depth + 1, len(times.main))]
-    assert times.sequential >= spans[0] >= spans[1] >= times.makespan == spans[2]
-
-
-def test_a_queue_that_is_full_holds_the_preceding_side() -> None:
-    """FP R42: by hand. With one place, layer 2 waits with its position until layer 1 is taken at 11."""
-    run = simulate(StageTimes((1, 1, 1, 1), (10, 10, 10, 10)), [0, 0, 0, 0], depth=1)
-    preceding = [(span.begin, span.end) for span in run.spans if span.side == "preceding"]
-    assert preceding == [(0, 1), (1, 2), (2, 3), (11, 12)]
-    assert (run.makespan, run.largest_ahead) == (41, 1)
-
-
-def test_stage_times_of_the_sources_layer() -> None:
-    """FP R37, R38, R41: p = 0.25 and m = 2.1 are the sampled pass and flow 0 of the time model."""
-    model, layer = TimeModel(4), LayerTimes(2.0, 0.4, 1.7)
-    sampled = model.flow_times(layer, 0.125)
-    preceding, main = float(sampled.two_pass_sampled - sampled.delayed), float(sampled.delayed)
-    times = StageTimes((preceding,) * 5, (main,) * 5)
-    assert times.overhead == pytest.approx(0.25)
-
-
-def test_stage_times_of_embodiments() -> None:
-    """FP R37-R40: 12 units of work and a half sampled; shares of the work over the power of each side."""
-    expected = {6: (6, 4), 7: (24, 6), 8: (2, 6), 9: (3, 24)}
-    for number, (preceding, main) in expected.items():
-        times = EMBODIMENTS[number].stage_times([12.0], Fraction(1, 2))
-        assert (times.preceding, times.main) == (pytest.approx((preceding,)), pytest.approx((main,)))
 
 
 @pytest.mark.parametrize("number", [8, 9])

@@ -14,15 +14,12 @@ from hypothesis import strategies as st
 from position_pairs import turns
 from reference import load_vectors, saturate, shift
 
-from bfpga.engines.positions import pipeline_run as position_pipeline_run
 from bfpga.engines.positions.closure import batch_sample
 from bfpga.engines.positions.pipeline_run import Pipeline, PipelineLayer
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
-from bfpga.engines.positions.transfer import narrowest_bytes, pack_wide, unpack_wide
-from bfpga.errors import ConfigurationError
+from bfpga.engines.positions.transfer import pack_wide, unpack_wide
 from bfpga.formats.arrays import IntArray
-from bfpga.formats.position_rules import PositionRule, Rule, select_shift
-from bfpga.formats.wide_statistics import WideStatistics
+from bfpga.formats.position_rules import PositionRule, Rule
 
 WEIGHT_POSITION, INPUT_POSITION = 6, 4
 
@@ -125,21 +122,6 @@ def test_several_preceding_circuits_are_one(seed: int, batch: int, circuits: int
     assert one[1] == many[1]
 
 
-def test_one_circuit_selects_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FP R45: three circuits compute three items each; one selection a layer, from the results of all nine."""
-    case, parts, seen = random_case(3, 9), [], []
-
-    def select(statistics: WideStatistics, rule: PositionRule, out_width: int) -> Any:
-        seen.append(statistics.total)
-        return select_shift(statistics, rule, out_width)
-
-    monkeypatch.setattr(position_pipeline_run, "select_shift", select)
-    pipeline = case.pipeline(case.counted(parts), circuits=3, keeps=True)
-    pipeline.run(case.x, INPUT_POSITION, np.arange(9), turns(1))
-    assert parts == [3] * 9
-    assert seen == [9 * weights.shape[1] for weights in case.weights]
-
-
 @pytest.mark.parametrize(("keeps", "computed"), [(True, 1), (False, 2)])
 def test_with_everything_sampled_the_main_side_only_converts(keeps: bool, computed: int) -> None:
     """FP R39, R40, R44: at f = 100 % every output is computed once, on the preceding side; else the main side repeats
@@ -164,13 +146,6 @@ def test_the_published_network(keeps: bool, flow: str) -> None:
     assert positions == [layer["out_point"] for layer in vectors["flows"][flow]["trace"]]
 
 
-def test_without_a_sample_there_are_no_statistics() -> None:
-    """FP R46."""
-    case = random_case(1, 4)
-    with pytest.raises(ConfigurationError, match="one at least"):
-        case.pipeline().run(case.x, 0, np.arange(0), turns(0))
-
-
 # ---------------------------------------------------------------- wide results on their way
 
 
@@ -182,11 +157,3 @@ def test_wide_results_arrive_as_they_were(values: list[int]) -> None:
     width = next(n for n in range(1, 9) if all(-(1 << 8 * n - 1) <= v < 1 << 8 * n - 1 for v in values))
     assert packed.shape == (len(values), width)
     assert unpack_wide(packed).tolist() == values
-
-
-@pytest.mark.parametrize(
-    ("values", "width"), [([0, -1], 1), ([127, -128], 1), ([128], 2), ([-129], 2), ([1 << 23], 4), ([-(1 << 23)], 3)]
-)
-def test_bytes_of_wide_results(values: list[int], width: int) -> None:
-    """FP R43: at both ends of each width."""
-    assert narrowest_bytes(np.array(values)) == width

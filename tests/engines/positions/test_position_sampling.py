@@ -65,21 +65,6 @@ def test_any_axis_can_be_sampled(axis: Axis) -> None:
     assert np.array_equal(selected, np.take(outputs, [2, 3], axis=AXES.index(axis)))
 
 
-def test_several_axes_together() -> None:
-    """FP R28: an output is sampled where every axis samples it; fractions multiply."""
-    sampling = Sampling((("H", SampleFraction(1, 2)), ("C", SampleFraction(1, 4))))
-    outputs = np.arange(2 * 8 * 6 * 3).reshape(2, 8, 6, 3)
-    assert np.array_equal(sampling.select(outputs), outputs[:, ::4, ::2])
-    assert sampling.fraction == Fraction(1, 8)
-
-
-def test_a_short_axis_gives_more_than_the_fraction() -> None:
-    """FP R28, FP 6: of one row all is sampled; of rows of an im2col matrix there are enough."""
-    assert Sampling().sampled_fraction({"B": 4, "C": 10, "H": 1, "W": 1}) == 1
-    rows = np.arange(40 * 10).reshape(40, 10)
-    assert np.array_equal(Sampling().select(rows, axes=("H", "C")), rows[::8])
-
-
 @given(st.integers(0, 1000), FRACTIONS)
 def test_sampled_outputs_are_complete_sums(seed: int, fraction: SampleFraction) -> None:
     """FP R29: computing the sampled rows alone gives the rows of the full result; all terms of each sum are in it."""
@@ -116,13 +101,6 @@ def test_mistakes_are_named(make: Any, message: str) -> None:
         make()
 
 
-def test_fractions_keep_their_block() -> None:
-    """FP R23, R28: 2/16 and 1/8 are the same share and other blocks."""
-    assert SampleFraction.parse("2/16") != SampleFraction.parse("1/8")
-    assert SampleFraction.parse("2/16").value == SampleFraction().value
-    assert str(SampleFraction.parse("4/8")) == "4/8"
-
-
 # ---------------------------------------------------------------- closed under the layers
 
 CHAIN = (
@@ -139,15 +117,6 @@ def test_ahead_only_batch_items(axis: Axis) -> None:
     with pytest.raises(ConfigurationError, match=rf"sampling axis is {axis}.*\bB\b"):
         check_ahead(Sampling.along(axis))
     assert check_ahead(Sampling.along("B")) == "B"
-
-
-def test_the_halo_opens_rows_and_columns_only() -> None:
-    """FP R46: slabs with a halo are closed; channels never are, nor two axes at once."""
-    assert [check_ahead(Sampling.along(axis), halo=True) for axis in ("H", "W")] == ["H", "W"]
-    with pytest.raises(ConfigurationError, match="every output reads all channels"):
-        check_ahead(Sampling.along("C"), halo=True)
-    with pytest.raises(ConfigurationError, match="one axis"):
-        check_ahead(Sampling((("B", SampleFraction()), ("H", SampleFraction()))), halo=True)
 
 
 @pytest.mark.parametrize(("batch", "items"), [(16, [0, 8]), (8, [0]), (3, [0]), (1, [0])])

@@ -9,8 +9,8 @@ import pytest
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.program import ArrayNode, Window
-from bfpga.engines.skip_array.activation_cycles import SUMS_GUARD, SparseOperation
-from bfpga.engines.skip_array.input_share import channels_at_step, input_share, window_segments
+from bfpga.engines.skip_array.activation_cycles import SparseOperation
+from bfpga.engines.skip_array.input_share import input_share, window_segments
 
 CONFIG = load_accelerator("pynq_z2_sparse").config
 
@@ -92,14 +92,3 @@ def test_the_share_of_an_input_follows_its_zeros_and_where_they_are() -> None:
     assert 0.57 < input_share(node, words, spread, CONFIG) < 0.64 < input_share(node, words, bunched, CONFIG) < 0.9
     nothing = input_share(node, words, np.zeros_like(full), CONFIG)
     assert 0.5 <= nothing < 0.52  # words come though they are zero
-
-
-def test_layers_of_few_channels_have_fewer_products_at_a_step() -> None:
-    for node, words, channels in ((layer(16, 3, 8), 1, 3.0), (layer(16, 6, 8), 2, 3.0),
-                                  (layer(16, 16, 8, groups=16), 4, 4.0)):  # fmt: skip
-        assert channels_at_step(node, words, CONFIG) == channels
-
-
-def test_sums_of_few_rows_leave_no_faster_than_they_are_added_again() -> None:
-    few = replace(CONFIG, rows=4)
-    assert SparseOperation(few, groups=6, blocks=1, steps=1).clocks == 6 * SUMS_GUARD

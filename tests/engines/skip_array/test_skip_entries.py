@@ -13,7 +13,7 @@ from skip_products import pass_sums, read_entries
 from skip_queues import Lists, lists_of, stuck_at
 
 from bfpga.engines.skip_array.assignment import assign
-from bfpga.engines.skip_array.cycles import CLOSE, TURN, pass_clocks
+from bfpga.engines.skip_array.cycles import CLOSE, pass_clocks
 from bfpga.engines.skip_array.entries import entry_words, pack_entries, unpack_entries
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels, PieceWindow, chunk_kernels, piece_window
@@ -162,30 +162,6 @@ def loads_of(entries: IntArray, assigned: IntArray) -> Int64Array:
     return counted
 
 
-def test_dealing_by_length_beats_dealing_in_the_order_of_channels() -> None:
-    """Kernels whose length grows with their number, which the order of channels gives all to the last groups."""
-    entries = np.arange(1, 65) * 4
-    fair = entries.sum() / 16
-    assert loads_of(entries, assign(entries, 16)).max() <= 1.02 * fair
-    assert loads_of(entries, np.arange(64).reshape(4, 16)).max() > 1.2 * fair
-
-
-def test_chunks_go_on_with_the_loads_of_those_before() -> None:
-    """What groups are ahead or behind does not add up over 16 chunks."""
-    weights = random_weights(np.random.default_rng(3), PYNQ, (32, 1, 1, 4096), 0.3)
-    words = entry_words(piece(weights, 1, PYNQ)[1], PYNQ).words
-    entries = np.count_nonzero(words, axis=0)
-    assert entries.sum() / 16 > 1000
-    assert entries.max() <= entries.mean() + 10
-
-
-def test_groups_without_a_kernel_of_the_last_round_have_longer_ones() -> None:
-    entries = np.array([*range(10, 26), 9, 8, 7, 6])
-    loads = np.zeros(16, np.int64)
-    assign(entries, 16, loads)
-    assert loads.max() <= 25
-
-
 def test_a_grouped_layer_reads_blocks_of_its_own_channels() -> None:
     """Pairs of channels, 3 x 3: a chunk holds the windows of 16 channels, and no kernel is in one it does not read."""
     window, chunks = piece(np.ones((64, 3, 3, 2), np.int64), 32, PYNQ)
@@ -237,19 +213,6 @@ def test_clocks_are_those_of_the_longest_of_load_products_and_drain() -> None:
     assert clocks.drain.tolist() == [128 + CLOSE] * 3
     assert clocks.multiply.tolist() == [4 * 193] * 3
     assert clocks.load.tolist() == [48 * 5] * 3
-
-
-def test_of_long_chunks_each_waits_for_the_products_of_the_one_that_was_in_its_place() -> None:
-    _, chunks = piece(np.ones((16, 1, 1, 256), np.int64), 1, PYNQ)
-    clocks = pass_clocks(chunks, entry_words(chunks, PYNQ), PYNQ)
-    assert (clocks.held, clocks.total) == (2, -(-(256 + 257 + TURN) // 2))
-
-
-@pytest.mark.parametrize(("density", "smaller"), [(0.3, True), (1.0, False)])
-def test_entries_save_bytes_of_pruned_layers(density: float, smaller: bool) -> None:
-    weights = random_weights(np.random.default_rng(0), PYNQ, (64, 3, 3, 64), density)
-    words = entry_words(piece(weights, 1, PYNQ)[1], PYNQ).words
-    assert (len(pack_entries(words, PYNQ)) < weights.size) == smaller
 
 
 def test_no_weight_lies_across_two_beats_and_marks_come_last() -> None:

@@ -53,12 +53,6 @@ def test_the_exchange_follows_the_trace(name: str) -> None:
         assert list(result.partition.row_limits) == expected["row_limits"]
 
 
-def test_published_columns_change_sides() -> None:
-    """SC R28: two cells of 32 x 32 become 32 x 35 and 32 x 29."""
-    result = balanced(mask_of(load_vector("sc25_balance_columns")), grid=(1, 2))
-    assert [(piece.rows, piece.columns) for piece in result.partition.rectangles()] == [(32, 35), (32, 29)]
-
-
 @pytest.mark.parametrize(("columns", "spread", "reached"), [(80, 2.5, True), (64, 3.125, False)])
 def test_the_threshold_is_three_points_unless_another_is_set(columns: int, spread: float, reached: bool) -> None:
     """SC R24: an odd number of values on two pieces always leaves a difference of one, in points of half the map."""
@@ -68,17 +62,6 @@ def test_the_threshold_is_three_points_unless_another_is_set(columns: int, sprea
     assert (result.spread, result.reached) == (spread, reached)
     assert balanced(mask, grid=(1, 2), tau=spread).reached
     assert not balanced(mask, grid=(1, 2), tau=spread - 0.1).reached
-
-
-def test_moves_are_bounded() -> None:
-    """SC R25, SC R33: after two moves the best partition so far is kept."""
-    vector = load_vector("sc20_balance")
-    expected = vector["expected"]["capped_at_2_moves"]
-    result = balanced(mask_of(vector), grid=(2, 2), max_moves=2)
-    assert not result.reached
-    assert round(result.spread, 6) == expected["spread_pp"]
-    assert list(result.partition.row_limits) == expected["row_limits"]
-    assert [list(limits) for limits in result.partition.column_limits] == expected["col_limits"]
 
 
 def test_a_threshold_out_of_reach_is_a_result() -> None:
@@ -183,21 +166,6 @@ def test_differences_meet_the_threshold_or_it_is_not_reached(
     spread = 100 * difference * wanted.pieces / mask.size if wanted.metric.endswith("share") else difference
     assert result.spread == pytest.approx(spread)
     assert result.reached == (result.spread <= wanted.tau)
-
-
-@settings(max_examples=drawn(150))
-@given(cases())
-def test_every_move_makes_the_sum_of_squares_smaller(
-    case: tuple[np.ndarray, CutGeometry, PartitionSettings],
-) -> None:
-    """SC R23: Phi falls, so the search ends."""
-    mask, geometry, wanted = case
-    previous = None
-    for moves in range(4):
-        result = balance(work_map(mask, wanted.metric), geometry, replace(wanted, max_moves=moves))
-        potential = sum(load * load for load in result.loads)
-        assert previous is None or result.moves < moves or potential < previous
-        previous = potential
 
 
 @settings(max_examples=drawn(60))

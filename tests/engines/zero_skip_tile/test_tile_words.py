@@ -44,15 +44,6 @@ def test_a_weight_that_is_zero_has_no_entry() -> None:
     assert len(words) == -(-(1 + len(entries)) // shape.entries)
 
 
-def test_a_dense_layer_takes_little_more_than_its_weights() -> None:
-    """And a sparse one as many cells as its entries have."""
-    shape = SHAPES[0]
-    blocks = np.ones((2, 16, 3, 3, 64), np.int64)
-    assert tile_words(blocks, shape).of_block == 16 * 9 * 64 // 64 + 1
-    blocks[..., 16:] = 0
-    assert tile_words(blocks, shape).of_block == -(-(1 + 16 * 9 * 16 + 64) // 32)
-
-
 def test_entries_of_a_channel_come_kernel_by_kernel() -> None:
     """ZS R20, R48: so that the next one of a kernel is as far away as there are kernels."""
     shape = SHAPES[0]
