@@ -109,22 +109,6 @@ struct Parameters {
     }
 };
 
-// The integers of two-hot words, as columns of DSP slices get them.
-struct Values {
-    int count;
-    const int32_t* word;
-    int64_t* result;
-
-    template <class Config>
-    void apply() const {
-        using weight_t = typename bfpga::Geometry<Config>::weight_t;
-        for (int n = 0; n < count; ++n) {
-            const weight_t held = static_cast<weight_t>(bfpga::low_bits<Config::weight_bits>(word[n]));
-            result[n] = static_cast<int64_t>(bfpga::ShiftUnits::value<Config>(held));
-        }
-    }
-};
-
 // Clocks of a column: the weights (rows, lanes) and operands (lanes) of each, and all accumulators after it.
 struct Clocks {
     int column;
@@ -172,10 +156,6 @@ struct Clocks {
 extern "C" {
 
 int unit_array_parameters(int number, int32_t* parameters) { return with_array(number, Parameters{parameters}); }
-
-int unit_array_values(int number, int count, const int32_t* word, int64_t* result) {
-    return with_array(number, Values{count, word, result});
-}
 
 int unit_array_clocks(int number, int column, int two_hot, int power_of_two, int keep, int count, const int32_t* weight,
                       const int32_t* x, const int64_t* initial, int64_t* result) {

@@ -189,7 +189,7 @@ def test_plain_product_is_exact_for_every_pair(integers: Integers) -> None:
     assert multiplier.unit_wrong_products() == 0
 
 
-@pytest.mark.parametrize(("shift", "operand_bits"), [(17, 25), (18, 27)])
+@pytest.mark.parametrize(("shift", "operand_bits"), [(18, 27)])
 def test_packed_product_with_ap_int(shift: int, operand_bits: int) -> None:
     """BFP 7: all pairs of weights, activations at the ends and in the middle"""
     multiplier = library("multiplier", "ap_int")

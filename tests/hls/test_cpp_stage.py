@@ -23,7 +23,6 @@ from reference import (
     reference_magnitude,
     reference_mantissa,
     reference_value,
-    vector_format,
 )
 
 from bfpga.contract.configuration import KernelConfig
@@ -44,14 +43,6 @@ CONFIGS = [
     KernelConfig(format=BlockFormat(16, 5), accumulator_bits=48, bias_bits=32),
 ]
 BUILT: dict[Integers, range] = {"native": range(7), "ap_int": range(2)}
-#: Vectors of the formats that are built: build, configuration, case.
-MATRIX_VECTORS = [
-    (integers, index, case)
-    for integers in BUILDS
-    for case in load_vectors("bfp_matvec.json")["cases"]
-    for index in BUILT[integers]
-    if CONFIGS[index].format == vector_format(case["format"])
-]
 BENCHES = [(integers, index) for integers in BUILDS for index in BUILT[integers]]
 #: The first of each width of accumulators: nothing else of a configuration is met before results become narrow.
 WIDTHS = [cfg.accumulator_bits for cfg in CONFIGS]
@@ -288,52 +279,3 @@ def test_statistics_vectors(case: dict[str, Any], integers: Integers) -> None:
         assert learned.output_exponent == -128
     else:
         assert learned.output_exponent == case["e_mw16"]
-
-
-@pytest.mark.parametrize("integers", BUILDS)
-@pytest.mark.parametrize("case", load_vectors("bfp_activation.json")["cases"], ids=str)
-def test_activation_vectors(case: dict[str, Any], integers: Integers) -> None:
-    """R11, BFP 4.4"""
-    descriptor = Descriptor(function=int(Function[case["fn"].upper()]), output_exponent=case["e"])
-    with bench(integers, 1) as unit:
-        result = unit.run(Case(descriptor, [[case["acc"]]], case["e3"], [0], [0]))
-    assert (result.value, result.exponent) == ([[case["m"]]], [[case["e"]]])
-
-
-def test_every_matrix_vector_case_runs_natively() -> None:
-    """No vector is left out because of its format."""
-    native = {case["id"] for integers, _, case in MATRIX_VECTORS if integers == "native"}
-    assert native == {case["id"] for case in load_vectors("bfp_matvec.json")["cases"]}
-
-
-@pytest.mark.parametrize(
-    ("integers", "index", "case"), MATRIX_VECTORS, ids=[f"{item[0]}-{item[2]['id']}" for item in MATRIX_VECTORS]
-)
-def test_matrix_vector_vectors(case: dict[str, Any], integers: Integers, index: int) -> None:
-    """R1, R3, R5, R7-R18: accumulators of the vectors through bias, function, measurement and requantizer"""
-    inputs, expected = case["inputs"], case["expect"]
-    weights, e1 = np.array(inputs["M"]), inputs["e1"]
-    acc, given = weights @ np.array(inputs["v"]), inputs.get("e4")
-    flags = Flag.NONE if given is not None else Flag.MEASURE
-    flags |= Flag.BIAS if "bias" in inputs else 0
-    flags |= Flag.ROW_EXPONENTS if isinstance(e1, list) else 0
-    flags |= Flag.FUNCTION_FIRST if inputs.get("order") == "act_bias" else 0
-    descriptor = Descriptor(
-        flags=int(flags), bias_exponent=inputs.get("e5", 0), output_exponent=given or 0,
-        function=int(Function.RELU if inputs.get("act") == "relu" else Function.NONE),
-        policy=int(Policy.MAX if given is None else Policy.STATIC),
-    )  # fmt: skip
-    layer = Case(
-        descriptor,
-        acc[:, None].tolist(),
-        inputs["e2"] + (0 if isinstance(e1, list) else e1),
-        inputs.get("bias", [0] * len(acc)),
-        e1 if isinstance(e1, list) else [0] * len(acc),
-    )
-    with bench(integers, index) as unit:
-        result = unit.run(layer)
-    assert acc.tolist() == case["trace"]["acc"]
-    assert [v for row in result.value for v in row] == case["trace"]["after"]
-    assert result.output_exponent == expected["e"]
-    assert [m for row in result.mantissa for m in row] == expected["m"]
-    assert (result.overflows, result.underflows) == (expected["overflow"], expected["underflow"])
