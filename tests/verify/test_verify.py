@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from cpp_units import exact_compiler
 from effort import drawn, each_once, some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operand_kernels import WITH_ROWS
 from skip_arrays import SKIPS
 from two_arrays import TWO_ARRAYS
 
@@ -36,11 +36,10 @@ from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.formats.cache import cache_directory
 from bfpga.synthesis.kept import packaged_figures
 from bfpga.synthesis.loop_depths import loop_depths
-from bfpga.verify import random_network
 from bfpga.verify.check import VerifyReport, random_configs, random_inputs, simulation, verify, verify_case
 from bfpga.verify.orders import order_of
 from bfpga.verify.random_network import random_program
-from bfpga.verify.stalled import Staller, named_stalls
+from bfpga.verify.stalled import named_stalls
 from bfpga.verify.virtual_boards import VirtualBoards
 
 
@@ -86,13 +85,6 @@ def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(number:
     assert verify_case(rng, built(number), simulation("csim"), VerifyReport(), traced) is None
 
 
-@pytest.mark.slow
-def test_a_fixed_slice_agrees_with_ap_int_too() -> None:
-    report = verify(CONFIGS[:1], ["csim", "csim:ap_int"], cases=12, seed=5)
-    assert report.mismatch is None
-    assert report.cases == 24
-
-
 def test_arrays_with_shift_units_agree_with_exact_integers_and_their_waivers() -> None:
     exact_compiler()
     report = verify(CONFIGS[3:4], ["csim:exact"], cases=8, seed=7)
@@ -100,7 +92,7 @@ def test_arrays_with_shift_units_agree_with_exact_integers_and_their_waivers() -
     assert (report.cases, report.accelerators, report.targets) == (8, 1, ["csim:exact"])
 
 
-@pytest.mark.parametrize("target", ["csim", "csim:ap_int", "csim:exact", "csim:stalled"])
+@pytest.mark.parametrize("target", some_of(["csim:ap_int", "csim:exact", "csim:stalled"], "csim:stalled"))
 def test_arrays_with_four_products_a_block_agree_in_every_simulation(target: str) -> None:
     """One that takes taps from adjacent columns, blocks of columns that hop, activations of all 16 values."""
     if target == "csim:exact":
@@ -120,18 +112,6 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
     report = verify(CONFIGS, ["virtual", "virtual:cores=3"], cases=5, seed=6)
     assert report.mismatch is None
     assert (report.cases, report.accelerators, report.targets) == (10, 5, ["virtual", "virtual:cores=3"])
-
-
-def test_samples_of_a_random_network_run_on_all_cores_of_a_virtual_board() -> None:
-    pytest.importorskip("pynq")
-    boards = VirtualBoards(2)
-    rng = np.random.default_rng(4)
-    program = random_program(rng, CONFIGS[0])
-    device = boards.open(program)
-    overlay: Any = boards._overlay
-    device.run(random_inputs(rng, program, 4))
-    assert all(slave.starts for slave in overlay.target.board.fabric.kernels)
-    boards.close()
 
 
 @pytest.mark.parametrize("said", ["cores=4", "cores=0", "cores", "rtl", "cores=02"])
@@ -250,35 +230,6 @@ def test_the_name_of_a_device_says_what_is_drawn_and_repeats_it(target: str, aga
     assert named_stalls(again).pauses_from(drawn_for) == named_stalls(target).pauses_from(drawn_for)
 
 
-def test_stages_around_a_schedule_are_some_of_it_and_some_of_any_number() -> None:
-    program = random_program(np.random.default_rng(0), load_accelerator("tiny").config)
-    depths = loop_depths(load_accelerator("tiny"), cache_directory("synthesis"))
-    found, known = [], {}
-    for seed in range(1, 60):
-        kernel: Any = StagesSeen()
-        staller = Staller(f"csim:stalled:around,seed={seed}")
-        staller._depths = known  # looked for once
-        staller.stall(kernel, program)
-        found.append(kernel.stages)
-    assert all(stages.keys() <= depths.keys() and "array.Array" in stages for stages in found)
-    array = [stages["array.Array"] for stages in found]
-    assert min(array) == 0
-    assert max(array) > 3 * depths["array.Array"]  # of any number
-    assert sum(count <= 3 * depths["array.Array"] for count in array) > len(array) / 2
-    assert max(stages["post.Rows"] for stages in found) > 40  # times up to three
-    assert len({tuple(stages.items()) for stages in found}) == len(found)
-
-
-class StagesSeen:
-    """A kernel that only remembers its stages."""
-
-    def stall(self, seed: int, stages: Mapping[str, int]) -> None:
-        self.seed, self.stages = seed, stages
-
-    def pause(self, seed: int) -> None:
-        self.pauses = seed
-
-
 def test_a_kernel_that_stops_says_the_stages_that_repeat_it() -> None:
     program = random_program(np.random.default_rng(0), replace(CONFIGS[0], compressed_maps=False))
     for target, again in (("csim:stalled:post.Rows=3,8", "post.Rows=3,8"), ("csim:stalled:seed=71", "seed=71")):
@@ -384,21 +335,6 @@ def test_an_unknown_target_is_refused() -> None:
 FLAGS = [flag for flag in Flag if flag]
 
 
-def test_a_memory_that_takes_no_usual_network_gets_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random_network, "LARGEST", (400, 4000, 19))
-    config = KernelConfig(columns=2, rows=4, lanes=1, activation_words=64)
-    program = random_program(np.random.default_rng(4), config)
-    assert max(max(shape) for shape in program.inputs.values()) <= max(random_network.SMALL)
-
-
-def test_random_networks_have_functions_of_their_array_alone() -> None:
-    """A kernel computes nothing but what its accelerator file lists."""
-    config = KernelConfig(functions=("none", "relu", "clip"))
-    programs = [random_program(np.random.default_rng(seed), config) for seed in range(20)]
-    functions = {node.function.name.lower() for program in programs for node in program.nodes}
-    assert functions == {"none", "relu", "clip"}
-
-
 def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
     wanted = {operation.name for operation in Operation} - {"NONE", "ZERO_SKIP", "SPARSE"}  # no kernel has these two
@@ -408,8 +344,9 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     drawn = random_configs(40, seed=1)
     # Windows slide where an array reads more than it multiplies, which is rare.
     slides = changed(SKIPS, columns=2, lanes=4, array_groups=16, array_chunk=256, activation_words=1024)
-    for number, config in enumerate([*drawn, keeps, SKIPS, ACTIVATIONS, TWO_ARRAYS, slides, CLUSTER]):
-        for seed in range(4 if number < len(drawn) else 60 if config is slides else 16):
+    rare = [keeps, SKIPS, ACTIVATIONS, TWO_ARRAYS, slides, CLUSTER, WITH_ROWS]
+    for number, config in enumerate([*rare, *drawn]):
+        for seed in range(4 if number >= len(rare) else 60 if config is slides else 16):
             program = random_program(np.random.default_rng([number, seed]), config)
             for step in program.steps:
                 assert isinstance(step, LaunchStep)
