@@ -24,7 +24,7 @@ from bfpga.verify.traffic import kernel_traffic
 from bfpga.verify.vectors import kernel_vectors
 
 #: Chance in a clock that no word is there, and that there is no room.
-DISTURBANCES = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.3, 0.3), (0.1, 0.9))
+DISTURBANCES = ((0.1, 0.9), (0.5, 0.0), (0.0, 0.5))
 PARTS = ("store", "weights", "array")
 
 

@@ -1,6 +1,6 @@
 """The simulation of a kernel's Verilog as a device: starts, pauses, starts that stand still, and what breaks a rule.
 
-Stand-ins copy the input to the output. Of whole kernels the smallest skip array runs always, `tiny` with --all; the
+Stand-ins copy the input to the output. Of whole kernels `tiny` runs always, the smallest skip array with --all; the
 IPs of `tiny` are in test_ips.py.
 """
 
@@ -14,6 +14,7 @@ import pytest
 from kernel_pairs import small
 from process_designs import TINY
 from stand_in_ips import BODIES, stand_in
+from tiny_verilog import IPS, verilog
 from verilog_simulation import missing_tools
 
 from bfpga.accelerator.loader import load_accelerator
@@ -110,14 +111,15 @@ def test_devices_are_named() -> None:
             check_device(wrong)
 
 
-def test_random_networks_on_the_smallest_skip_array_are_as_on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of its processes, from their C++: generated, compiled without optimization, with pauses by chance."""
+def test_random_networks_on_a_whole_kernel_are_as_on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its processes, whose Verilog other tests have too, compiled without optimization; pauses by chance."""
     monkeypatch.setenv("BFPGA_CXXFLAGS", "-O0")
-    report = verify([SKIPPING], ["rtl:seed=9"], 4)
+    monkeypatch.setattr(kernel, "ips_of", lambda accelerator, progress: list(map(verilog, IPS)))
+    report = verify([ACCELERATOR.config], ["rtl:seed=9"], 4)
     assert report.mismatch is None, report.mismatch
 
 
 @pytest.mark.slow
-def test_random_networks_on_a_whole_kernel_are_as_on_the_emulator() -> None:
-    report = verify([ACCELERATOR.config], ["rtl", "rtl:seed=9"], 12)
+def test_random_networks_on_the_smallest_skip_array_are_as_on_the_emulator() -> None:
+    report = verify([SKIPPING], ["rtl", "rtl:seed=9"], 12)
     assert report.mismatch is None, report.mismatch
