@@ -77,7 +77,8 @@ def test_a_unit_of_variant_e_takes_a_step_a_clock() -> None:
     assert made.logic.lut < 1100
 
 
-@pytest.mark.parametrize(("multiplier", "blocks"), [("LaneDspPacked", 5), pytest.param("LaneLut", 0, marks=SLOW)])
+@SLOW
+@pytest.mark.parametrize(("multiplier", "blocks"), [("LaneDspPacked", 5), ("LaneLut", 0)])
 def test_multipliers_of_other_kinds(multiplier: str, blocks: int) -> None:
     """SC R73: two products in a DSP block, or none, at the same interval and clock."""
     loops = scheduled(UNIT.replace("16>;", f"16, 1, bfpga::{multiplier}>;"))
@@ -342,7 +343,7 @@ def test_the_processes_of_variant_a_in_a_kernel_take_a_tap_a_clock(name: str) ->
         assert made.logic.lut < row[4]
 
 
-@pytest.mark.parametrize("name", some_of(IN_KERNEL, "step_maker"))
+@pytest.mark.parametrize("name", some_of(IN_KERNEL))
 def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R36, SC R62, SC 7.1: cells, steps and pixels leave one a clock; memories keep the distance that they are
     promised."""
@@ -378,7 +379,7 @@ def test_a_collector_of_pieces_that_share_no_cell_compares_no_limits() -> None:
     assert len(body.operations) < len(masked.operations)
 
 
-@pytest.mark.parametrize("name", some_of(IN_INDEXED_KERNEL, "gather_0"))
+@pytest.mark.parametrize("name", some_of(IN_INDEXED_KERNEL))
 def test_the_processes_of_variant_b_in_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R92, SC R93, SC R97, SC 7.1: steps of one weight, micro-tiles and rounds, one a clock each, with 16 kernels in
     flight; 144 steps of a channel lie in block memory. SC R49, SC R80: a set of memories is loaded while the other one

@@ -22,7 +22,7 @@ CLOCK = Clock(8.0, 0.27 * 8.0)
 #: The loops of each process, the one that works last.
 LOOPS = {"row_process": ["Rows_Fetch", "RowLanes"], "factor_process": ["Factors_Fetch", "Align", "RowFactors"]}
 #: Columns and lanes: all of pynq_z2_dense, a part of them; others.
-SIZES = [(12, 4), (6, 4), (4, 4), (1, 1), (3, 2), (16, 4)]
+SIZES = [(12, 4), (1, 1), (3, 2)]
 
 
 @pytest.mark.parametrize(("size", "process"), each_once(SIZES, PROCESSES))
@@ -35,7 +35,7 @@ def test_loops_begin_every_cycle_of_eight_nanoseconds(size: tuple[int, int], pro
 
 
 @pytest.mark.parametrize(
-    "ip", some_of(("sequencer", "scratchpad", "weights", "post", "rows", "row_factors"), "sequencer", "weights", "rows")
+    "ip", some_of(("sequencer", "scratchpad", "weights", "post", "rows", "row_factors"), "rows")
 )
 def test_loops_around_it_begin_every_cycle_too(ip: str) -> None:
     """Of pynq_z2_dense with a process of rows of all of its columns."""

@@ -125,56 +125,6 @@ AroundCOUNT:
     out.write(words[0]);
 }
 """
-#: Two fields beside each other in a word: written together, and one changed alone.
-FIELDS = """
-struct Pair {
-    uint_t<16> sum;
-    uint_t<16> count;
-};
-void fields(Words& in, Words& out) {
-    static Pair pairs[64];
-Together:
-    for (int i = 0; i < 64; ++i) {
-#pragma HLS PIPELINE II=1
-        const uint_t<16> word = in.read();
-        pairs[i].sum = static_cast<uint_t<16>>(word + 1);
-        pairs[i].count = word;
-    }
-Alone:
-    for (int i = 0; i < 64; ++i) {
-#pragma HLS PIPELINE II=1
-        pairs[i].sum = static_cast<uint_t<16>>(pairs[i].sum + in.read());
-    }
-Read:
-    for (int i = 0; i < 64; ++i) {
-#pragma HLS PIPELINE II=1
-        out.write(static_cast<uint_t<16>>(pairs[i].sum + pairs[i].count));
-    }
-}
-"""
-#: One word, read again under every condition.
-CONDITIONAL = """
-void conditional(Words& in, Words& out) {
-    static uint_t<16> words[256];
-Conditional:
-    for (int i = 0; i < 256; ++i) {
-#pragma HLS PIPELINE II=1
-        const uint_t<16> bits = in.read();
-        uint_t<16> sum = 0;
-        for (int k = 0; k < 8; ++k) {
-            if (bits >> k & 1) {
-                sum = static_cast<uint_t<16>>(sum + (words[i] >> k));
-            }
-        }
-        out.write(sum);
-    }
-Set:
-    for (int i = 0; i < 256; ++i) {
-#pragma HLS PIPELINE II=1
-        words[i] = in.read();
-    }
-}
-"""
 #: No stream of hardware is one in this iteration and another in the next.
 MOVING = """
 void moving(Words& first, Words& second, Words& out) {
@@ -216,7 +166,7 @@ CODE = "".join((
     HEAD, alternate("Kept", 256, "PIPELINE II=1"), alternate("Unrolled", 4, "UNROLL"), CHOICE, PRODUCT,
     banks("Two", "ARRAY_PARTITION", 2), banks("Four", "ARRAY_PARTITION", 4), banks("Side", "ARRAY_RESHAPE", 4),
     *(APART.replace("COUNT", str(distance)) for distance in (1, 2, 4)),
-    CONDITIONAL, FIELDS, *(code.replace("COUNT", str(count)) for code in (ROWS, AROUND) for count in (1, 2, 32)),
+    *(code.replace("COUNT", str(count)) for code in (ROWS, AROUND) for count in (1, 2, 32)),
 ))  # fmt: skip
 
 
@@ -304,14 +254,3 @@ def test_a_word_of_the_row_before_or_of_a_ring_comes_again_after_iterations_that
     behind: int, expected: int
 ) -> None:
     assert (interval(f"Rows{behind}"), interval(f"Around{behind}")) == (expected, expected)
-
-
-def test_fields_of_a_word_are_one_access() -> None:
-    accesses = {name: len(loops()[name].memories[0].accesses) for name in ("Together", "Alone", "Read")}
-    assert accesses == {"Together": 1, "Alone": 2, "Read": 1}
-    assert [interval(name) for name in accesses] == [1, 1, 1]
-
-
-def test_eight_conditional_reads_of_one_word_are_one() -> None:
-    assert len(loops()["Conditional"].memories[0].accesses) == 8
-    assert interval("Conditional") == 1

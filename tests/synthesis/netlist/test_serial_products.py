@@ -78,7 +78,7 @@ def test_the_sum_of_a_row_of_blocks_fits_a_cycle() -> None:
     path = longest_path(whole_graph(mapped))
     assert path is not None
     assert path.delay < 8.0
-    assert count(mapped).dsp == 4 < count(map_whole(design(product_of_counters(62), False).verilog(), "loop")).dsp
+    assert count(mapped).dsp == 4
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ needs_yosys = pytest.mark.skipif(not has_yosys(), reason='needs Yosys (pip insta
 
 
 @needs_yosys
-@pytest.mark.parametrize(("seed", "pipelined"), [(1, False), (4, True)])
+@pytest.mark.parametrize(("seed", "pipelined"), [(4, True)])
 def test_a_netlist_of_every_operation_does_what_the_graph_means(seed: int, pipelined: bool) -> None:
     made = RandomBody(seed)
     run = interpreted_run(made.body, *made.inputs(40))
