@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from array_layers import chain, gemm, image, static
-from effort import drawn
+from effort import drawn, each_once
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Policy
@@ -74,8 +74,7 @@ def both_ways(program: Program, inputs: dict[str, Any], name: str) -> int:
     return counters.status
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(("name", "shape"), each_once(SETS, list(SHAPES)))
 def test_compiled_layers_give_the_bits_of_the_engines(name: str, shape: str) -> None:
     """Any function, rounding, width of the accumulators and distance of the exponents; policies that are allowed."""
     inputs, _, _, height, width = SHAPES[shape]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from activation_arrays import ACTIVATIONS
 from cpp_units import compiler
+from effort import each_once
 from small_networks import Network, attention_network, compiled, residual_network, small_network
 
 from bfpga.compiler.options import CompileOptions
@@ -40,8 +41,7 @@ def test_a_network_gives_the_bits_of_a_systolic_array(network: Network, tmp_path
     assert on_array == [isinstance(node, ArrayNode | MatMulNode) for node in programs[0].nodes]
 
 
-@pytest.mark.parametrize("order", [0, 7])
-@pytest.mark.parametrize("network", NETWORKS, ids=IDS)
+@pytest.mark.parametrize(("network", "order"), each_once(NETWORKS, [7, 0]))
 def test_a_compiled_network_is_simulated_bit_by_bit(network: Network, order: int, tmp_path: Path) -> None:
     """Whole starts, whose operations overlap; order: of processes and streams, with random back-pressure."""
     compiler()

@@ -57,17 +57,6 @@ def test_the_maximum_policy_measures_the_whole_layer_first(pair: KernelPair, sca
     assert np.abs(tensors["y"].mantissa).max() >= 64
 
 
-def test_a_block_of_zeros_gets_the_canonical_exponent(pair: KernelPair) -> None:
-    program, x, y = layer_program(Policy.MAX, measure=True)
-    for operation in program.operations:
-        operation.descriptor.flags &= ~Flag.BIAS
-    tensors = {"x": scaled(x, 1, 200), "y": empty(y)}
-    tensors["x"].mantissa[...] = 0
-    result = pair.run(program, tensors)
-    assert tensors["y"].exponent == SMALL.format.exponent_min
-    assert result.status & Status.ZERO_BLOCK
-
-
 POLICIES = [
     (Policy.STATISTICS, {"policy_window": 2, "policy_factor": 12}),
     (Policy.STATISTICS, {"policy_window": 4, "policy_factor": 4}),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from array_programs import Program, random_tensor
-from kernel_pairs import NIBBLES, SMALL, WIDE_MEMORY, KernelPair, small
+from effort import each_once
+from kernel_pairs import NIBBLES, SMALL, WIDE_MEMORY, KernelPair
 
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import Descriptor, Operation
@@ -13,12 +14,11 @@ from bfpga.engines.kernel.streams import pad_to
 from bfpga.errors import DeviceError
 
 #: More words of a beat than banks, as many as a row has, and one.
-TRANSFERS = [small(columns=1), SMALL, small(columns=12), NIBBLES, WIDE_MEMORY]
+TRANSFERS = [SMALL, NIBBLES, WIDE_MEMORY]
 
 
 @pytest.mark.parametrize("config", TRANSFERS, ids=lambda c: f"{c.transfer_pixels}of{c.words_per_beat}in{c.banks}")
-@pytest.mark.parametrize("shape", [(1, 1, 5), (3, 5, 3), (2, 8, 4), (4, 9, 1)])
-@pytest.mark.parametrize("gap", [0, 1, 4])
+@pytest.mark.parametrize(("shape", "gap"), each_once([(1, 1, 5), (3, 5, 3), (2, 8, 4), (4, 9, 1)], [0, 1, 4]))
 def test_transfers_move_a_word_of_several_pixels_a_clock(
     config: KernelConfig, shape: tuple[int, int, int], gap: int
 ) -> None:

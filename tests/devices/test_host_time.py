@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from time import sleep
 
 import pytest
 from small_networks import WIDE, Network, attention_network, compiled
@@ -13,7 +12,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.contract.program import HostNode, Program
 from bfpga.devices import host_time
 from bfpga.devices.host import HostArray, HostFunction, host_function
-from bfpga.devices.host_time import cpu_name, measure_host
+from bfpga.devices.host_time import measure_host
 from bfpga.errors import ProgramError
 from bfpga.program.host import host_nodes
 
@@ -50,35 +49,6 @@ def test_every_host_node_is_measured_with_values_of_its_shape(
     for node in host_nodes(program):
         for name in node.inputs:
             assert shapes[name] == (1, *(program.tensors[name].onnx_shape or ())), name
-
-
-def test_samples_side_by_side_are_measured_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, ...]] = []
-
-    def noting(node: HostNode) -> HostFunction:
-        function = host_function(node)
-        return lambda values: seen.append(next(iter(values.values())).shape) or function(values)  # type: ignore[func-returns-value]
-
-    monkeypatch.setattr(host_time, "host_function", noting)
-    measure_host(with_elu(tmp_path, CompileOptions(side_by_side=4)))
-    assert set(seen) == {(1, 4, 16)}
-
-
-def test_the_time_is_that_of_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(node: HostNode) -> HostFunction:
-        function = host_function(node)
-
-        def run(values: Mapping[str, HostArray]) -> dict[str, HostArray]:
-            sleep(0.06)
-            return function(values)
-
-        return run
-
-    program = with_elu(tmp_path)
-    quick = measure_host(program)
-    monkeypatch.setattr(host_time, "host_function", slow)
-    assert measure_host(program).seconds >= 0.06 > quick.seconds
-    assert (quick.cpu, quick.library) == (cpu_name(), "ONNX Runtime")
 
 
 def test_what_cannot_be_run_here_is_a_program_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import drawn
+from effort import drawn, each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import WIDE_MEMORY
@@ -85,8 +85,7 @@ def positions_of(run: PairRun) -> list[int]:
 # ---------------------------------------------------------------- the bits
 
 
-@pytest.mark.parametrize("fraction", [QUARTER, MOST, ALL], ids=str)
-@pytest.mark.parametrize("rule", ["max", "rate", "lsb", "window"])
+@pytest.mark.parametrize(("rule", "fraction"), each_once(["max", "rate", "lsb", "window"], [QUARTER, MOST, ALL]))
 def test_a_pair_that_moves_accumulators_computes_what_the_model_does(rule: str, fraction: SampleFraction) -> None:
     """FP R39, R40, R43, R44, R47: emulated and in plain integers, between kernels whose words differ, in any turns."""
     values, positions = modelled(X, WEIGHTS, fraction, rule)
@@ -182,21 +181,6 @@ def test_nothing_is_multiplied_twice_and_with_everything_sampled_the_main_side_o
     assert rows == [max(1, BATCH - sampled)]
 
 
-def test_the_main_side_lives_on_what_comes() -> None:
-    """FP R39, R43: zeros in the place of accumulators, or those of other items, are other results of these items."""
-    for make in (EmulatedLayers, on_plain_integers):
-        expected = moving(LARGE, SMALL, MOST, make=make, rich=True).run(X).outputs["t3"]
-        for changed in (np.zeros_like, lambda acc: np.roll(acc, 1, axis=0)):
-            opened = moving(LARGE, SMALL, MOST, make=make, rich=True)
-            (main,) = opened.main
-            give = main.give
-            main.give = lambda index, acc, give=give, to=changed: give(index, to(acc))  # type: ignore[method-assign]
-            found = opened.run(X).outputs["t3"]
-            differs = (found != expected).any(axis=1)
-            assert differs[opened.sample].any()
-            assert not differs[np.setdiff1d(np.arange(BATCH), opened.sample)].any()
-
-
 def test_moved_bytes_are_those_of_the_narrowest_integers() -> None:
     """FP R43: of the first layer every accumulator of the sample, in as many bytes as its largest one needs."""
     run = moving(LARGE, SMALL, ALL).run(X)
@@ -235,8 +219,8 @@ def opened(
 
 @pytest.mark.parametrize(
     ("preceding", "main", "fraction", "batch"),
-    [((BIG, 3), (BIG, 1), MOST, 24), ((BIG, 2), (LITTLE, 1), ALL, 24), ((LITTLE, 2), (BIG, 2), MOST, 192)],
-    ids=["8", "9", "in pieces"],
+    [((BIG, 2), (LITTLE, 1), ALL, 24), ((LITTLE, 2), (BIG, 2), MOST, 192)],
+    ids=["9", "in pieces"],
 )
 def test_compiled_kernels_move_accumulators_as_the_emulator_does(
     tmp_path: Path, preceding: tuple[Accelerator, int], main: tuple[Accelerator, int], fraction: SampleFraction,

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from array_layers import chain, gemm, image, static, vector
-from effort import drawn, some_of
+from effort import drawn, each_once, some_of
 from operand_kernels import OPERANDS
 from row_kernels import ROWS
 
-from bfpga.cli.doctor import native_layers
 from bfpga.contract.configuration import KernelConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample
@@ -156,16 +155,6 @@ def test_threads_share_samples_and_change_nothing(threads: int, monkeypatch: pyt
     assert 0 < (counters.saturated_samples or 0) < 70
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_one_product_is_shared_by_its_rows(name: str) -> None:
-    """Fewer rows than pass all layers together; sums of a row in whole pages, exponents from the data, with a bias."""
-    rng = np.random.default_rng(2)
-    weights, bias = rng.integers(-127, 128, (1024, 512)), rng.integers(-999, 999, 1024)
-    node = gemm(weights, policy=PolicySpec(Policy.MAX), weight_exponents=rng.integers(-9, -6, 1024), bias=bias)
-    program = one_layer(node, 512, None)
-    both_ways(program, {"x": rng.normal(size=(70, 512))}, name, threads=2)
-
-
 # What needs more than 32 bits
 
 
@@ -245,17 +234,6 @@ def test_wide_sums_as_far_from_their_estimate_as_can_be() -> None:
         both_ways(program, {"x": x}, name)
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_products_of_two_activations(name: str) -> None:
-    specs = [TensorSpec(key, 1, 1, 1, onnx_shape=shape)
-             for key, shape in (("a", (2, 7, 37)), ("b", (2, 37, 21)), ("y", (2, 7, 21)))]  # fmt: skip
-    program = chain(CONFIG, specs, [])
-    program.nodes = [MatMulNode("y", ("a", "b"), "y", 2, 7, 37, 21, PolicySpec(Policy.MAX))]
-    program.inputs = {"a": (2, 7, 37), "b": (2, 37, 21)}
-    rng = np.random.default_rng(9)
-    both_ways(program, {"a": rng.normal(size=(3, 2, 7, 37)), "b": rng.normal(size=(3, 2, 37, 21))}, name)
-
-
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("policy", [static(5), PolicySpec(Policy.MAX), PolicySpec(Policy.MAX, rule=LeadRule.RATE)])
 def test_factors_that_are_computed_are_weights_of_each_sample(name: str, policy: PolicySpec) -> None:
@@ -295,18 +273,6 @@ def test_sums_of_bytes_at_the_edge_of_16_bits(name: str, function: Function) -> 
     both_ways(program, {"x": 127 * np.concatenate([signs, np.ones((1, 48)), -np.ones((1, 48))])}, name)
 
 
-@pytest.mark.parametrize("name", BYTE_SETS)
-def test_long_sums_of_bytes_at_the_edge_of_16_bits(name: str) -> None:
-    """All products of a channel push one way; pairs of weights that 16 bits hold, just hold and do not hold."""
-    rng = np.random.default_rng(15)
-    rows = [np.full(322, value) for value in (127, -127, 65, 64, -64, 33, 32, -32, 22, 21)]
-    rows += [np.where(np.arange(322) % 4 < 2, a, b) for a, b in ((127, 1), (127, -127), (65, -64), (33, 31))]
-    rows += [rng.integers(-most, most + 1, 322) for most in (10, 20, 30, 40, 60, 127)]
-    program = one_layer(gemm(np.array(rows), policy=PolicySpec(Policy.MAX)), 322, 0)
-    signs = np.sign(np.concatenate([rows, rng.normal(size=(90, 322))]))
-    both_ways(program, {"x": 127 * np.concatenate([signs, -signs])}, name)
-
-
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("negate", [False, True])
 def test_sums_of_rows_without_gaps(name: str, negate: bool) -> None:
@@ -335,9 +301,7 @@ def test_sums_of_rows_without_gaps(name: str, negate: bool) -> None:
 # The output stage
 
 
-@pytest.mark.parametrize("function", list(Function))
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("exponent", [None, -5])
+@pytest.mark.parametrize(("function", "first", "exponent"), each_once(list(Function), [False, True], [None, -5]))
 def test_every_function_before_and_after_the_bias(function: Function, first: bool, exponent: int | None) -> None:
     rng = np.random.default_rng(5)
     node = gemm(
@@ -390,24 +354,6 @@ def test_parts_windows_and_copies(name: str) -> None:
     both_ways(chain(CONFIG, specs, nodes), {"x": rng.normal(size=(5, 3, 4, 6))}, name)
 
 
-@pytest.mark.parametrize("name", BOTH)
-@pytest.mark.parametrize("channels", [3, 40])
-def test_pixels_between_those_of_other_layers(name: str, channels: int) -> None:
-    """Four depthwise convolutions of which two leave rows and columns of their input out, then a row."""
-    rng = np.random.default_rng(7)
-    nodes = [
-        gemm(rng.integers(-9, 9, (channels, 2, 3, 1)),
-             Window(2, 3, 1, 1, 1 - y, 1 - 2 * x, output_height=3, output_width=4, spread_y=2, first_y=y,
-                    first_x=4 * x),
-             inputs=("x",), output="c", name=f"phase_{y}{x}", groups=channels, policy=static(-2))
-        for y in (0, 1) for x in (0, 1)
-    ]  # fmt: skip
-    row = Window(1, 1, 1, 2, -2, -1, output_height=1, output_width=3)
-    nodes.append(ArrayNode("row", "max", ("c",), "y", channels, row, policy=PolicySpec(inherit=True)))
-    specs = [image("x", 3, 4, channels), image("c", 6, 8, channels), image("y", 1, 3, channels)]
-    both_ways(chain(CONFIG, specs, nodes), {"x": rng.normal(size=(5, channels, 3, 4))}, name)
-
-
 @pytest.mark.parametrize("name", SETS)
 def test_a_part_that_may_be_negative_makes_what_is_selected_from_it_signed(name: str) -> None:
     """Bytes that are not negative are multiplied in another way."""
@@ -420,29 +366,6 @@ def test_a_part_that_may_be_negative_makes_what_is_selected_from_it_signed(name:
     program = chain(CONFIG, [vector("x", 1, -6), vector("c", 2), vector("m", 2), vector("y", 1)], nodes)
     assert plan.never_negative(program) == set()
     both_ways(program, {"x": [[1.0], [0.5], [-1.0]]}, name)
-
-
-@pytest.mark.parametrize("saturation", ["sym", "full"])
-def test_exponents_of_wide_sums_follow_the_smallest_values(saturation: Any) -> None:
-    """Vectors of 64 bits: a sample whose only values are in its upper half, and one in the lower half."""
-    config = replace(CONFIG, format=BlockFormat(mantissa_bits=16, saturation=saturation), accumulator_bits=48)
-    weights = np.zeros((40, 2))
-    weights[35, 0] = weights[2, 1] = 32767
-    for policy in (PolicySpec(Policy.MAX), PolicySpec(Policy.ROLLING_MAX, window=3)):
-        program = one_layer(gemm(weights, policy=policy), 2, -9, config)
-        for name in [item.name for item in available_sets() if item.element_bits == 16]:
-            both_ways(program, {"x": [[60.0, 0], [0, 60], [0.01, 0], [0, 0.01], [0, 0]]}, name)
-
-
-def test_layouts_and_scaled_channels_enter_and_leave() -> None:
-    window = Window(output_height=3, output_width=1)
-    rng = np.random.default_rng(6)
-    specs = [image("x", 3, 1, 4), image("y", 3, 1, 2)]
-    specs[0].onnx_shape, specs[0].axes, specs[0].channel_shift = (3, 4), (0, 1), (0, -3, 1, 0)
-    specs[1].onnx_shape, specs[1].axes, specs[1].channel_shift = (2, 3), (1, 0), (2, -1)
-    program = chain(CONFIG, specs, [gemm(rng.integers(-99, 99, (2, 4)), window, policy=static(-1))])
-    expected = both_ways(program, {"x": rng.normal(size=(5, 3, 4))}, SETS[0])
-    assert expected.outputs["y"].shape == (5, 2, 3)
 
 
 @pytest.mark.parametrize("scale", [2.0**-140, 2.0**120, 2.0**20])
@@ -477,13 +400,6 @@ def test_tensors_that_numpy_computes_pass_between_compiled_layers() -> None:
     assert "3 inputs" in Emulator(program, SETS[0]).note
 
 
-def test_a_function_without_its_line_stays_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "ARITHMETIC", (Function.NONE,))
-    program = one_layer(gemm([[3, 4]], function=Function.RELU), 2)
-    both_ways(program, {"x": [[1.0, -2.0]]}, SETS[0], covered=0)
-    assert Emulator(program, SETS[0]).note.endswith("layer first: the function relu")
-
-
 # What is chosen, and what happens without it
 
 
@@ -501,11 +417,6 @@ def test_a_set_is_chosen_by_bits_and_by_wish(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(library.SET_VARIABLE, "mmx")
     with pytest.raises(ConfigurationError, match="no layers 'mmx'; there are"):
         instruction_set(8)
-
-
-def test_a_processor_without_vectors_has_plain_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "processor_flags", frozenset)
-    assert [item.name for item in available_sets()] == ["plain"]
 
 
 def test_threads_are_given_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -533,22 +444,6 @@ def test_without_a_compiler_numpy_computes_and_a_line_says_so(monkeypatch: pytes
     assert Emulator(program).note.endswith("as asked for")
 
 
-def test_doctor_says_what_computes_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 15: the set that is taken, the wish for numpy, a compiler that is missing."""
-    monkeypatch.delenv(library.SET_VARIABLE, raising=False)
-    found = native_layers()
-    assert found.found
-    assert found.detail.startswith(available_sets()[0].title)
-    monkeypatch.setenv(library.SET_VARIABLE, NUMPY)
-    assert not native_layers().found
-
-    def missing() -> str:
-        raise ToolError("C++ compiler g++ not found")
-
-    monkeypatch.setattr("bfpga.cli.doctor.find_compiler", missing)
-    assert (native_layers().found, native_layers().detail) == (False, "C++ compiler g++ not found")
-
-
 def test_layers_that_fail_their_probe_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     program = one_layer(gemm([[3, 4]], policy=static(0)), 2)
     monkeypatch.setitem(plan.KINDS, "gemm", plan.KINDS["sum"])
@@ -556,14 +451,6 @@ def test_layers_that_fail_their_probe_are_not_taken(monkeypatch: pytest.MonkeyPa
     assert emulator.run({"x": np.array([[1.0, 2.0]])}).outputs["y"].item() == 11.0
     assert emulator.native is None
     assert "differ at their probe" in emulator.note
-
-
-def test_a_probe_leaves_policies_as_they_were() -> None:
-    node = gemm([[3, 4]], policy=PolicySpec(Policy.ROLLING_MAX, window=2))
-    x = {"x": np.array([[1.0, 2.0], [40.0, 8.0]])}
-    probed, numpy = Emulator(one_layer(node, 2, None)), Emulator(one_layer(node, 2, None), NUMPY)
-    np.testing.assert_array_equal(probed.run(x).outputs["y"], numpy.run(x).outputs["y"])
-    assert str(probed.registers.slots[0]) == str(numpy.registers.slots[0])
 
 
 def test_a_library_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,6 @@ def test_loaded_tables_have_places_apart_too(tmp_path: Path) -> None:
     found = programs(tmp_path, network(1, "Sigmoid"), network(2, "Tanh"), config=config)
     rooms = [room_of(program).tables for program in apart(found)]
     assert sorted(rooms) == [(0, 1), (1, 2)]
-    assert in_turn(found, Counting(config)) == [0, 0, 0, 0]
     one_table = replace(SMALL, function_tables=1)
     found = programs(tmp_path, network(1, "Sigmoid"), network(2, "Tanh"), config=one_table)
     assert [room_of(program).tables for program in apart(found)] == [(0, 1), (0, 1)]
@@ -166,21 +165,6 @@ LEARNING = CompileOptions(policy="rolling_max", window=4)
 def follow(device: SharingDevice, emulator: Emulator, seed: int, scale: float = 1.0) -> None:
     given = {name: scale * value for name, value in inputs(device.program, seed).items()}
     assert equal(device.run(given), emulator.run(given))
-
-
-def test_what_one_program_learns_outlasts_runs_of_another(tmp_path: Path) -> None:
-    (learner,), (other,) = programs(tmp_path, network(1), options=LEARNING), programs(tmp_path, network(2))
-    first, second = SharedKernel([learner, other], Counting(SMALL), "csim").devices
-    emulator = Emulator(learner)
-    second.run(inputs(other, 0))
-    follow(first, emulator, 1, 0.01)
-    second.run(inputs(other, 1))
-    assert first.ready
-    follow(first, emulator, 2)
-    second.reset()
-    assert not first.ready
-    emulator.reset()
-    follow(first, emulator, 3)
 
 
 def test_programs_that_learn_begin_anew_after_each_other(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpp_units import exact_compiler
 from effort import drawn, each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from position_programs import computing, dynamic, emulated, one_convolution, ope
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import Program
 from bfpga.devices.comparison import first_mismatch
-from bfpga.devices.csim import CSimulation, Integers
+from bfpga.devices.csim import CSimulation
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.errors import ModelError
 from bfpga.program.cycles import program_cycles
@@ -119,16 +118,6 @@ def test_random_layers_have_the_bits_of_the_emulator(kernel: CSimulation, seed: 
         kernel.disturb(0)
 
 
-def test_integers_of_exact_widths_give_the_same_bits() -> None:
-    """And no memory is used against its waivers."""
-    exact_compiler()
-    exact: Integers = "exact"
-    opened = CSimulation(WIDE_MEMORY, exact)
-    program = program_of("memory", "keep_sampled")
-    same(program, opened, samples(program))
-    opened.close()
-
-
 @pytest.mark.board
 def test_a_virtual_board_keeps_as_the_emulator_does() -> None:
     """In activation memory, and by the host over two starts a sample."""
@@ -146,5 +135,3 @@ def test_a_virtual_board_keeps_as_the_emulator_does() -> None:
             assert found.cycles == expected.cycles
     finally:
         boards.close()
-
-

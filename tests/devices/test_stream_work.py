@@ -104,13 +104,6 @@ def test_numbers_that_are_not_finite_are_refused_in_the_same_words(bad: float) -
     assert "(1, 17)" in said[0]
 
 
-def test_values_in_another_form_are_encoded_too() -> None:
-    """What operators of the host give: float64, or transposed."""
-    x = np.random.default_rng(1).normal(size=(5, 12))
-    assert_equal(x, Encoding(BlockFormat()))
-    assert_equal(x.astype(np.float32).T, Encoding(BlockFormat()))
-
-
 @given(st.integers(1, 3), st.sampled_from([np.int8, np.int16, np.int32]), st.integers(0, 37), st.integers(0, 2**32 - 1))
 def test_mantissas_go_to_their_places(samples: int, kind: type, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from effort import each_once
 from kernel_pairs import SMALL
 from small_networks import Network, attention_network, compiled
 
@@ -105,21 +106,6 @@ def test_a_start_is_packed_while_another_runs(monkeypatch: pytest.MonkeyPatch, t
     assert kernel.starts[-1].weights is kernel.starts[-2].weights, "a board keeps streamed weights by this identity"
 
 
-@pytest.mark.parametrize(("samples", "expected"), [(3, [2, 1]), (8, [2] * 4), (16, [4] * 4), (24, [5] * 4 + [4])])
-def test_a_long_run_has_longer_starts(
-    samples: int, expected: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Four of them at least, so that the host packs most of them while others run."""
-    monkeypatch.setattr(streaming_device, "START_SAMPLES", 5)
-    monkeypatch.setattr(streaming_device, "SHORT_START_SAMPLES", 2)
-    program = compiled(network(), tmp_path, config=SMALL)
-    kernel = Recorder(program)
-    device = StreamingDevice(program, kernel, "recorded")
-    kernel.starts.clear()
-    device.run({"x": np.resize(SAMPLES, (samples, 3, 6, 6))})
-    assert [start.weight_repeats for start in kernel.starts] == expected
-
-
 def test_a_kernel_that_stopped_is_loaded_again(program: Program) -> None:
     kernel = Recorder(program)
     device = StreamingDevice(program, kernel, "recorded")
@@ -168,8 +154,9 @@ def networks() -> dict[str, Network]:
     return {"two launches": two_launches(), "factors": scaled_network(), "products": attention_network()}
 
 
-@pytest.mark.parametrize("policy", ["static", "max", "stats", "rolling_max", "feedback"])
-@pytest.mark.parametrize("kind", networks())
+@pytest.mark.parametrize(
+    ("policy", "kind"), each_once(["static", "max", "stats", "rolling_max", "feedback"], list(networks()))
+)
 def test_programs_of_several_steps_give_what_the_emulator_gives(
     kind: str, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,15 +173,6 @@ def test_programs_of_several_steps_give_what_the_emulator_gives(
             np.testing.assert_array_equal(got.outputs[name], expected.outputs[name])
         assert got.cycles == expected.cycles
         assert [layer.cycles for layer in got.layers] == [layer.cycles for layer in expected.layers]
-
-
-def test_samples_of_several_launches_share_their_starts(tmp_path: Path) -> None:
-    program = compiled(two_launches(), tmp_path, config=SMALL)
-    kernel = Recorder(program)
-    device = StreamingDevice(program, kernel, "recorded")
-    kernel.starts.clear()
-    device.run({"x": SAMPLES})
-    assert [start.weight_repeats for start in kernel.starts] == [11, 11]
 
 
 def test_the_host_computes_a_group_while_the_kernel_computes_the_next(
