@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from changed_kernels import changed
 from cluster_configs import CLUSTER
-from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition, stream_bits
+from cluster_partitions import BUILDS, FIRST_HALO, run_in_kernel, run_partition
 from cluster_processes import ClusterWork, builds, run_cluster
 from effort import drawn
 from hypothesis import assume, given, settings
@@ -29,7 +29,6 @@ from sparse_vectors import load_vector, mask_of
 from unit_words import kernel_steps
 
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.processes import process_streams
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.exchange import (
     Partition,
@@ -260,21 +259,3 @@ def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: i
             run = run_partition("native", number, image, expected.start, threshold, moves, kernel)
             assert (run.limits.tolist(), run.moves, run.reached) == (pieces, expected.moves, expected.reached)
             assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
-
-
-@pytest.mark.parametrize("number", range(len(BUILDS)))
-def test_words_on_the_wires_have_the_stated_bits(number: int) -> None:
-    grid = BUILDS[number][1]
-    form = "halo" if number >= FIRST_HALO else "overlap_add"
-    config = changed(CLUSTER, array_rows=grid[0], array_columns=grid[1], array_form=form)
-    streams = {stream.name: stream.bits for stream in process_streams(config)}
-    assert (streams["partitions"], streams["limits"]) == stream_bits(number)
-    assert streams["grid_limits"] == streams["limits"]
-
-
-def test_limits_of_kernels_without_a_halo_are_those_of_overlap_add() -> None:
-    """SC R31: a 1 x 1 kernel shares no cell."""
-    numbers = BUILDS[FIRST_HALO][0]
-    pieces = [Rectangle(0, 0, 4, 5), Rectangle(0, 5, 4, 9), Rectangle(4, 0, 9, 3), Rectangle(4, 3, 9, 9)]
-    halo, apart = shared_halo_limits(pieces, (9, 9), (1, 1), numbers, 4), overlap_add_limits(pieces, numbers, 4)
-    np.testing.assert_array_equal(halo[:, :8], apart[:, :8])

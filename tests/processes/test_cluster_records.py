@@ -23,7 +23,6 @@ from bfpga.devices.parts import joined
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.kernel.records import MapRecords, emits_record, record_sizes, record_words, waits_for_store
 from bfpga.errors import DeviceError
-from bfpga.program.packets import SamplePackets
 from bfpga.report.unit_shares import KERNEL, MODEL, unit_shares
 from bfpga.runtime import compare
 from bfpga.verify.check import opener
@@ -185,12 +184,6 @@ def test_what_nobody_asks_for_is_not_told(tmp_path: Path) -> None:
     assert waits_for_store([first], config)
     assert not waits_for_store([first, store], config)
     assert not waits_for_store([measures], config)
-
-
-def test_samples_of_a_start_tell_each_of_its_own(tmp_path: Path) -> None:
-    program, _ = network(tmp_path)
-    packets = SamplePackets(operations(program), program.config)
-    assert [item.layer for item in packets.recorded] == [node.name for node in program.nodes[:2]]
 
 
 def test_batches_are_joined_and_shown(tmp_path: Path) -> None:

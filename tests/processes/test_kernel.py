@@ -73,7 +73,7 @@ def run_raw(
     )
 
 
-@pytest.mark.parametrize("kind", some_of(KINDS, "plain", "packed", "mixed"))
+@pytest.mark.parametrize("kind", some_of(KINDS, "plain", "packed"))
 def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str) -> None:
     """Whatever the order of the processes and however full their streams are."""
     opened = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +45,6 @@ from bfpga.formats.block_format import BlockFormat
 from bfpga.program.file import load_program, save_program
 from bfpga.program.layout import encode_tensor
 from bfpga.program.schedule import schedule
-from bfpga.vendor.render import render_kernel
 from bfpga.verify.check import verify
 from bfpga.verify.random_network import NetworkBuilder
 from bfpga.verify.random_network import schedule as program_of
@@ -153,7 +151,7 @@ def test_random_networks(target: str) -> None:
     assert report.mismatch is None, report.mismatch
 
 
-@pytest.mark.parametrize("name", some_of(OTHERS, "rows"))
+@pytest.mark.parametrize("name", some_of(OTHERS))
 def test_random_networks_of_other_kernels(name: str) -> None:
     report = verify([OTHERS[name]], ["csim:stalled"], drawn(20))
     assert report.mismatch is None, report.mismatch
@@ -175,21 +173,6 @@ def test_more_functions_than_slots_take_turns_in_the_last_one() -> None:
     assert len(brought(program.setup.operations)) == once
     assert len(in_starts(program)) == 4 * once  # elu, mish, elu, erf
     assert same(program, simulated(program, 2))
-
-
-def test_one_slot_serves_any_number_of_functions() -> None:
-    program = network(replace(LOADING, function_tables=1), [*BY_TABLE, Function.RELU, *BY_TABLE])
-    assert same(program, simulated(program))
-
-
-def test_a_point_that_is_altered_alters_results() -> None:
-    """Results come from what is loaded: otherwise the tests above would show nothing."""
-    program = network(LOADING, [Function.SIGMOID])
-    assert same(program, simulated(program))
-    for operation in brought(program.setup.operations):
-        for name in FIELDS_OF_WORDS:
-            setattr(operation.descriptor, name, getattr(operation.descriptor, name) ^ 0x2000)
-    assert not same(program, simulated(program))
 
 
 class _Cut(CSimulation):
@@ -311,14 +294,6 @@ def test_words_come_to_their_places() -> None:
     assert list(problems(LOADING, Descriptor(operation=Operation.TABLE, flags=1)))
 
 
-def test_others_have_no_memory_for_tables() -> None:
-    """And no kernel with tables that are loaded has any built in."""
-    loading, without = (render_kernel("k", "0" * 8, config) for config in (LOADING, BUILT_IN))
-    assert "function_tables = 2;" in loading["src/config.hpp"]
-    assert "function_tables = 0;" in without["src/config.hpp"]
-    assert kernel_identity(LOADING)["numbers"]["functions"] == 0b100111
-
-
 @pytest.mark.parametrize(("bits", "counted"), [(24, 4724), (32, 6143)])
 def test_units_of_tables_are_counted(bits: int, counted: int) -> None:
     """Look-up tables that `bfpga synthesize --loop Rows` counts more of pynq_z2_dense with tables than without."""
@@ -352,14 +327,3 @@ def test_a_row_takes_two_cycles() -> None:
     rows = 2 * 600 // config.columns * config.rows
     assert clocks[1] - clocks[0] == pytest.approx(rows, rel=0.02)
     assert timed[1] - timed[0] == pytest.approx(rows, rel=0.02)
-
-
-def test_a_schedule_brings_tables_between_operations() -> None:
-    """In the order of commands; it takes as long as their words need to come."""
-    program = network(LOADING, [Function.ELU, Function.SILU, Function.MISH])
-    (launch,) = (step for step in program.steps if isinstance(step, LaunchStep))
-    plain = [operation for operation in launch.operations if operation not in brought(launch.operations)]
-    timed = schedule(LOADING, launch.operations)
-    assert timed.clocks > schedule(LOADING, plain).clocks + 80 * 12
-    begins = [timed.operations[launch.operations.index(operation)].begin for operation in brought(launch.operations)]
-    assert all(second >= first for first, second in pairwise(begins))

@@ -123,7 +123,7 @@ def copy_operations(
 
 
 @pytest.mark.parametrize("integers", ["native", "ap_int"])
-@pytest.mark.parametrize("name", ["array", "wide"])
+@pytest.mark.parametrize("name", some_of(["array", "wide"], "wide"))
 def test_what_is_loaded_comes_back_whatever_is_compressed(name: str, integers: Integers) -> None:
     """SC R44, R127, R143: each tensor of a start by itself, at any density, with pauses of processes and streams."""
     config = KERNELS[name]

@@ -176,7 +176,7 @@ def rounded(sums: Any, shift: int) -> Any:
 @pytest.mark.parametrize("target", ["emulator", "csim"])
 def test_attention_of_two_heads_is_that_of_plain_integers(target: str) -> None:
     """Scores, then what they weigh, computed by loops over Python's integers that share no code with the package."""
-    program, rng = attention(OPERANDS, softmax=False), np.random.default_rng(7)
+    program, rng = attention(WITH_ROWS, softmax=False), np.random.default_rng(7)
     check_parts(program)
     mantissas = {name: rng.integers(-127, 128, (TOKENS, CHANNELS)) for name in ("q", "k", "v")}
     for values in mantissas.values():
@@ -185,7 +185,7 @@ def test_attention_of_two_heads_is_that_of_plain_integers(target: str) -> None:
     if target == "emulator":
         found = Emulator(program, NUMPY).run(inputs).outputs
     else:
-        found = StreamingDevice(program, CSimulation(OPERANDS), target).run(inputs).outputs
+        found = StreamingDevice(program, CSimulation(WITH_ROWS), target).run(inputs).outputs
     q, k, v = (mantissas[name].tolist() for name in ("q", "k", "v"))
     for head in range(HEADS):
         inner = range(head * INNER, (head + 1) * INNER)
@@ -316,6 +316,11 @@ def test_products_are_refused_on_a_kernel_without_them() -> None:
 def test_products_whose_tensors_do_not_fit_together_are_refused() -> None:
     with pytest.raises(ModelError, match="scores0: its second tensor does not fit 4 words of activation memory"):
         attention(replace(OPERANDS, activation_words=4), softmax=False)
+
+
+def test_products_whose_words_do_not_fit_are_refused() -> None:
+    with pytest.raises(ModelError, match="no weight memory is left for its second tensor"):
+        attention(replace(OPERANDS, weight_words=1), softmax=False)
 
 
 # What others see of it

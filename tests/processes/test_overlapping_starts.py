@@ -27,11 +27,11 @@ BY_TIME = "scratchpad"
 OTHERS = [
     *(accelerator_around(VARIANTS[variant], f"cluster_{variant.lower()}", "0" * 64) for variant in "ABCD"),
     accelerator_around(replace(TILE, compressed_maps=True), "tile_with_compressed_maps", "0" * 64),
+    accelerator_around(replace(SMALL, program_descriptors=24), "small_with_programs", "0" * 64),
     load_accelerator(TINY),
 ]
 ACCELERATORS = [
     accelerator_around(VARIANTS["E"], "cluster_e", "0" * 64),
-    accelerator_around(replace(SMALL, program_descriptors=24), "small_with_programs", "0" * 64),
     *(pytest.param(accelerator, marks=pytest.mark.slow) for accelerator in OTHERS),
 ]
 

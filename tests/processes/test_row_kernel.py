@@ -72,7 +72,7 @@ def test_random_networks(target: str) -> None:
     assert report.cases == drawn(30)
 
 
-@pytest.mark.parametrize("name", some_of(OTHERS, "compressed"))
+@pytest.mark.parametrize("name", some_of(OTHERS))
 def test_random_networks_of_other_kernels(name: str) -> None:
     assert list(config_findings(OTHERS[name])) == []
     report = verify([OTHERS[name]], ["csim:stalled"], drawn(20))

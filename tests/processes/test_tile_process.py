@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from cluster_configs import CLUSTER
 from cluster_units import UnitError
 from map_words import whole_grid
 from reference import VECTORS, load_vectors
 from tile_process import BUILDS, run_tile, sizes
 
-from bfpga.contract.arrays.zero_skip_tile import ZeroSkipTile
-from bfpga.contract.descriptor import Descriptor
 from bfpga.devices.csim import Integers
-from bfpga.engines.zero_skip_tile.engine import row_groups
 
 #: Vectors of layers (ZS 8).
 LAYER_VECTORS = sorted(path.name for path in VECTORS.glob("zs*.json"))
@@ -195,23 +190,3 @@ def test_a_weight_takes_a_clock_for_each_group_of_rows(number: int, density: flo
     clocks = run_tile("native", number, [(image, weights)], room=1).clocks
     # The last block leaves unseen.
     assert expected - 1 <= clocks <= expected + 2 * len(words) + 30
-
-
-@pytest.mark.parametrize("number", BUILDS)
-def test_the_compiler_counts_the_same_groups(number: int) -> None:
-    """ZS R53: clocks of a weight, for every height of a map."""
-    size = sizes(number)
-    kernel, _ = size.unit.kernel
-    array = ZeroSkipTile(kernel=kernel, rows=size.rows, columns=size.columns, parallel=size.parallel)
-    config = replace(CLUSTER, array=array)
-    for rows in range(1, size.largest[0] + 1):
-        assert row_groups(config, Descriptor(input_height=rows)) == size.groups(rows)
-
-
-def test_a_map_that_is_too_large_stops_the_simulation() -> None:
-    rows, columns = sizes(0).largest
-    weights = np.ones((1, 1, 1, 1), np.int64)
-    with pytest.raises(UnitError, match="has more rows than the tile"):
-        run_tile("native", 0, [(np.ones((rows + 1, 2, 1), np.int64), weights)])
-    with pytest.raises(UnitError, match="has more columns than the tile"):
-        run_tile("native", 0, [(np.ones((2, columns + 1, 1), np.int64), weights)])
