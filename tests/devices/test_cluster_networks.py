@@ -170,7 +170,7 @@ def test_many_runs_leave_no_buffer(board: BoardCase) -> None:
         device = overlay.open(board.program)
         pool = overlay.hardware.pool
         held = set()
-        for _ in range(30):
+        for _ in range(8):
             board.check(device)
             held.add(pool.held_bytes)
     assert len(held) == 1

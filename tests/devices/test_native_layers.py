@@ -88,8 +88,7 @@ def test_random_networks_equal_the_engines(name: str) -> None:
     assert taken > 0.8 * total
 
 
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("config", [ROWS, OPERANDS], ids=["rows", "operands"])
+@pytest.mark.parametrize(("name", "config"), each_once(SETS, [ROWS, OPERANDS]))
 def test_rows_and_weights_that_are_tensors_are_compiled(config: KernelConfig, name: str) -> None:
     works: set[str] = set()
     for seed in range(drawn(60)):

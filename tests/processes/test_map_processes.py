@@ -155,7 +155,7 @@ def test_frames_bring_the_plain_stream_and_less_of_it_where_there_are_zeros(name
             maps.sent(packet + bytes(maps.form.octets), len(operations))
 
 
-@pytest.mark.parametrize("name", some_of(KERNELS, "weights", "cluster"))
+@pytest.mark.parametrize("name", some_of(KERNELS, "cluster"))
 def test_random_networks_have_the_same_bits_with_compressed_maps(name: str) -> None:
     """SC R143, R149: emulator, which knows nothing of it, and C simulation, half of the networks disturbed."""
     report = verify([KERNELS[name]], ["csim"], drawn(12), seed=7)

@@ -83,6 +83,7 @@ def test_a_loop_has_the_interval_that_synthesis_finds() -> None:
     assert schedule_loop(loop, dense.board.part, clock_of(dense, "array")).interval == loop.stated_interval == 1
 
 
+@pytest.mark.slow
 def test_a_function_is_no_code_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its constructors alone run here. LLVM's compiler stops at the words of 576 bits of this output stage."""
     monkeypatch.setattr(kernel, "bodies_of", lambda *_: Bodies((), (), ()))

@@ -78,7 +78,8 @@ def test_flip_flops_are_the_bits_of_the_registers_that_are_used(part: str) -> No
     assert 0.95 * bits <= cells(part).ff <= bits
 
 
-@pytest.mark.parametrize("part", ["store", *(pytest.param(part, marks=SLOW) for part in ("array", "weights"))])
+@SLOW
+@pytest.mark.parametrize("part", ["store", "array", "weights"])
 def test_a_reset_is_counted_and_takes_the_pins_of_registers(part: str) -> None:
     """Without it, an inversion of `ap_rst_n` and some tables of enables go; not a table for each register."""
     text, line = whole_text(verilog(part)), "wire reset = ~ap_rst_n;"
@@ -113,6 +114,7 @@ def test_equal_ips_are_mapped_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.json"))) == 2
 
 
+@SLOW
 def test_control_and_borders_are_counted() -> None:
     """The loop of `store` alone, from the same text, against all of the IP."""
     made = verilog("store")

@@ -108,7 +108,7 @@ def test_the_wider_factor_of_the_newer_block_is_used(family: Family, part: str, 
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-@pytest.mark.parametrize(("device", "widths"), [(DEVICES[0], [(27, 16), (30, 9)])])
+@pytest.mark.parametrize(("device", "widths"), [(DEVICES[1], [(27, 16), (30, 9), (19, 18)])])
 def test_mapped_cells_do_what_the_graph_means(
     device: tuple[Family, str, float], widths: list[tuple[int, int]]
 ) -> None:
