@@ -85,7 +85,9 @@ def positions_of(run: PairRun) -> list[int]:
 # ---------------------------------------------------------------- the bits
 
 
-@pytest.mark.parametrize(("rule", "fraction"), each_once(["max", "rate", "lsb", "window"], [QUARTER, MOST, ALL]))
+@pytest.mark.parametrize(
+    ("rule", "fraction"), each_once(["max", "rate", "lsb", "window"], [QUARTER, MOST, ALL]), ids=str
+)
 def test_a_pair_that_moves_accumulators_computes_what_the_model_does(rule: str, fraction: SampleFraction) -> None:
     """FP R39, R40, R43, R44, R47: emulated and in plain integers, between kernels whose words differ, in any turns."""
     values, positions = modelled(X, WEIGHTS, fraction, rule)
