@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from effort import each_once, some_of
+from effort import each_once
 from process_designs import TINY
 from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.bitstream import source_stages
-from bfpga.vendor.bitstream.pipeline import STAGES, run_build, stage_names
+from bfpga.vendor.bitstream.pipeline import run_build, stage_names
 from bfpga.vendor.bitstream.stage import Build
 from bfpga.vendor.block_design import block_design
 from bfpga.vendor.manifest import MANIFEST_NAME, file_hash, read_manifest
@@ -39,7 +38,6 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 #: Flow, programs that are installed, their version.
 FLOWS = [
     ("vitis_hls", ("vivado", "vitis_hls"), "2020.1"),
-    ("vitis_hls", ("vivado", "vitis_hls"), "2022.1"),
     ("vitis-run", ("vivado", "vitis-run"), "2024.1"),
     ("v++", ("vivado", "vitis-run", "v++"), "2025.1"),
 ]
@@ -89,19 +87,14 @@ def test_build_gives_a_complete_overlay(
 
 
 def test_second_build_keeps_everything(workshop: Workshop) -> None:
-    workshop.run()
+    """With other jobs and another limit of time too, which change no result."""
+    workshop.run(jobs=1, limit_seconds=50)
     before, content = workshop.calls(), workshop.overlay_content()
-    report = workshop.run()
+    report = workshop.run(jobs=7, limit_seconds=3000)
+    assert "-jobs 7" in workshop.new_build().script("synthesis.tcl").read_text()
     assert {item.status for item in report.outcomes} == {"kept"}
     assert report.overlay == workshop.overlay
     assert (workshop.calls(), workshop.overlay_content()) == (before, content)
-
-
-def test_jobs_and_time_limit_change_no_result_and_so_nothing_is_done_again(workshop: Workshop) -> None:
-    workshop.run(jobs=1, limit_seconds=50)
-    report = workshop.run(jobs=7, limit_seconds=3000)
-    assert {item.status for item in report.outcomes} == {"kept"}
-    assert "-jobs 7" in (workshop.new_build().script("synthesis.tcl")).read_text()
 
 
 def test_until_ends_a_build_and_the_next_goes_on(workshop: Workshop) -> None:
@@ -154,10 +147,6 @@ def test_changed_accelerator_is_built_again_in_the_same_directory(workshop: Work
     ("place", "first_done"),
     [
         ("kernel/src/array.cpp", "render"),
-        ("ip/array/component.xml", "hls"),
-        pytest.param("vivado/bfpga.xpr", "block_design", marks=pytest.mark.slow),
-        ("reports/synthesis.txt", "synthesis"),
-        pytest.param("overlay/bfpga.bit", "implementation", marks=pytest.mark.slow),
         ("stages/timing.json", "timing"),
     ],
 )
@@ -180,26 +169,9 @@ def test_touched_overlay_is_packaged_again(workshop: Workshop) -> None:
     assert workshop.overlay_content() == content
 
 
-@pytest.mark.parametrize("text", some_of(("", "{", "[]", '{"stage": "hls"}', "\x00"), "{", '{"stage": "hls"}'))
+@pytest.mark.parametrize("text", ["{"])
 def test_broken_record_counts_as_none(workshop: Workshop, text: str) -> None:
     workshop.run(until="hls")
     (workshop.new_build().directory / "stages" / "hls.json").write_text(text)
     report = workshop.run(until="hls")
     assert [item.status for item in report.outcomes][:4] == ["kept", "kept", "kept", "done"]
-
-
-def test_records_name_tool_time_and_hashes(workshop: Workshop) -> None:
-    workshop.run()
-    directory = workshop.new_build().directory
-    record = json.loads((directory / "stages" / "implementation.json").read_text())
-    assert record["tool"] == "vivado 2022.1"
-    assert record["seconds"] > 0
-    assert record["artefacts"]["overlay/bfpga.bit"] == file_hash(directory / "overlay/bfpga.bit")
-
-
-def test_every_stage_says_what_it_is_for() -> None:
-    assert [stage.name for stage in STAGES] == [
-        "render", "csim", "tcl_check", "hls", "hls_check", "ip_check", "block_design", "synthesis", "utilization",
-        "implementation", "timing", "package",
-    ]  # fmt: skip
-    assert all(len(stage.purpose) > 10 for stage in STAGES)

@@ -84,8 +84,7 @@ def test_first_of_several_cores_is_where_a_single_one_is(board: str, cores: int)
 # What several cores have
 
 
-@pytest.mark.parametrize("hls", ["vitis", "own"])
-@pytest.mark.parametrize(("board", "cores"), SEVERAL)
+@pytest.mark.parametrize(("board", "cores", "hls"), [(*SEVERAL[0], "own"), (*SEVERAL[-1], "vitis")])
 def test_scripts_of_several_cores_pass(board: str, cores: int, hls: str) -> None:
     target = design(board, cores)
     options = ScriptOptions(hls=hls)  # type: ignore[arg-type]

@@ -10,9 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from array_kinds import each_kind
 from process_designs import TINY
 
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.cores import Core
 from bfpga.contract.registers import ARGUMENT_REGISTERS, REGISTER_SPACE, REGISTERS, Control
 from bfpga.vendor.block_design import BlockDesign, Cell, Link, Net, Segment, block_design
@@ -21,7 +22,7 @@ from bfpga.vendor.ip_registers import counter_registers, dma_registers, interrup
 
 #: One accelerator of each family of processing systems, and the smallest.
 FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense", "small": TINY}
-NAMES = accelerator_names()
+NAMES = each_kind()
 
 
 @functools.cache

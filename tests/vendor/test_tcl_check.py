@@ -60,11 +60,6 @@ def test_command_passes_every_accelerator_on_every_board_that_holds_it(
     assert f"0 findings in {count} scripts" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("board", names("boards"))
-def test_scripts_pass_on_every_board(board: str) -> None:
-    assert rendered_findings(block_design(small_accelerator(board))) == []
-
-
 def test_scripts_pass_with_every_option() -> None:
     assert rendered_findings(design(), ScriptOptions(17, 23, board_files=Path("/boards"))) == []
 
