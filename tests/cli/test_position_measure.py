@@ -68,20 +68,6 @@ def test_a_device_measures_both_flows_and_the_recipe_repeats_the_choice(
     assert repeated == expected
 
 
-def test_an_accelerator_of_ones_own_is_measured_on_the_virtual_board(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No overlay of it is anywhere: the command provides one, as `bfpga run` does."""
-    pytest.importorskip("pynq")
-    monkeypatch.setattr("bfpga.board.overlays.cache_directory", lambda _: tmp_path / "overlays")
-    text = load_accelerator("tiny").path.read_text().replace("activation_words: 512", "activation_words: 1024")
-    (own := tmp_path / "own.yaml").write_text(text)
-    network = [str(MODELS / "mlp_digits.onnx"), "-a", str(own), "-d", str(MODELS / "digits_test.npz")]
-    arguments = ["--device", "virtual", "--iterations", "1", "--json", str(tmp_path / "measured.json")]
-    assert main(["research", "position-measure", *network, *arguments]) == 0
-    assert json.loads((tmp_path / "measured.json").read_text())["chosen_clocks"]
-
-
 def test_the_page_shows_the_measured_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
