@@ -11,7 +11,7 @@ from fault_sequences import WAYS, Boards, Tally, play
 
 pytestmark = pytest.mark.board
 
-SEQUENCES = drawn(144)
+SEQUENCES = drawn(120)
 
 
 def available_ways() -> dict[str, int]:

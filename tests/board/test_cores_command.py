@@ -21,10 +21,10 @@ from bfpga.cli import main
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> list[str]:
-    """A run of 40 samples on `tiny` with two cores."""
+    """A run of 40 samples on `tiny` with three cores, the kernel of test_cores.py."""
     path, _ = accelerator_path("tiny")
-    (tmp_path / "two.yaml").write_text(path.read_text().replace("name: tiny", "name: two\ncores: 2"))
-    files = [str(MODELS / "mlp_digits.onnx"), "-a", str(tmp_path / "two.yaml"), "-d", str(MODELS / "digits_test.npz")]
+    (tmp_path / "three.yaml").write_text(path.read_text().replace("name: tiny", "name: tiny\ncores: 3"))
+    files = [str(MODELS / "mlp_digits.onnx"), "-a", str(tmp_path / "three.yaml"), "-d", str(MODELS / "digits_test.npz")]
     return ["run", *files, "-n", "40", "--device", "virtual", "--compare", "--json", str(tmp_path / "run.json")]
 
 
@@ -33,9 +33,9 @@ def test_run_reports_each_core(arguments: list[str], tmp_path: Path, capsys: pyt
     shown = capsys.readouterr()
     assert "bit-exact: virtual and emulator agree" in shown.out
     assert "core 1" in shown.out
-    assert re.search(r"^2 cores: about [\d,]+ images/s in a stream", shown.out, re.MULTILINE)
+    assert re.search(r"^3 cores: about [\d,]+ images/s in a stream", shown.out, re.MULTILINE)
     cores = json.loads((tmp_path / "run.json").read_text())["cores"]
-    assert [core["name"] for core in cores] == ["core 0", "core 1"]
+    assert [core["name"] for core in cores] == ["core 0", "core 1", "core 2"]
     assert sum(core["samples"] for core in cores) == 40
     assert "warning" not in shown.err
 
@@ -61,7 +61,7 @@ def test_core_that_fails_is_one_line_of_warning(
     shown = capsys.readouterr()
     lines = [line for line in shown.err.splitlines() if "warning" in line]
     assert len(lines) == 1
-    assert lines[0].startswith("bfpga: warning: core 1 of 2 is taken out")
+    assert lines[0].startswith("bfpga: warning: core 1 of 3 is taken out")
     assert "bit-exact" in shown.out
 
 

@@ -298,7 +298,7 @@ def test_every_core_is_tested_and_timed_together(tmp_path: Path, capsys: pytest.
 def test_core_that_is_another_kernel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second core's register says something else after the overlay was loaded."""
     path = tmp_path / "digits.bfpga"
-    path.write_bytes(program_file("digits_two_cores").read_bytes())
+    path.write_bytes(program_file("digits_three_cores").read_bytes())
     identification = self_test_stages.OverlayStages.identification
 
     def changed(self: self_test_stages.OverlayStages) -> Any:
@@ -306,6 +306,6 @@ def test_core_that_is_another_kernel_is_named(tmp_path: Path, monkeypatch: pytes
         return identification(self)
 
     monkeypatch.setattr(self_test_stages.OverlayStages, "identification", changed)
-    stage, text = failed(self_test(tmp_path, path, overlay_directory("tiny", 2)))
+    stage, text = failed(self_test(tmp_path, path, overlay_directory("tiny", 3)))
     assert stage == "identification"
     assert "core 1 says 0x00000005" in text

@@ -98,17 +98,14 @@ def _residual(folder: Path) -> tuple[Path, Arrays, Arrays]:
 CASES = {
     "lenet_tiny": Case("tiny", _lenet),
     "lenet_pynq_z2": Case("pynq_z2_dense", _lenet),
-    "lenet_kv260": Case("kv260_dense", _lenet),
     "lenet_zcu104": Case("zcu104_dense", _lenet),
     "residual_pynq_z2": Case("pynq_z2_dense", _residual),
-    "residual_zcu104": Case("zcu104_dense", _residual),
     "digits_tiny": Case("tiny", _digits),
     # Exponents that follow the data: what a start leaves behind changes the next one.
     "digits_tiny_learning": Case("tiny", _digits, {"policy": "rolling_max", "window": 4}),
-    "digits_two_cores": Case("tiny", _digits, cores=2),
     "digits_three_cores": Case("tiny", _digits, cores=3),
     "lenet_three_cores": Case("tiny", _lenet, cores=3),
-    "digits_learning_cores": Case("tiny", _digits, {"policy": "rolling_max", "window": 4}, cores=2),
+    "digits_learning_cores": Case("tiny", _digits, {"policy": "rolling_max", "window": 4}, cores=3),
 }
 ACCELERATORS = tuple(dict.fromkeys((case.accelerator, case.cores) for case in CASES.values()))
 

@@ -57,7 +57,7 @@ def same(result: DeviceResult, reference: Expected) -> bool:
     return all(np.array_equal(result.outputs[name], value) for name, value in reference.outputs.items())
 
 
-def check_run(device: StreamingDevice, case: str, samples: int = 2) -> None:
+def check_run(device: StreamingDevice, case: str, samples: int = 1) -> None:
     """A run from a fresh state gives what the emulator gives."""
     device.reset()
     reference = expected(case, samples)

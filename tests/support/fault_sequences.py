@@ -148,7 +148,7 @@ def play(seed: int, boards: Boards, tally: Tally) -> None:
     for _ in range(rng.randint(1, 3)):
         cut = (rng.choice(STEPS), rng.randrange(4)) if way == "remote" and rng.random() < 0.3 else None
         with _cut_cable(board, cut) if cut else ExitStack():
-            run(board, case, rng.randint(1, 4), tally)
+            run(board, case, rng.randint(1, 2), tally)
     fired = [type(fault).__name__ for fault in board.model.faults.fired]
     board.model.faults.clear()
     # A stream that stops later, or an interrupt that is held back, outlives the list of faults; a failure ends it.
