@@ -8,23 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from row_kernels import ROWS
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, attention_network, compiled, largest_error
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.runtime import open_device
 
-#: A kernel with both parts that attention needs, and every function.
-KERNEL = replace(
-    ROWS, columns=10, lanes=4, rows=8, activation_words=2048, weight_words=2048, parameter_rows=512,
-    functions=FUNCTION_NAMES, operand_weights=True,
-)  # fmt: skip
 #: Largest error of a few layers with mantissas of 8 bits, over the largest result.
 CLOSE = 0.06
 EXPORTED = Path(__file__).parents[1] / "data" / "exported"

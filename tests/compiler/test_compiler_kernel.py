@@ -25,7 +25,6 @@ CONFIG = KernelConfig(
 )  # fmt: skip
 ARRAYS = {
     "small": CONFIG,
-    "large": replace(CONFIG, activation_words=1024, weight_words=2048, parameter_rows=256),
     "shift": replace(CONFIG, multiplier="shift", shift=ShiftFormat()),
     "mixed": replace(CONFIG, shift_columns=2, shift=ShiftFormat()),
 }

@@ -109,7 +109,7 @@ def test_what_overlaps_gives_the_bits_of_one_operation_after_the_other(
     assert bool(kernel.moved) == moves
 
 
-@pytest.mark.parametrize("build", [residual_network, joined_network, loaded_network])
+@pytest.mark.parametrize("build", [joined_network, loaded_network])
 def test_strips_beside_each_other_read_what_was_written_for_them(build: Any, tmp_path: Path) -> None:
     for words in (96, 60):
         program = compiled(build(), tmp_path, replace(SMALL, activation_words=words))
@@ -177,7 +177,7 @@ def wide_network() -> Network:
     return network
 
 
-@pytest.mark.parametrize("build", [residual_network, loaded_network, wide_network])
+@pytest.mark.parametrize("build", [loaded_network, wide_network])
 def test_a_sample_is_loaded_while_the_one_before_is_computed(build: Any, tmp_path: Path) -> None:
     network, config = build(), replace(SMALL, activation_words=1000, weight_words=1000, parameter_rows=200)
     program, samples = compiled(network, tmp_path, config), 3

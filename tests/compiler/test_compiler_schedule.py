@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from effort import drawn
+from effort import drawn, each_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_walk import MemoryWalk, check_coverage
@@ -29,8 +29,7 @@ def operations(program: Program, kind: Operation) -> list[KernelOperation]:
     return [o for step in launches for o in step.operations if o.descriptor.operation == kind]
 
 
-@pytest.mark.parametrize("words", [4096, 90, 60, 40, 30])
-@pytest.mark.parametrize("build", [residual_network, joined_network])
+@pytest.mark.parametrize(("words", "build"), each_once([4096, 90, 60, 40, 30], [residual_network, joined_network]))
 def test_every_word_is_read_where_it_was_written(build: object, words: int, tmp_path: Path) -> None:
     """R68: memory of every size, down to single rows; smaller memories spill and cut, they refuse nothing."""
     network = build()  # type: ignore[operator]

@@ -10,20 +10,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from row_kernels import ROWS
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, compiled
 
 from bfpga.compiler.lower import expand
-from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import HostNode, Program
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.runtime import open_device
 
-KERNEL = replace(
-    ROWS, columns=10, lanes=4, rows=8, activation_words=2048, weight_words=2048, parameter_rows=512,
-    functions=FUNCTION_NAMES, operand_weights=True,
-)  # fmt: skip
 TOKENS, HEADS, SIZE = 9, 2, 8
 #: Largest error of a few layers with mantissas of 8 bits, over the largest result.
 CLOSE = 0.06

@@ -51,15 +51,3 @@ def test_clocks_are_those_of_the_layer_alone(module: Any) -> None:
     groups, blocks, steps = -(-64 // config.columns), -(-32 // config.rows), 9 * 32 // config.lanes
     work = groups * blocks * steps
     assert work <= module.layer_clocks(accelerator, layer, 1.0) <= work + 40
-
-
-def test_the_picture_has_a_chart_for_each_layer_and_a_line_for_each_accelerator(
-    module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LAYERS", (module.CurveLayer(*SIZES), module.CurveLayer("1x1, 16, 8x8", 16, 16, 8)))
-    target = tmp_path / "density.svg"
-    assert module.main(["--density", "100", "20", "--picture", str(target)]) == 0
-    drawn = target.read_text()
-    assert drawn.startswith("<svg")
-    assert "1x1, 16, 8x8" in drawn
-    assert module.ACCELERATORS[0] in drawn

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from effort import drawn
+from effort import drawn, each_once
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
@@ -170,8 +170,7 @@ def check(network: Network, calibrated: bool = False, options: CompileOptions | 
     return program
 
 
-@pytest.mark.parametrize("scale", [0.37, 0.5])
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(("reader", "scale"), each_once(list(READERS), [0.37, 0.5]))
 def test_the_rounding_of_few_values_is_kept_whatever_reads_them(reader: str, scale: float) -> None:
     check(network_of(Form(2, scale), Form(2, 0.29 if scale == 0.37 else 0.25), reader))
 

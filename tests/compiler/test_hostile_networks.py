@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnx_constructs as constructs
 import pytest
+from effort import each_once
 from hostile_seeds import EXAMPLES, images, normalized, vectors
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_mutations import mutant
@@ -187,9 +188,6 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "Conv, weights of two axes": (
         lambda: one("Conv", np.ones((3, 2), np.float32)), "Conv Conv_0 has weights of 2 axes, 4 are right"
     ),
-    "Conv, weights of six axes": (
-        lambda: one("Conv", np.ones((3, 2, 1, 1, 1, 1), np.float32)), "has weights of 6 axes, 4 are right"
-    ),
     "ConvTranspose, weights of one axis": (
         lambda: one("ConvTranspose", np.ones(3, np.float32)), "has weights of 1 axes, 4 are right"
     ),
@@ -205,10 +203,6 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "constant of 10^11": (
         lambda: constant_of("ConstantOfShape", GIANT), r"ConstantOfShape_\d gives a constant of"
     ),
-    "range of 10^11": (
-        lambda: constant_of("Range", np.float32(0), np.float32(1e11), np.float32(1)), r"Range_\d gives a constant of"
-    ),
-    "expanded to 10^11": (lambda: constant_of("Expand", np.ones((1, 1), np.float32), GIANT), r"Expand_\d gives a"),
     "tiled to 10^11": (lambda: constant_of("Tile", np.ones((1, 1), np.float32), GIANT), r"Tile_\d gives a constant of"),
     "resized to 10^11": (
         lambda: constant_of("Resize", np.ones((1, 1), np.float32), np.zeros(0, np.float32),
@@ -217,17 +211,10 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "doubled 50 times": (doubled_constant, r"takes more than (1,024 MiB|\d+ s)"),
     "loop of 10^12 turns": (lambda: looping(10**12), "takes more than 1 s"),
     "alpha of Gemm": (lambda: with_attribute(vectors(), "Gemm", alpha=NAN), "Gemm_0: alpha is nan; must be a finite"),
-    "beta of Gemm": (lambda: with_attribute(vectors(), "Gemm", beta=float("inf")), "beta is inf; must be a finite"),
-    "alpha of LeakyRelu": (lambda: with_attribute(vectors(), "LeakyRelu", alpha=NAN), "LeakyRelu_1: alpha is nan"),
     "epsilon": (lambda: with_attribute(images(), "BatchNormalization", epsilon=NAN), "epsilon is nan"),
     "mode of Resize": (
         lambda: with_attribute(images(), "Resize", mode="best"), "mode is 'best'; must be one of nearest, linear, cubic"
     ),
-    "nearest_mode": (lambda: with_attribute(images(), "Resize", nearest_mode=""), "nearest_mode is ''; must be one of"),
-    "coordinates": (
-        lambda: with_attribute(images(), "Resize", coordinate_transformation_mode="x"), "transformation_mode is 'x'"
-    ),
-    "mode of Pad": (lambda: with_attribute(images(), "Pad", mode="wrong"), "mode is 'wrong'; must be one of constant"),
     "auto_pad": (lambda: with_attribute(images(), "Conv", auto_pad="SAME"), "auto_pad is 'SAME'; must be one of"),
     "mode of DepthToSpace": (lambda: with_attribute(images(), "DepthToSpace", mode="dcr"), "one of DCR, CRD"),
     "blocksize": (
@@ -309,8 +296,7 @@ def test_nodes_of_one_name_get_names_of_their_own(tmp_path: Path) -> None:
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
-@pytest.mark.parametrize("factor", [1e-30, 1e-18, 1e9, 1e18, 1e30])
-@pytest.mark.parametrize("calibrated", [True, False])
+@pytest.mark.parametrize(("factor", "calibrated"), each_once([1e-30, 1e-18, 1e9, 1e18, 1e30], [True, False]))
 def test_weights_of_any_size_give_right_results(factor: float, calibrated: bool, tmp_path: Path) -> None:
     """Those of a layer within a network, whose other biases have the size that they had."""
     model = onnx.load(EXAMPLES / "mlp_digits.onnx")

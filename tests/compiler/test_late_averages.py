@@ -14,9 +14,7 @@ from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.read.late_averages import LateAverages
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.program import Program
-from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.reference import FloatNetwork
 from bfpga.program.cycles import program_cycles
 
@@ -92,7 +90,7 @@ def test_other_averages_stay_before_their_readers(network: Network, tmp_path: Pa
 def test_a_skip_array_takes_fewer_clocks_and_other_arrays_keep_the_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The simulation of the C++ has the emulator's bits, which are near the float network's."""
+    """Values are near the float network's."""
     network = classifier()
     program = compiled_for(network, tmp_path)
     names = [node.name for node in program.nodes]
@@ -104,8 +102,6 @@ def test_a_skip_array_takes_fewer_clocks_and_other_arrays_keep_the_order(
     assert clocks < program_cycles(compiled_for(network, tmp_path)).sample.compute - 100
     samples = network.samples(4)
     wanted = Emulator(program).run(samples)
-    found = KernelDevice(program, CSimulation(SKIP.config, "native"), "csim").run(samples)
-    np.testing.assert_array_equal(found.outputs[network.last], wanted.outputs[network.last])
     exact = FloatNetwork(tmp_path / "n.onnx").run(samples)[network.last]
     error = np.abs(wanted.outputs[network.last] - exact).max()
     assert error < 0.03 * np.abs(exact).max()

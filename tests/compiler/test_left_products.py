@@ -10,23 +10,18 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from row_kernels import ROWS
+from effort import some_of
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, compiled, largest_error, on_host, simulates_alike
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower.left_products import left_products, with_left_products
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, sqnr_db
 
-#: A kernel whose weights may be tensors, with rows and every function.
-KERNEL = replace(
-    ROWS, columns=10, lanes=4, rows=8, activation_words=2048, weight_words=2048, parameter_rows=512,
-    functions=FUNCTION_NAMES, operand_weights=True,
-)  # fmt: skip
 EXPORTED = Path(__file__).parents[1] / "data" / "exported"
 #: Files whose layers along the tokens are between transpositions, and others with convolutions.
 BETWEEN = "mixer_legacy", "mixer_dynamo_batch1"
@@ -148,7 +143,7 @@ def test_convolutions_along_an_image_stay(tmp_path: Path) -> None:
     assert with_left_products(graph) is graph
 
 
-@pytest.mark.parametrize("name", [*BETWEEN, *CONVOLVED])
+@pytest.mark.parametrize("name", some_of([*BETWEEN, *CONVOLVED], BETWEEN[0], CONVOLVED[-1]))
 def test_mixers_as_pytorch_exports_them(name: str) -> None:
     """The results of ONNX Runtime, the bits of the emulator in C simulation."""
     network = read_network(EXPORTED / f"{name}.onnx")

@@ -8,25 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from effort import drawn
+from effort import drawn, each_once, some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_kernels import ROWS
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, compiled, largest_error, on_host, simulates_alike
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, sqnr_db
 
-KERNEL = replace(
-    ROWS, columns=10, lanes=4, rows=8, activation_words=2048, weight_words=2048, parameter_rows=512,
-    functions=FUNCTION_NAMES,
-)  # fmt: skip
 EXPORTED = Path(__file__).parents[1] / "data" / "exported"
 #: No value saturates.
 LARGEST = CompileOptions(exponents="max")
@@ -41,7 +36,7 @@ def copied(channels: int) -> Network:
     return network
 
 
-@pytest.mark.parametrize("name", ["cbam_legacy", "cbam_dynamo_batch1"])
+@pytest.mark.parametrize("name", some_of(["cbam_legacy", "cbam_dynamo_batch1"], "cbam_dynamo_batch1"))
 def test_an_exported_cbam_leaves_nothing_on_the_host(name: str) -> None:
     network = read_network(EXPORTED / f"{name}.onnx")
     x = {"x": np.random.default_rng(0).normal(size=(8, *network.inputs["x"])).astype(np.float32)}
@@ -72,8 +67,7 @@ def test_the_largest_channel_is_found_within_a_step(
     assert np.abs(found[network.last] - wanted).max() <= step
 
 
-@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceSum"])
-@pytest.mark.parametrize("channels", [3, 8, 21])
+@pytest.mark.parametrize(("kind", "channels"), each_once(["ReduceMean", "ReduceSum"], [3, 8, 21]))
 def test_means_and_sums_of_channels_are_convolutions(kind: str, channels: int, tmp_path: Path) -> None:
     network = copied(channels)
     axes = {"axes": [1]} if kind == "ReduceMean" else {}

@@ -9,21 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from row_kernels import ROWS
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, compiled, float_outputs, largest_error
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import KernelConfig
-from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.contract.rows import RowOperation
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.runtime import open_device
 
-#: A kernel with room for the networks below.
-KERNEL = replace(ROWS, activation_words=2048, weight_words=2048, parameter_rows=512)
-#: Every function of a table besides.
-FULL = replace(KERNEL, functions=FUNCTION_NAMES)
 #: Largest error of a network of a few layers with mantissas of 8 bits, over its largest result.
 CLOSE = 0.06
 
@@ -216,7 +212,7 @@ def test_gates_of_recurrent_networks_stay_on_the_chip(tmp_path: Path) -> None:
     states = network.add("GRU", turned, *tensors, hidden_size=8)
     last = network.add("Gather", states, network.constant(np.int64(-1)), axis=0)
     network.add("Gemm", network.add("Squeeze", last, network.constant(np.array([0]))), network.weights(3, 8), transB=1)
-    program = compiled(network, tmp_path, FULL)
+    program = compiled(network, tmp_path, KERNEL)
     assert on_host(program) == set()
     assert len(program.steps) == 1
     assert set(of_rows(program)) == {RowOperation.PRODUCT}
@@ -248,7 +244,7 @@ def test_a_normalization_that_mantissas_are_too_coarse_for_is_the_host_s(tmp_pat
         return network.add("LayerNormalization", x, network.constant(1 / large), axis=-1)
 
     network = tokens(lopsided)
-    program = compiled(network, tmp_path, KERNEL)
+    program = compiled(network, tmp_path, replace(ROWS, activation_words=2048, weight_words=2048, parameter_rows=512))
     assert on_host(program) == {"LayerNormalization"}
     assert any("mantissas of 8 bits leave its rows" in note for note in program.notes)
     assert largest_error(network, program) < 3 * CLOSE  # its input has mantissas of 8 bits too

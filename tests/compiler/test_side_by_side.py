@@ -6,13 +6,12 @@ Networks of fully connected layers, and recurrent ones, whose steps wait for eac
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from effort import some_of
-from row_kernels import ROWS
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, recurrent_network
 from small_networks import compiled as compiled_small
 
@@ -34,9 +33,6 @@ from bfpga.runtime import open_device
 
 EXPORTED = Path(__file__).parents[1] / "data" / "exported"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
-#: A small kernel with rows and tables of gates.
-KERNEL = replace(ROWS, activation_words=2048, weight_words=2048, parameter_rows=512,
-                 functions=("none", "relu", "sigmoid", "tanh"))  # fmt: skip
 MODEL = EXAMPLES / "mlp_digits.onnx"
 SAMPLES = load_samples(EXAMPLES / "digits_test.npz").x.reshape(-1, 64)
 CALIBRATION = load_samples(EXAMPLES / "digits_calibration.npz").x.reshape(-1, 64)

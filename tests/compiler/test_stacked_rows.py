@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from row_kernels import ROWS
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, compiled, largest_error, on_host, simulates_alike
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower.row_layers import RowLayers
 from bfpga.compiler.read.network import read_network
-from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, sqnr_db
 
-KERNEL = replace(
-    ROWS, columns=10, lanes=4, rows=8, activation_words=2048, weight_words=2048, parameter_rows=512,
-    functions=FUNCTION_NAMES, operand_weights=True,
-)  # fmt: skip
 EXPORTED = Path(__file__).parents[1] / "data" / "exported"
 #: Largest error of a few layers with mantissas of 8 bits, over the largest result.
 CLOSE = 0.06

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from row_kernels import ROWS
+from row_kernels import WHOLE as KERNEL
 from small_networks import Network, compiled, largest_error, on_host, simulates_alike
 
 from bfpga.devices.emulator import Emulator
 
-KERNEL = replace(ROWS, columns=10, lanes=4, rows=8, activation_words=2048, weight_words=2048, parameter_rows=512)
 #: A layer before, the rows, and a layer behind them, with mantissas of 8 bits.
 CLOSE = 0.04
 

@@ -364,7 +364,7 @@ def test_an_image_classifier_runs_end_to_end(kind: str, kernels: dict[str, CSimu
 @pytest.mark.parametrize(
     ("config", "formats"),
     [
-        (SHIFT, "power_of_two"), (MIXED, "auto"),
+        (MIXED, "auto"), pytest.param(SHIFT, "power_of_two", marks=SLOW),
         pytest.param(SHIFT, "two_hot", marks=SLOW), pytest.param(SHIFT, "auto", marks=SLOW),
         pytest.param(MIXED, "two_hot", marks=SLOW),
     ],
