@@ -15,9 +15,11 @@ from bfpga.accelerator.clocks import (
     TOLERANCE,
     clock_problem,
     clock_setting,
+    speed_grade,
     wire_percent,
 )
 from bfpga.accelerator.loader import load_accelerator
+from bfpga.accelerator.variants import fitting_boards
 from bfpga.contract.processes import process_kind
 from bfpga.errors import ConfigurationError
 
@@ -89,3 +91,12 @@ def test_wires_take_more_of_a_fast_clock_on_ultrascale_plus() -> None:
     slow = replace(fast, clock_mhz=187.5)
     assert fast.wire_percent("post") > low_voltage == slow.wire_percent("post")
     assert load_accelerator("pynq_z2_dense").wire_percent("post") < slow.wire_percent("post")
+
+
+def test_a_device_of_a_slower_grade_does_not_get_an_accelerator_at_the_clock_of_a_faster_one() -> None:
+    parts = ["xczu3eg-sbva484-1-i", "xck26-sfvc784-2LV-c", "xczu7ev-ffvc1156-2-e"]
+    assert sorted(parts, key=speed_grade) == parts
+    assert speed_grade("xc7z020clg400-1") == 1
+    fast, low_voltage = (fitting_boards(load_accelerator(name)) for name in ("aup_zu3_static", "kv260_dense"))
+    assert not {"ultra96_v2", "kv260"} & {board.name for board in fast}
+    assert "zcu104" in {board.name for board in low_voltage}

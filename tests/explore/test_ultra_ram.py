@@ -44,10 +44,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def task(model: Path, board: str) -> Task:
+def task(model: Path, board: str, clock: float = CLOCK) -> Task:
     network = read_network(model)
     samples = Network(16, 24, 24).samples(2)
-    return Task(network, load_board(board), board, Goal(), CLOCK, samples)
+    return Task(network, load_board(board), board, Goal(), clock, samples)
 
 
 def space(board: str) -> Space:
@@ -93,7 +93,7 @@ def test_memories_in_it_leave_block_memories_to_more_columns() -> None:
 def test_the_space_has_what_the_ready_dense_accelerators_are(name: str, model: Path) -> None:
     """What comes closest fits, and its schedule takes as many clocks; of other networks' memories there may be less."""
     ready = load_accelerator(name)
-    given = task(model, ready.board.name)
+    given = task(model, ready.board.name, max(CLOCK, ready.clock_mhz))
     candidate = given.space.candidate(given.space.nearest(ready))
     near = candidate.accelerator()
     assert excess(board_use(near).total, near.board) <= 0

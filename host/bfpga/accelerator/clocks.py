@@ -5,6 +5,7 @@ Sources: UG585 (Zynq-7000, FPGAx_CLK_CTRL), UG1087 (Zynq UltraScale+, PLx_REF_CT
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,7 +27,7 @@ _WIDER = {("zynqmp", part): 46 for part in ("post", "row_factors", "partition", 
 #: -2, for which the tool takes cells for faster than for those of -2LV.
 FAST_MHZ = 200.0
 _FAST = {"rows": 40}
-_FAST_OF_GRADE_2 = {"post": 56, "row_factors": 56, "scratchpad": 38}
+_FAST_OF_GRADE_2 = {"post": 56, "row_factors": 56, "scratchpad": 42}
 #: How far the clock may be from what an accelerator asks for, as a part of it.
 TOLERANCE = 0.02
 
@@ -61,6 +62,12 @@ def wire_percent(system: str, part: str, device: str = "", mhz: float = 0.0) -> 
         return usual
     fast = _FAST | (_FAST_OF_GRADE_2 if "-2-" in device else {})
     return fast.get(kind, usual)
+
+
+def speed_grade(device: str) -> float:
+    """How fast a device is beside others of its family, by the name of its part: low voltage is between two grades."""
+    grade = re.search(r"-([123])(LV?)?(?=-|$)", device)
+    return 1.0 if grade is None else int(grade[1]) - (0.5 if grade[2] else 0.0)
 
 
 def clock_setting(system: str, mhz: float) -> ClockSetting:

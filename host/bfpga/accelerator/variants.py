@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bfpga.accelerator.boards import Board, load_boards
+from bfpga.accelerator.clocks import speed_grade
 from bfpga.accelerator.constraints import board_findings, cores_excess
 from bfpga.accelerator.loader import Accelerator, digest
 from bfpga.contract.configuration import KernelConfig
@@ -37,7 +38,10 @@ def with_cores(accelerator: Accelerator, cores: int) -> Accelerator:
 
 
 def fitting_boards(accelerator: Accelerator) -> list[Board]:
-    """The accelerator's own board, then every other one of the same family that holds it at its clock."""
+    """The accelerator's own board, then every other one of the same family that holds it at its clock.
+
+    On a device of a slower speed grade nothing says that it does.
+    """
     own, clock = accelerator.board, accelerator.clock_mhz
     others = [
         board
@@ -45,6 +49,7 @@ def fitting_boards(accelerator: Accelerator) -> list[Board]:
         if board.name != own.name
         and board.processing_system == own.processing_system
         and board.dsp_kind == accelerator.config.dsp
+        and speed_grade(board.part) >= speed_grade(own.part)
         and board.clock_min <= clock <= board.clock_max
         and not board_findings(accelerator.config, board)
         and not cores_excess(accelerator.config, board, accelerator.cores)

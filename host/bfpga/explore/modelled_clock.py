@@ -44,9 +44,11 @@ def modelled(point: Point, synthesis: Synthesis = uncounted) -> Point:
 def usual_clock(board: Board) -> float:
     """MHz that a synthesis finds in time for the fastest ready accelerator of a board, as its PLL makes it.
 
-    Of a board without such figures the fastest of its ready accelerators, without any the board's usual clock.
+    Those of static exponents alone are left out: what most points have beside these does not hold their clocks. Of a
+    board without such figures the fastest of its ready accelerators, without any the board's usual clock.
     """
-    ready = [one for one in map(load_accelerator, accelerator_names()) if one.board == board]
+    found = [one for one in map(load_accelerator, accelerator_names()) if one.board == board]
+    ready = [one for one in found if not one.config.static_exponents] or found
     sure = [one for one in ready if verdict(packaged_figures(one))[0] == MODELLED]
     asked = max((one.clock_mhz for one in sure or ready), default=board.clock_default)
     return clock_setting(board.processing_system, asked).actual_mhz
