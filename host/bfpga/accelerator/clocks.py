@@ -60,7 +60,7 @@ def wire_percent(system: str, part: str, device: str = "", mhz: float = 0.0) -> 
     usual = _WIDER.get((system, kind), WIRE_PERCENT)
     if system != "zynqmp" or mhz <= FAST_MHZ:
         return usual
-    fast = _FAST | (_FAST_OF_GRADE_2 if "-2-" in device else {})
+    fast = _FAST | (_FAST_OF_GRADE_2 if speed_grade(device) == 2 else {})
     return fast.get(kind, usual)
 
 
