@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/environment.sh
 
 stacks="board 3.0.1 3.1.2 4.0.0"
-test_tools="pytest>=8 hypothesis>=6.100 jinja2>=3.1"
+test_tools="pytest>=9 hypothesis>=6.100 jinja2>=3.1"
 environments=.venv-pynq
 # Seconds; every test has its own bounds, this one is for what nobody thought of.
 install_limit=900

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/environment.sh
 
-test_tools="pytest>=8 hypothesis>=6.100"
+test_tools="pytest>=9 hypothesis>=6.100"
 tests="tests/cli/test_inputs_stay.py tests/accelerator/test_yaml_reader.py
     tests/compiler/test_recipes.py tests/contract tests/test_runtime.py"
 chosen=""

@@ -121,8 +121,11 @@ def test_a_stream_that_is_left_early_begins_no_further_batch() -> None:
             await anext_of(stream)
             await asyncio.to_thread(device.started.acquire)
             await asyncio.to_thread(device.started.acquire)
+            closing = asyncio.ensure_future(stream.aclose())  # type: ignore[attr-defined]
+            await asyncio.sleep(0)
+            assert not closing.done(), "a batch is under way"
             device.gate.release()
-            await stream.aclose()  # type: ignore[attr-defined]
+            await closing
 
     async def anext_of(stream: AsyncIterator[DeviceResult]) -> DeviceResult:
         return await stream.__anext__()
