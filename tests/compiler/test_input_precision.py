@@ -112,6 +112,25 @@ def test_remainders_are_for_images_and_short_mantissas(tmp_path: Path) -> None:
     assert made(depthwise, tmp_path, remainders="always").tensors["x"].remainder == 0
 
 
+def test_images_are_in_parts_where_weights_are_too_short_for_remainders(tmp_path: Path) -> None:
+    """Four parts fill the lanes of one channel; three channels take more words, and get them on request alone."""
+    quad = replace(NARROW, format=BlockFormat(mantissa_bits=5), multiplier="dsp_quad")
+    network = gray()
+    kept, lost = (made(network, tmp_path, quad, remainders=choice) for choice in ("auto", "never"))
+    assert [(item.tensors["x"].parts, item.tensors["x"].remainder) for item in (kept, lost)] == [(4, 0), (1, 0)]
+    assert error(network, kept) < 0.8 * error(network, lost)
+    colour = Network(3, 9, 9)
+    colour.conv(8, 3, 3)
+    plain, asked, said = (
+        made(colour, tmp_path, quad, **options)
+        for options in ({}, {"remainders": "always"}, {"remainders": "always", "layers": {"x": {"result_parts": 2}}})
+    )
+    assert [item.tensors["x"].parts for item in (plain, asked, said)] == [1, 4, 2]
+    assert error(colour, asked) < error(colour, plain)
+    assert any("x is in 4 parts, for" in note for note in asked.notes)
+    assert made(network, tmp_path, quad, calibrate=False).tensors["x"].parts == 1
+
+
 def awkward() -> Network:
     """A result between two layers that fills little more than half of the mantissas, and an average behind them."""
     network = Network(2, 8, 8)

@@ -16,6 +16,7 @@ from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.masks import SeenRange
 from bfpga.compiler.numbers.measurements import Measurements
 from bfpga.compiler.numbers.parts import moments_of_parts, with_parts
+from bfpga.compiler.numbers.remainders import with_image_parts
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.tensor_factors import fill_mantissas, free_families, takes_factors
 from bfpga.compiler.numbers.wide_limits import with_limits
@@ -120,7 +121,9 @@ def _with_parts(
     """Results and weights in the parts that the options ask for; moments are of the whole values before; notes."""
     fixed, options, notes = {}, asked, list[str]()
     if calibrated:
-        options, notes = with_cheap_parts(lowered, graph, config, options)
+        options, notes = with_image_parts(lowered, graph, config, options)
+        options, cheap = with_cheap_parts(lowered, graph, config, options)
+        notes += cheap
     for name, tensor in lowered.tensors.items():
         whole = options.layers.get(name) == asked.layers.get(name)
         if whole and not inner(name, lowered, graph.outputs):

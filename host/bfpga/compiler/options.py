@@ -128,9 +128,9 @@ class CompileOptions(LayerOptions):
     calibration samples is taken out of the biases. compensation: weights compensate each other's errors,
     as the calibration samples show how. equalize: channels of one tensor may be scaled by powers of two.
     fill_mantissas: tensors may be scaled by a factor that is no power of two, where only layers read them.
-    remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
-    that takes no cycle more. cheap_parts: results of one pixel are held in several parts where that takes few
-    cycles.
+    remainders: what rounding takes from images that enter the network is kept in channels of its own, or the images are
+    in parts where weights have few bits; ``auto``: as far as lanes of their words are idle.
+    cheap_parts: results of one pixel are held in several parts where that takes few cycles.
     side_by_side: samples that one kernel start computes together, one a column (networks of fully connected and
     recurrent layers).
     recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them;

@@ -69,7 +69,7 @@ class RecipeFile(LayerSection):
     equalize: bool = Field(True, description="channels of one tensor may be scaled by powers of two")
     fill_mantissas: bool = Field(True, description="tensors may be scaled by factors between powers of two")
     remainders: Literal["auto", "always", "never"] = Field(
-        "auto", description="keep what rounding takes from input images; auto: where it takes no time"
+        "auto", description="keep what rounding takes from input images; auto: in idle lanes"
     )
     cheap_parts: bool = Field(
         False, description="results of one pixel are held in several parts where that takes little time"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bfpga.compiler.numbers.parts import refusal, tied
+from bfpga.compiler.numbers.remainders import holds_remainders
 from bfpga.compiler.options import RESULT_PARTS, CompileOptions
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
@@ -70,7 +71,7 @@ def _joined(node: ArrayNode, nodes: list[ArrayNode]) -> bool:
 def _input_steps(program: Program, options: CompileOptions) -> Iterator[Step]:
     narrow = program.config.weight_formats == ("linear",) and program.config.format.mantissa_bits <= 8
     whole = all(not spec.remainder for name, spec in program.tensors.items() if name in program.inputs)
-    if options.remainders == "auto" and narrow and whole:
+    if options.remainders == "auto" and narrow and whole and holds_remainders(program.config):
         yield Step("", "remainders", "always")
 
 

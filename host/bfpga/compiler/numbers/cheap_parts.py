@@ -14,7 +14,7 @@ import numpy as np
 from bfpga.compiler.lower.layers import Layer, Lowered
 from bfpga.compiler.numbers.averages import inner
 from bfpga.compiler.numbers.calibrate import WIDE_BITS
-from bfpga.compiler.numbers.parts import CALIBRATED, refusal, tied, with_parts
+from bfpga.compiler.numbers.parts import CALIBRATED, in_result_parts, refusal, tied, with_parts
 from bfpga.compiler.numbers.weight_formats import layers_cycles, product_cycles
 from bfpga.compiler.options import RESULT_PARTS, CompileOptions
 from bfpga.compiler.read.importer import Graph
@@ -43,9 +43,9 @@ def with_cheap_parts(
     for name in sorted(costs, key=lambda item: costs[item]):
         for parts in sorted(RESULT_PARTS[1:], reverse=True):
             cost = _cost(lowered, name, parts, config, found) if costs[name] <= left else np.inf
-            if cost <= left and _stay(lowered, _wanted(found, name, parts), config):
+            if cost <= left and _stay(lowered, in_result_parts(found, name, parts), config):
                 left -= cost
-                found = _wanted(found, name, parts)
+                found = in_result_parts(found, name, parts)
                 break
     if found is options or oversized_layers(with_parts(lowered, {}, found, calibrated=True), config):
         return options, []
@@ -58,11 +58,6 @@ def _stay(lowered: Lowered, options: CompileOptions, config: KernelConfig) -> bo
     """Whether the weights, those of parts too, leave a quarter of their memory free: else they would be streamed."""
     found = with_parts(lowered, {}, options, calibrated=True)
     return 4 * _weights(found.layers) <= 3 * config.weight_words * config.array.weights_of_word(config)
-
-
-def _wanted(options: CompileOptions, name: str, parts: int) -> CompileOptions:
-    layer = {**options.layers.get(name, {}), "result_parts": parts}
-    return replace(options, layers={**options.layers, name: layer})
 
 
 def _candidates(lowered: Lowered, graph: Graph, options: CompileOptions) -> list[str]:
@@ -100,7 +95,8 @@ def _cost(lowered: Lowered, name: str, parts: int, config: KernelConfig, options
     family = tied(lowered.layers)[name]
     layers = [layer for layer in lowered.layers if family & {layer.output, *layer.inputs}]
     part = replace(lowered, layers=layers)
-    before, after = (with_parts(part, {}, item, calibrated=True) for item in (options, _wanted(options, name, parts)))
+    tried = in_result_parts(options, name, parts)
+    before, after = (with_parts(part, {}, item, calibrated=True) for item in (options, tried))
     if oversized_layers(after, config):
         return np.inf
     room = config.weight_words * config.array.weights_of_word(config)

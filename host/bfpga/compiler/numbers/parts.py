@@ -49,6 +49,11 @@ def with_parts(lowered: Lowered, fixed: Mapping[str, str], options: CompileOptio
     return replace(lowered, layers=layers, tensors=tensors)
 
 
+def in_result_parts(options: CompileOptions, name: str, parts: int) -> CompileOptions:
+    """Options that ask for a tensor in so many parts."""
+    return replace(options, layers={**options.layers, name: {**options.layers.get(name, {}), "result_parts": parts}})
+
+
 def tied(layers: Sequence[Layer | ArrayNode]) -> dict[str, frozenset[str]]:
     """For every tensor of the layers those that must be in as many parts: maxima and additions go part by part."""
     families: dict[str, set[str]] = {}
