@@ -283,6 +283,9 @@ def test_saturated_samples_are_shown_with_a_remedy(
     assert content["calibrated_on"] == "own samples"
     rows = [*content["inputs"], *content["layers"]]
     assert any(row["saturated_samples"] > 100 and row["saturation_warning"] for row in rows)
+    assert all(row["saturated_samples"] <= row["counted_samples"] for row in rows)
+    worst = max(rows, key=lambda row: row["saturated_samples"] / row["counted_samples"])
+    assert f"saturates in {worst['saturated_samples']} of {worst['counted_samples']} samples" in text
     assert all(layer["saturated_values"] >= layer["saturated_samples"] for layer in content["layers"])
     assert "saturated samples / values" in text
     assert all(remedy in text for remedy in ("warning: ", "more samples", "--policy dynamic", "--recipe adaptive"))

@@ -131,6 +131,19 @@ def test_images_are_in_parts_where_weights_are_too_short_for_remainders(tmp_path
     assert made(network, tmp_path, quad, calibrate=False).tensors["x"].parts == 1
 
 
+@pytest.mark.parametrize(("bits", "step", "parts"), [(9, 1, 4), (5, 32, 1)])
+def test_images_that_a_quantizer_left_are_in_parts_where_mantissas_do_not_hold_them(
+    tmp_path: Path, bits: int, step: float, parts: int
+) -> None:
+    network = Network(1, 9, 9)
+    network.domains.append("qonnx.custom_op.general")
+    numbers = [network.constant(np.float32(value)) for value in (step, 0, bits)]
+    network.add("Quant", "x", *numbers, domain=network.domains[-1], signed=1, narrow=int(bits == 5), rounding_mode="ROUND")
+    network.conv(2, 1, 3)
+    quad = replace(NARROW, format=BlockFormat(mantissa_bits=5), multiplier="dsp_quad")
+    assert made(network, tmp_path, quad, remainders="always").tensors["x"].parts == parts
+
+
 def awkward() -> Network:
     """A result between two layers that fills little more than half of the mantissas, and an average behind them."""
     network = Network(2, 8, 8)

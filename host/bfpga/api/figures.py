@@ -184,7 +184,7 @@ def add_saturation(rows: Sequence[dict[str, Any]], program: Program, layers: Seq
         counters, node = counted.get(row["name"]), nodes[row["name"]]
         if counters is None or counters.saturated_samples is None or isinstance(node, HostNode):
             continue
-        row["saturated_samples"] = counters.saturated_samples
+        row["saturated_samples"], row["counted_samples"] = counters.saturated_samples, groups
         row["saturated_values"] = counters.overflows
         row["saturation_warning"] = _harms(node, program, counters.overflows, counters.most_saturated or 0, groups)
 
@@ -232,6 +232,7 @@ def saturated_inputs(job: Job) -> list[dict[str, Any]]:
                     "name": name,
                     "saturated_samples": int(np.count_nonzero(by_sample)),
                     "saturated_values": int(by_sample.sum()),
+                    "counted_samples": len(beyond),
                     "saturation_warning": too_many(
                         form.mantissa_bits, int(by_sample.sum()), int(by_sample.max()), beyond[0].size, len(beyond)
                     ),

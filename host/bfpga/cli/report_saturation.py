@@ -15,20 +15,23 @@ def saturation_cell(row: dict[str, Any]) -> str:
     return f"{row['saturated_samples']:,} / {row['saturated_values']:,}"
 
 
-def warn_saturation(content: dict[str, Any], count: int) -> None:
-    """One line for the layers that saturate too much, with what helps."""
+def warn_saturation(content: dict[str, Any]) -> None:
+    """One line for the layers that saturate too much, with what helps.
+
+    Inputs are counted on all samples, layers perhaps on fewer.
+    """
     for row in content["inputs"]:
-        samples, values = row["saturated_samples"], row["saturated_values"]
-        say(f"input {row['name']}: {values:,} values of {samples:,} samples saturate")
+        samples, values = f"{row['saturated_samples']:,} of {row['counted_samples']:,}", row["saturated_values"]
+        say(f"input {row['name']}: {values:,} values of {samples} samples saturate")
     found = [row for row in (*content["inputs"], *content["layers"]) if row.get("saturation_warning")]
     if not found:
         return
-    worst = max(found, key=lambda row: int(row["saturated_samples"]))
+    worst = max(found, key=lambda row: row["saturated_samples"] / row["counted_samples"])
     others = f" (and {len(found) - 1} more layers)" if len(found) > 1 else ""
     say(
-        f"warning: {worst['name']}{others} saturates in {worst['saturated_samples']} of {count} samples: their values "
-        "exceed what calibration expected. Calibrate with more samples (--calibration), or let the exponents follow "
-        "the data (--policy dynamic, or --recipe adaptive)"
+        f"warning: {worst['name']}{others} saturates in {worst['saturated_samples']} of {worst['counted_samples']} "
+        "samples: their values exceed what calibration expected. Calibrate with more samples (--calibration), or let "
+        "the exponents follow the data (--policy dynamic, or --recipe adaptive)"
     )
 
 

@@ -297,7 +297,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     if content["accuracy"] is not None:
         say(f"accuracy: {100 * content['accuracy']:.2f} %")
     print_calibration(job)
-    warn_saturation(content, result.samples)
+    warn_saturation(content)
     return content
 
 
@@ -374,7 +374,7 @@ def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
     same = f"same largest output as {evaluation.reference}: {100 * evaluation.agreement:.2f} %"
     say(f"{same}; mean cosine {evaluation.cosine:.6f}")
     print_calibration(job)
-    warn_saturation(content, evaluation.traced)
+    warn_saturation(content)
     return content
 
 

@@ -11,7 +11,7 @@ Weights of few bits have none to spare for being that much smaller: 4 bits all b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -44,7 +44,7 @@ def with_remainders(
     if not holds_remainders(config):
         return lowered
     result = lowered
-    for tensor in _images(lowered, inputs, config, options):
+    for tensor in _images(lowered, inputs, config, options, lowered.exact):
         found = _widened(result, tensor)
         before, after = (layers_cycles(item.layers, config) for item in (result, found))
         if options.remainders == "always" or after <= before:
@@ -66,7 +66,9 @@ def with_image_parts(
     found, notes = options, list[str]()
     if holds_remainders(config):
         return found, notes
-    for tensor in _images(lowered, graph.inputs, config, options):
+    largest = config.format.mantissa_max
+    held = {name for name, grid in graph.grids.items() if grid.largest <= largest * grid.step}
+    for tensor in _images(lowered, graph.inputs, config, options, held & lowered.exact):
         name = tensor.name
         free = inner(name, lowered, graph.outputs) and not refusal(tied(lowered.layers)[name], lowered.layers, {})
         if name in options.layers or not free:
@@ -88,9 +90,12 @@ def holds_remainders(config: KernelConfig) -> bool:
 
 
 def _images(
-    lowered: Lowered, inputs: Iterable[str], config: KernelConfig, options: CompileOptions
+    lowered: Lowered, inputs: Iterable[str], config: KernelConfig, options: CompileOptions, held: Collection[str]
 ) -> Iterator[ArrayTensor]:
-    """Inputs whose values have more bits than mantissas, as far as layers multiply all of their channels by weights."""
+    """Inputs whose values have more bits than mantissas, as far as layers multiply all of their channels by weights.
+
+    held: names of values that are mantissas as they are.
+    """
     form = config.format
     fit = form.mantissa_bits < WIDE_BITS and form.saturation != "wrap" and config.weight_formats == ("linear",)
     if options.remainders == "never" or not fit:
@@ -98,7 +103,7 @@ def _images(
     for name in inputs:
         tensor = lowered.tensors.get(name)
         readers = [layer for layer in lowered.layers if name in layer.inputs]
-        image = tensor is not None and tensor.height * tensor.width > 1 and name not in lowered.exact
+        image = tensor is not None and tensor.height * tensor.width > 1 and name not in held
         if tensor is not None and image and readers and all(_multiplies(layer) for layer in readers):
             yield tensor
 
