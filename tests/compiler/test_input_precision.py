@@ -138,7 +138,8 @@ def test_images_that_a_quantizer_left_are_in_parts_where_mantissas_do_not_hold_t
     network = Network(1, 9, 9)
     network.domains.append("qonnx.custom_op.general")
     numbers = [network.constant(np.float32(value)) for value in (step, 0, bits)]
-    network.add("Quant", "x", *numbers, domain=network.domains[-1], signed=1, narrow=int(bits == 5), rounding_mode="ROUND")
+    narrow = int(bits == 5)
+    network.add("Quant", "x", *numbers, domain=network.domains[-1], signed=1, narrow=narrow, rounding_mode="ROUND")
     network.conv(2, 1, 3)
     quad = replace(NARROW, format=BlockFormat(mantissa_bits=5), multiplier="dsp_quad")
     assert made(network, tmp_path, quad, remainders="always").tensors["x"].parts == parts

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.chosen_numbers import Numbers, choose_numbers
 from bfpga.compiler.dispatch.input_zeros import measure_zeros
+from bfpga.compiler.layer_names import without_effect
 from bfpga.compiler.lower.batched_parts import with_parts_apart, with_parts_in_samples
 from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.lower.left_products import left_products, with_left_products
@@ -178,6 +179,7 @@ class _Task:
             if unfit:
                 graph, lowered, found = self._lowered(usable, unfit)
                 measured = self._measured(graph, lowered, samples)
+        found = found + without_effect(options.layers, lowered, graph, network)
         self.say("choose formats and pack the weights")
         numbers = choose_numbers(graph, lowered, config, options, measured)
         with _named(network.path):
