@@ -48,7 +48,8 @@ class ResNet8(nn.Module):
             if node.op_type == "Conv":
                 stride = next(item.ints[0] for item in node.attribute if item.name == "strides")
                 pads = next((list(item.ints) for item in node.attribute if item.name == "pads"), [0, 0, 0, 0])
-                self.convolutions.append(_convolution(numbers[node.input[1]], numbers[node.input[2]], stride, pads))
+                weights, bias = numbers[node.input[1]], numbers[node.input[2]]
+                self.convolutions.append(convolution(weights, bias, (stride, stride), pads))
         dense = [node.input[1] for node in graph.node if node.op_type in ("MatMul", "Add")][-2:]
         weights, bias = (numbers[name] for name in dense)
         self.scores = nn.Linear(*weights.shape)
@@ -76,10 +77,14 @@ class ResNet8(nn.Module):
         return self.scores(torch.flatten(self.average(x), 1))
 
 
-def _convolution(weights: Tensor, bias: Tensor, stride: int, pads: Sequence[int]) -> nn.Module:
+def convolution(
+    weights: Tensor, bias: Tensor, stride: tuple[int, ...], pads: Sequence[int], groups: int = 1
+) -> nn.Module:
+    """A layer of an ONNX file, behind one that pads where its sides are padded unlike."""
     even = list(pads[:2]) == list(pads[2:])
     padding = (pads[0], pads[1]) if even else 0
-    layer = nn.Conv2d(weights.shape[1], weights.shape[0], tuple(weights.shape[2:]), stride, padding)
+    channels = groups * weights.shape[1], weights.shape[0]
+    layer = nn.Conv2d(*channels, tuple(weights.shape[2:]), stride, padding, groups=groups)
     layer.weight.data, layer.bias.data = weights, bias
     return layer if even else nn.Sequential(nn.ZeroPad2d((pads[1], pads[3], pads[0], pads[2])), layer)
 
