@@ -90,14 +90,24 @@ def convolution(
 
 
 class MobileNet(nn.Sequential):
-    """Depthwise and pointwise convolutions with SiLU, for images of 28 x 28."""
+    """Depthwise and pointwise convolutions behind an ordinary one, an average, ten classes; for images of 28 x 28.
 
-    def __init__(self, widths: Sequence[int] = (8, 16, 24, 32)) -> None:
-        parts: list[nn.Module] = [nn.Conv2d(1, widths[0], 3, 2, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.SiLU()]
-        for number, (inner, outer) in enumerate(itertools.pairwise(widths)):
+    widths, strides: of the first convolution and of each pair behind it.
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int] = (8, 16, 24, 32),
+        strides: Sequence[int] = (2, 2, 1, 2),
+        channels: int = 1,
+        function: type[nn.Module] = nn.SiLU,
+    ) -> None:
+        first = nn.Conv2d(channels, widths[0], 3, strides[0], 1, bias=False)
+        parts: list[nn.Module] = [first, nn.BatchNorm2d(widths[0]), function()]
+        for (inner, outer), stride in zip(itertools.pairwise(widths), strides[1:], strict=True):
             parts += [
-                nn.Conv2d(inner, inner, 3, 2 - number % 2, 1, groups=inner, bias=False), nn.BatchNorm2d(inner),
-                nn.SiLU(), nn.Conv2d(inner, outer, 1, bias=False), nn.BatchNorm2d(outer), nn.SiLU(),
+                nn.Conv2d(inner, inner, 3, stride, 1, groups=inner, bias=False), nn.BatchNorm2d(inner), function(),
+                nn.Conv2d(inner, outer, 1, bias=False), nn.BatchNorm2d(outer), function(),
             ]  # fmt: skip
         super().__init__(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
 

@@ -12,21 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from benchmarks.training.fine_tuned import convolution
+from benchmarks.training.fine_tuned import MobileNet, convolution
 from benchmarks.training.rounded_products import MatMul
 
-#: Channels and strides of the separable layers behind the first convolution.
-SEPARABLE = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1))
 
-
-def separable(inner: int = 32) -> nn.Sequential:
-    """As MobileNetV1: depthwise and pointwise convolutions with ReLU, an average, ten classes."""
-    parts: list[nn.Module] = [nn.Conv2d(3, inner, 3, 1, 1, bias=False), nn.BatchNorm2d(inner), nn.ReLU()]
-    for outer, stride in SEPARABLE:
-        parts += [nn.Conv2d(inner, inner, 3, stride, 1, groups=inner, bias=False), nn.BatchNorm2d(inner), nn.ReLU()]
-        parts += [nn.Conv2d(inner, outer, 1, bias=False), nn.BatchNorm2d(outer), nn.ReLU()]
-        inner = outer
-    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inner, 10))
+def separable() -> nn.Sequential:
+    """As MobileNetV1, for images of 32 x 32."""
+    return MobileNet((32, 64, 128, 128, 256, 256), (1, 1, 2, 1, 2, 1), 3, nn.ReLU)
 
 
 def folded(network: nn.Module) -> nn.Module:
